@@ -1,0 +1,35 @@
+"""laptime: how fast a deep-learning model really runs, why, and what that costs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from laptime.records.run import Run as Run
+    from laptime.verbs.api import bench as bench
+    from laptime.verbs.api import compare as compare
+    from laptime.verbs.api import load as load
+
+_PUBLIC = {
+    "bench": "laptime.verbs.api",
+    "compare": "laptime.verbs.api",
+    "load": "laptime.verbs.api",
+    "Run": "laptime.records.run",
+}
+
+__all__ = ["Run", "bench", "compare", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load public names on first use: `import laptime` itself stays a few milliseconds."""
+    if name in _PUBLIC:
+        from importlib import import_module
+
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'laptime' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

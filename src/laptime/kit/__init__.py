@@ -1,0 +1,1 @@
+"""Units, errors, clocks, the extension registry. Standard library only."""

@@ -1,0 +1,82 @@
+"""The errors a user can meet, and the exit codes they end in.
+
+    LaptimeError
+      UsageError         2   a wrong option, an impossible value, an unwritable file
+        TargetError      2   the named target does not exist or cannot be used
+        Unavailable      2   a library, device or sensor that the request needs is missing
+      UserCodeError      4   the user's model or function failed
+        OutOfMemory      4   it asked for more memory than this machine can give
+        Hung             4   it did not answer within --timeout
+        Died             4   its process was killed or crashed
+
+Each says three things: what happened, why we think so, what to type next.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a script that calls laptime can tell from the exit status alone."""
+
+    OK = 0
+    NO = 1  # the answer is no: a regression, a failed gate
+    USAGE = 2
+    UNDECIDED = 3  # unclear, or the measurement is invalid
+    USER_CODE = 4
+    NOTHING = 5
+    BUG = 70
+    INTERRUPTED = 130
+
+
+class LaptimeError(Exception):
+    """An error in three lines: what, why, next."""
+
+    exit_code: ExitCode = ExitCode.BUG
+
+    def __init__(self, what: str, *, why: str = "", next: str = "") -> None:
+        super().__init__(what)
+        self.what = what
+        self.why = why
+        self.next = next
+
+    def __str__(self) -> str:
+        lines = [f"error: {self.what}"]
+        if self.why:
+            lines.append(f"why:   {self.why}")
+        if self.next:
+            lines.append(f"next:  {self.next}")
+        return "\n".join(lines)
+
+
+class UsageError(LaptimeError):
+    """The request cannot be carried out as it was typed."""
+
+    exit_code = ExitCode.USAGE
+
+
+class TargetError(UsageError):
+    """The named target does not exist, or is not something that can be measured."""
+
+
+class Unavailable(UsageError):
+    """A library, device or sensor that the request needs is not there."""
+
+
+class UserCodeError(LaptimeError):
+    """The user's own code raised."""
+
+    exit_code = ExitCode.USER_CODE
+
+
+class OutOfMemory(UserCodeError):
+    """The measured code asked for more memory than the machine (or the device) can give."""
+
+
+class Hung(UserCodeError):
+    """The measured code gave no answer within the time allowed."""
+
+
+class Died(UserCodeError):
+    """The process that ran the measured code ended without an answer."""

@@ -1,0 +1,89 @@
+"""Extensions by file name: one file is one extension, and its name is the word on the command line.
+
+`names(room)` lists without importing; `load(room, name)` imports one file. Other packages join through
+entry points in the group `laptime.<room>` (say `laptime.backends`). A broken extension raises when it is
+asked for and is listed by `broken(room)`: it is never skipped in silence.
+"""
+
+from __future__ import annotations
+
+import importlib
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.resources import files
+from types import ModuleType
+
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.text import closest
+
+ROOMS = {
+    "targets": "laptime.targets",
+    "backends": "laptime.backends",
+    "probes": "laptime.probes",
+    "checks": "laptime.measure.checks",
+    "reports": "laptime.reports",
+    "commands": "laptime.apps.cli.commands",
+}
+
+
+@cache
+def _own(room: str) -> tuple[str, ...]:
+    found = []
+    for entry in files(ROOMS[room]).iterdir():
+        stem, dot, suffix = entry.name.partition(".")
+        if stem.startswith("_"):
+            continue
+        is_package = not dot and entry.is_dir() and entry.joinpath("__init__.py").is_file()
+        if suffix == "py" or is_package:
+            found.append(stem)
+    return tuple(sorted(found))
+
+
+@cache
+def _guests(room: str) -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=f"laptime.{room}")}
+
+
+def names(room: str) -> tuple[str, ...]:
+    """Sorted names of all extensions of a room, ours and those of other packages."""
+    return tuple(sorted({*_own(room), *_guests(room)}))
+
+
+def load(room: str, name: str) -> ModuleType:
+    """The module of one extension. `-` and `_` are the same in names.
+
+    Raises:
+        UsageError: no extension has this name; the nearest right one is suggested.
+        LaptimeError: the extension exists, but importing it failed.
+    """
+    wanted = name.replace("-", "_")
+    if wanted not in names(room):
+        near = closest(wanted, names(room))
+        raise UsageError(
+            f"no {room.removesuffix('s')} is called {name!r}",
+            why=f"known: {', '.join(names(room))}",
+            next=f"did you mean {near!r}?" if near else "laptime --help",
+        )
+    try:
+        if wanted in _own(room):
+            return importlib.import_module(f"{ROOMS[room]}.{wanted}")
+        module = _guests(room)[wanted].load()
+    except Exception as error:
+        raise LaptimeError(
+            f"the {room.removesuffix('s')} {name!r} is broken",
+            why=f"{type(error).__name__}: {error}",
+            next="laptime doctor",
+        ) from error
+    assert isinstance(module, ModuleType)
+    return module
+
+
+def broken(room: str) -> dict[str, str]:
+    """Name and reason of every extension of a room that cannot be imported."""
+    faults = {}
+    for name in names(room):
+        try:
+            load(room, name)
+        except LaptimeError as error:
+            faults[name] = error.why
+    return faults

@@ -1,0 +1,228 @@
+"""What the measuring loop asks of a backend, and what parent and worker say to each other.
+
+A backend file (`laptime.backends.<name>`) has:
+
+    def open(variant: Variant) -> Model          load the target; raises LaptimeError
+    def open_object(subject, inputs, variant) -> Model     the same for objects that live in this process
+    def available() -> dict[str, str]            versions when importable; {} when not installed. Never raises.
+
+Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from laptime.records.case import Failure
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+
+
+class Workload(Protocol):
+    """One model with inputs of one batch size, ready to be called.
+
+    Attributes:
+        call: runs the program once. May return before a device has finished.
+        sync: returns when everything started on the device is done; a no-op on the CPU.
+        batch: items in one call.
+        synchronous: whether `call` itself returns only when the result is there (CPU).
+    """
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    batch: int
+    synchronous: bool
+
+
+class Model(Protocol):
+    """A loaded target."""
+
+    def workload(self, batch: int) -> Workload:
+        """Inputs of this batch size bound to the model. Calls nothing yet.
+
+        Raises:
+            UsageError: these inputs cannot be made with this batch size.
+        """
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """What is known about the model: source, inputs (shapes, dtypes, guessed or given), knobs ..."""
+        ...
+
+    def devices(self) -> list[Device]:
+        """Devices it runs on, as the framework names them."""
+        ...
+
+    def libraries(self) -> dict[str, str]:
+        """Versions of the framework and of what it brings."""
+        ...
+
+    def knobs(self) -> dict[str, Any]:
+        """Effective settings of the framework that change speed or results."""
+        ...
+
+
+# Abilities that a Model may have besides; a missing one is not offered.
+
+
+@runtime_checkable
+class CountsWork(Protocol):
+    """Parameters, buffers, MACs and FLOPs with receipt."""
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Series params/all, params/trainable, buffers/all, macs, flops; the receipt goes to `details`."""
+        ...
+
+
+@runtime_checkable
+class MeasuresMemory(Protocol):
+    """Device memory, split; host peak is measured by the engine for every model."""
+
+    def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Series memory/device/{weights,activations,reserved,peak}; empty on the CPU."""
+        ...
+
+
+@runtime_checkable
+class TimesDevice(Protocol):
+    """Times on the device itself."""
+
+    def device_times(self, batch: int, calls: int) -> list[float]:
+        """Seconds between events recorded around each of `calls` calls on the device's stream."""
+        ...
+
+
+@runtime_checkable
+class TimesCopies(Protocol):
+    """Host-to-device and device-to-host copies of inputs and outputs."""
+
+    def copies(self, batch: int, repeats: int) -> list[Series]:
+        """Series copy/{h2d,d2h}/{pageable,pinned} in seconds; empty where there is no device memory."""
+        ...
+
+
+@runtime_checkable
+class ChecksOutputs(Protocol):
+    """Looks at what the model returns."""
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """`finite`: bool or None when there are no floats; `shape`: what came out, in words."""
+        ...
+
+
+@runtime_checkable
+class Compiles(Protocol):
+    """Knows how often a compiler ran."""
+
+    def compiles(self) -> int:
+        """Graphs compiled so far in this process."""
+        ...
+
+
+# Commands: parent to worker.
+
+
+class Load(Struct, frozen=True, tag="load"):
+    """Import the backend and load the variant. Answer: Loaded."""
+
+    variant: Variant
+    memory_limit: int | None = None  # bytes of private memory that the worker may map
+
+
+class Prepare(Struct, frozen=True, tag="prepare"):
+    """Make inputs of this batch size, and make and time the first call. Answer: Prepared."""
+
+    batch: int
+
+
+class Block(Struct, frozen=True, tag="block"):
+    """Measure one case for a while. Answer: one or more Samples.
+
+    Attributes:
+        regime: isolated, saturated, device or paced.
+        seconds: measure about so long.
+        min_calls, max_calls: at least and at most so many calls.
+        rate: paced only: calls per second.
+    """
+
+    batch: int
+    regime: str
+    seconds: float
+    min_calls: int = 3
+    max_calls: int = 100_000
+    rate: float | None = None
+
+
+class Pass(Struct, frozen=True, tag="pass"):
+    """A separate pass: count, memory, copies, outputs, energy. Answer: Facts."""
+
+    kind: str
+    batch: int
+    seconds: float = 0.0
+
+
+class Close(Struct, frozen=True, tag="close"):
+    """End the worker."""
+
+
+Command = Load | Prepare | Block | Pass | Close
+
+
+# Messages: worker to parent.
+
+
+class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
+    """The model is there.
+
+    Attributes:
+        imported: seconds to import the framework (and the target's package).
+        loaded: seconds to build the model and move it to the device.
+    """
+
+    imported: float
+    loaded: float
+    pid: int
+    facts: dict[str, Any] = {}
+    devices: list[Device] = []
+    libraries: dict[str, str] = {}
+    knobs: dict[str, Any] = {}
+
+
+class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
+    """First call done: its seconds (with compilation, autotuning, allocation in it)."""
+
+    batch: int
+    first_call: float
+    compiles: int = 0
+
+
+class Samples(Struct, frozen=True, kw_only=True, tag="samples"):
+    """Samples of one block, as series (the metric itself and the evidence beside it)."""
+
+    batch: int
+    series: list[Series]
+
+
+class Facts(Struct, frozen=True, kw_only=True, tag="facts"):
+    """Answer of a pass."""
+
+    batch: int
+    series: list[Series] = []
+    details: dict[str, Any] = {}
+
+
+class Failed(Struct, frozen=True, tag="failed"):
+    """The command failed; the worker lives on unless its process has died."""
+
+    failure: Failure
+
+
+class Done(Struct, frozen=True, tag="done"):
+    """The command is finished."""
+
+
+Message = Loaded | Prepared | Samples | Facts | Failed | Done

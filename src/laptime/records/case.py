@@ -1,0 +1,88 @@
+"""One measured point: a target on one value of every axis."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, structs
+
+from laptime.records.check import Check, Trust, trust
+from laptime.records.series import Series
+
+Status = Literal["ok", "failed", "skipped", "interrupted"]
+Axis = str | int | float | bool
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a case has no (complete) numbers: the three lines of an error, and its kind.
+
+    Attributes:
+        kind: user_code, out_of_memory, hung, died, target, unavailable, interrupted, bug.
+    """
+
+    kind: str
+    what: str
+    why: str = ""
+    next: str = ""
+    traceback: str = ""
+
+
+class Artifact(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that belongs to a case."""
+
+    kind: str
+    path: str
+    size: int
+    sha256: str
+
+
+class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One measured point.
+
+    Attributes:
+        key: stable and unique in the run: `torchvision:resnet18/batch=8/dtype=float32/device=cpu`.
+        target: what the user named.
+        axes: every axis value that holds for this case (batch, dtype, device, threads, ...).
+        status: ok, failed (see `failure`), skipped, interrupted (what was measured is kept).
+        series: raw samples, one entry for each (metric tag, regime).
+        checks: whether these numbers can be trusted.
+        details: receipts and facts that are no series (FLOPs by operator, memory split, model facts).
+    """
+
+    key: str
+    target: str
+    axes: dict[str, Axis]
+    status: Status = "ok"
+    failure: Failure | None = None
+    series: list[Series] = []
+    checks: list[Check] = []
+    artifacts: list[Artifact] = []
+    details: dict[str, Any] = {}
+
+    @property
+    def trust(self) -> Trust:
+        """trusted, noisy or invalid, from the checks; a failed case is invalid."""
+        return "invalid" if self.status in ("failed", "skipped") else trust(self.checks)
+
+    @property
+    def batch(self) -> int:
+        """Items in one call; 1 when the case has no batch axis."""
+        return int(self.axes.get("batch", 1))
+
+    def find(self, tag: str, regime: str | None = None) -> Series | None:
+        """The series of one metric and regime, or None."""
+        return next((s for s in self.series if s.key == (tag, regime)), None)
+
+    def with_series(self, more: Series) -> Case:
+        """This case with samples added to the series they belong to."""
+        for index, own in enumerate(self.series):
+            if own.key == more.key:
+                joined = [*self.series]
+                joined[index] = own.extended(more)
+                return structs.replace(self, series=joined)
+        return structs.replace(self, series=[*self.series, more])
+
+
+def case_key(target: str, axes: dict[str, Axis]) -> str:
+    """Key of a case: the target, then the axes in the order given."""
+    return "/".join([target, *(f"{name}={value}" for name, value in axes.items())])

@@ -1,0 +1,102 @@
+"""Where a run took place. Fields that could not be read are None, never a guess."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An accelerator, or the CPU as the device it is for a framework.
+
+    Attributes:
+        name: as frameworks write it: cpu, cuda:0, mps.
+        model: the vendor's name, "NVIDIA H200".
+        memory: bytes of device memory.
+        driver: driver version.
+        details: compute capability, power limit (W), clocks (Hz), ...
+    """
+
+    name: str
+    model: str
+    memory: int | None = None
+    driver: str | None = None
+    details: dict[str, Any] = {}
+
+
+class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Machine, limits, libraries and knobs that a measured speed depends on.
+
+    Attributes:
+        host: machine name (left out of shared reports).
+        os: kernel and distribution.
+        python: version.
+        cpu: model name, as the machine tells it.
+        vcpus: logical CPUs of the machine (hyperthreads counted).
+        physical_cores: physical cores of the machine; clouds' OCPU. None when the hypervisor hides it.
+        usable_cpus: what this process may use: affinity and cgroup quota together (fractions are possible).
+        affinity: logical CPUs that this process may run on.
+        cpu_quota: cgroup quota in CPUs, None without one.
+        isa: instruction sets that matter for speed: avx2 avx512f avx512_bf16 amx_bf16 ...
+        memory: bytes of RAM in the machine.
+        memory_limit: cgroup limit in bytes, None without one.
+        virtual: hypervisor's name where one was seen, "" on bare metal, None unknown.
+        governor: cpufreq governor, None when hidden.
+        turbo: whether turbo is on, None when hidden.
+        load: load average over 1 minute at the start, and other facts about neighbours.
+        devices: accelerators and the CPU.
+        libraries: versions of what matters: torch, cuda, cudnn, numpy, laptime ...
+        knobs: effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, env variables.
+        packages_sha256: hash over the sorted names and versions of all installed packages.
+        git: commit, dirty, of the folder the user works in.
+    """
+
+    host: str
+    os: str
+    python: str
+    cpu: str
+    vcpus: int
+    physical_cores: int | None = None
+    usable_cpus: float
+    affinity: list[int] = []
+    cpu_quota: float | None = None
+    isa: list[str] = []
+    memory: int
+    memory_limit: int | None = None
+    virtual: str | None = None
+    governor: str | None = None
+    turbo: bool | None = None
+    load: dict[str, float] = {}
+    devices: list[Device] = []
+    libraries: dict[str, str] = {}
+    knobs: dict[str, Any] = {}
+    packages_sha256: str | None = None
+    git: dict[str, Any] | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Short hash of all that must be equal before two runs are compared unasked."""
+        kept = msgspec.to_builtins(self)
+        for name in ("host", "load", "git", "packages_sha256"):
+            kept.pop(name, None)
+        return hashlib.sha256(msgspec.json.encode(kept, order="sorted")).hexdigest()[:12]
+
+
+def differences(a: Environment, b: Environment) -> list[str]:
+    """What keeps two runs from being comparable, one phrase each: `torch 2.14 and 2.15`."""
+    found = []
+    left, right = msgspec.to_builtins(a), msgspec.to_builtins(b)
+    for name in ("os", "python", "cpu", "usable_cpus", "memory_limit", "governor", "turbo"):
+        if left.get(name) != right.get(name):
+            found.append(f"{name} {left.get(name)} and {right.get(name)}")
+    for group in ("libraries", "knobs"):
+        ours, theirs = left.get(group, {}), right.get(group, {})
+        for name in sorted({*ours, *theirs}):
+            if ours.get(name) != theirs.get(name):
+                found.append(f"{name} {ours.get(name)} and {theirs.get(name)}")
+    if left.get("devices") != right.get("devices"):
+        found.append("devices or drivers")
+    return found

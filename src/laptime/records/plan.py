@@ -1,0 +1,95 @@
+"""What is asked for: effective settings with their origin, and the variants that a worker loads."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from laptime.records.case import Axis
+
+Origin = Literal["flag", "preset", "default", "argument", "machine"]
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """An effective value, and where it came from."""
+
+    value: Any
+    origin: Origin = "default"
+
+
+class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one worker process loads; its batch sizes are cases inside it.
+
+    Attributes:
+        target: as the user wrote it.
+        backend: name of the framework file that runs it.
+        device: cpu, cuda:0, mps ...
+        dtype: float32, bfloat16, float16.
+        threads: intra-op threads; None leaves the framework's default.
+        channels_last: memory format NHWC for 4-d inputs and weights.
+        compile: "" for eager, else the mode of torch.compile ("default", "reduce-overhead", ...).
+        seed: seeds weights and inputs, so that two processes measure the same program.
+        options: a backend's own settings.
+    """
+
+    target: str
+    backend: str = "torch"
+    device: str = "cpu"
+    dtype: str = "float32"
+    threads: int | None = None
+    channels_last: bool = False
+    compile: str = ""
+    seed: int = 0
+    options: dict[str, Any] = {}
+
+    def axes(self) -> dict[str, Axis]:
+        """The axis values of this variant; those at their default are left out, except dtype and device."""
+        found: dict[str, Axis] = {"dtype": self.dtype, "device": self.device}
+        if self.threads is not None:
+            found["threads"] = self.threads
+        if self.channels_last:
+            found["channels_last"] = True
+        if self.compile:
+            found["compile"] = self.compile
+        if self.backend != "torch":
+            found["backend"] = self.backend
+        return found
+
+
+class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything `laptime bench` can be asked, validated by `verbs.bench.plan`.
+
+    Values that are None come from the preset; `origins` tells which ones the user gave.
+
+    Attributes:
+        targets: as typed; the first is the baseline of comparisons.
+        batch: sizes, or "auto" / "auto:linear" for the search.
+        precision: half-width of the 95 % interval asked for, as a share (0.01 is 1 %).
+        budget: seconds of measuring in the whole command.
+        regimes: isolated, saturated, device, paced; empty takes what the device offers.
+        rate: calls per second of the paced regime.
+        processes: fresh processes of each variant.
+        timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
+        save: keep the run under .laptime/.
+    """
+
+    targets: list[str]
+    batch: list[int] | Literal["auto", "auto:linear"] = [1]
+    device: str = "auto"
+    dtype: list[str] = ["float32"]
+    threads: list[int] = []
+    channels_last: bool = False
+    compile: str = ""
+    precision: float | None = None
+    budget: float | None = None
+    preset: Literal["quick", "standard", "strict"] = "standard"
+    regimes: list[str] = []
+    rate: float | None = None
+    processes: int | None = None
+    timeout: float = 120.0
+    backend: str = "torch"
+    seed: int = 0
+    name: str = ""
+    save: bool = True
+    origins: dict[str, Origin] = {}

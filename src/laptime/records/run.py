@@ -1,0 +1,84 @@
+"""The one noun in the middle.
+
+Format history (schema):
+    laptime.run/1   first version
+
+Rules: new fields have defaults; nothing is renamed or retyped; unknown fields are ignored on reading.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from laptime.records.case import Case
+from laptime.records.check import Check, Trust
+from laptime.records.comparison import Comparison
+from laptime.records.environment import Environment
+from laptime.records.finding import Finding
+from laptime.records.plan import Setting
+
+SCHEMA = "laptime.run/1"
+_ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
+
+
+class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What was measured.
+
+    Attributes:
+        target: as named by the user.
+        source: where it came from: package and version, or file.
+        sha256: hash of the source file or of the weights' shapes, "" when unknown.
+    """
+
+    target: str
+    source: str = ""
+    sha256: str = ""
+
+
+class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One command's worth of measurement.
+
+    Attributes:
+        id: sortable and unique: UTC time and a random tail.
+        verb: bench, doctor, ...
+        started: ISO 8601 in UTC.
+        seconds: wall time of the whole command.
+        status: running (in the journal), complete, interrupted, failed.
+        plan: effective settings, each with its origin.
+    """
+
+    schema: str = SCHEMA
+    id: str
+    verb: str = "bench"
+    name: str = ""
+    started: str
+    seconds: float = 0.0
+    laptime: str
+    command: list[str] = []
+    status: Literal["running", "complete", "interrupted", "failed"] = "running"
+    subjects: list[Subject] = []
+    environment: Environment
+    plan: dict[str, Setting] = {}
+    cases: list[Case] = []
+    checks: list[Check] = []
+    findings: list[Finding] = []
+    comparisons: list[Comparison] = []
+
+    @property
+    def trust(self) -> Trust:
+        """The worst of its cases."""
+        worst = max((_ORDER.index(case.trust) for case in self.cases), default=2)
+        return _ORDER[worst]
+
+    def case(self, key: str) -> Case:
+        """The case with this key.
+
+        Raises:
+            KeyError: the run has no such case.
+        """
+        for case in self.cases:
+            if case.key == key:
+                return case
+        raise KeyError(key)

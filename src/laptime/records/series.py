@@ -1,0 +1,94 @@
+"""Raw samples of one metric, and the labels that say what hit each of them."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+
+from msgspec import Struct
+
+from laptime.records.metric import Metric
+
+
+class Label(IntFlag):
+    """What is known about one sample. Samples are labelled, never deleted."""
+
+    NONE = 0
+    WARM_UP = 1  # before the level settled
+    RESUMED = 2  # first call after another case ran in this process
+    WAITED = 4  # its threads were runnable but waited for a CPU (scheduler run delay)
+    STOLEN = 8  # CPU time lost to the hypervisor (steal ticks, or CPU time missing on a guest)
+    THROTTLED = 16  # the container's CPU quota stopped it (cgroup nr_throttled)
+    GC = 32  # Python's garbage collector ran inside it
+    CLOCK = 64  # the device's clock was below its sustained level
+    RECOMPILED = 128  # a compiler ran inside it
+    LATE = 256  # paced: it started after its scheduled time, behind the one before
+
+    @property
+    def words(self) -> list[str]:
+        """The single labels in readable form."""
+        return [flag.name.lower().replace("_", "-") for flag in Label if flag in self and flag.name]
+
+
+DISTURBED = Label.WAITED | Label.STOLEN | Label.THROTTLED | Label.CLOCK
+"""Labels with a cause outside the measured program. Garbage collection is the program's own."""
+
+SET_ASIDE = DISTURBED | Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
+"""Labels whose samples a headline does not use, while enough others are there."""
+
+
+class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Samples of one metric in one case.
+
+    Attributes:
+        metric: what the samples are; their unit is the metric's.
+        regime: isolated, saturated, device, paced; None for what has no regime (memory, FLOPs).
+        samples: raw values in the metric's base unit, in the order of measuring.
+        at: start of each sample in seconds since its run started; empty when unknown.
+        process: index of the worker process each sample came from; empty when there is only one.
+        label: `Label` bits of each sample; empty when none was labelled.
+        calls: calls that one sample covers (saturated blocks); empty means 1 each.
+        probe: instrument that made it.
+        clock: clock it was read from.
+        note: how it was measured, where that needs a word.
+    """
+
+    metric: Metric
+    samples: list[float]
+    regime: str | None = None
+    at: list[float] = []
+    process: list[int] = []
+    label: list[int] = []
+    calls: list[int] = []
+    probe: str = ""
+    clock: str = ""
+    note: str = ""
+
+    @property
+    def key(self) -> tuple[str, str | None]:
+        """Series with equal keys in one case are parts of one series."""
+        return self.metric.tag, self.regime
+
+    def extended(self, more: Series) -> Series:
+        """This series with another's samples behind its own.
+
+        Optional columns missing on one side only are filled: process 0, no label, 1 call.
+        """
+        own, new = len(self.samples), len(more.samples)
+
+        def join(a: list[int], b: list[int], fill: int) -> list[int]:
+            if not a and not b:
+                return []
+            return (a or [fill] * own) + (b or [fill] * new)
+
+        return Series(
+            metric=self.metric,
+            regime=self.regime,
+            samples=self.samples + more.samples,
+            at=self.at + more.at,
+            process=join(self.process, more.process, 0),
+            label=join(self.label, more.label, 0),
+            calls=join(self.calls, more.calls, 1),
+            probe=self.probe,
+            clock=self.clock,
+            note=self.note or more.note,
+        )
