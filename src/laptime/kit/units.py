@@ -44,9 +44,7 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 
 
 def _base_index(unit: str) -> int:
-    return next(
-        i for i, (factor, _) in enumerate(_STEPS[unit]) if factor == 1.0 or len(_STEPS[unit]) == 1
-    )
+    return next(i for i, (factor, _) in enumerate(_STEPS[unit]) if factor == 1.0 or len(_STEPS[unit]) == 1)
 
 
 def decimals(value: float, half_width: float | None, *, figures: int = 3) -> int:

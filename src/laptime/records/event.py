@@ -118,9 +118,7 @@ class RunBuilder:
                 }
                 self._run = structs.replace(self._started, **changes)
             case Found(finding):
-                self._run = structs.replace(
-                    self._started, findings=[*self._started.findings, finding]
-                )
+                self._run = structs.replace(self._started, findings=[*self._started.findings, finding])
             case Compared(comparison):
                 compared = [*self._started.comparisons, comparison]
                 self._run = structs.replace(self._started, comparisons=compared)
