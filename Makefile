@@ -1,0 +1,74 @@
+# One file from a fresh clone to a measured model. Needs Python >= 3.11 and make; everything else
+# is installed into .venv, once, and again only when pyproject.toml or constraints.txt change.
+
+SHELL  := /bin/sh
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+REPORT := demo.html
+
+# The first interpreter that is new enough, `python3` before all others; `make PYTHON=... demo` picks one.
+ENOUGH  = import sys; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-all check format bench device-wheels test-device clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
+
+install: $(STAMP)  ## .venv with laptime, PyTorch and the tools of development
+
+$(STAMP): pyproject.toml constraints.txt
+	@[ -n "$(PYTHON)" ] && $(PYTHON) -c '$(ENOUGH)' || { \
+		echo "error: no Python 3.11 or newer was found"; \
+		echo "why:   python3 is $$(python3 --version 2>&1)"; \
+		echo "next:  install Python 3.11 or newer, or: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; \
+		exit 2; } >&2
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "error: $(PYTHON) could not create $(VENV)"; \
+		echo "why:   its venv or ensurepip module is missing or broken, see above"; \
+		echo "next:  install it (Debian, Ubuntu: apt install python3-venv), then the same command again"; \
+		exit 2; } >&2
+	$(BIN)/python -m pip install --quiet -c constraints.txt uv
+	$(BIN)/uv pip install -p $(BIN)/python -c constraints.txt -e '.[torch,dev]'
+	@touch $@
+
+demo: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write an HTML report
+	@rm -f $(REPORT)
+	@status=0; $(BIN)/laptime bench torchvision:efficientnet_b0 --batch 1,8 -o $(REPORT) || status=$$?; \
+	if [ -f $(REPORT) ]; then echo; echo "HTML report: $(CURDIR)/$(REPORT)"; fi; \
+	exit $$status
+
+test: $(STAMP)  ## the fast tests
+	$(BIN)/python -m pytest -m "not slow"
+
+test-all: $(STAMP)  ## all tests, slow ones too
+	$(BIN)/python -m pytest
+
+check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python scripts/size.py
+
+format: $(STAMP)  ## let ruff format and mend what it can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
+	$(BIN)/python scripts/bench.py $(ONLY)
+
+# The next two need no .venv: an accelerator machine may have nothing but its own python3 with torch.
+device-wheels: $(STAMP)  ## fetch into .whl/ what a bare accelerator machine may lack
+	$(BIN)/python scripts/device.py --fetch
+
+test-device:  ## tests and benchmarks of accelerators, with the system's python3
+	@python3 scripts/device.py
+
+clean:  ## remove the environment, caches and built files
+	rm -rf $(VENV) .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+		.import_linter_cache src/*.egg-info $(REPORT)
+	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
