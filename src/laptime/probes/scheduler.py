@@ -1,0 +1,236 @@
+"""Evidence of disturbance: time that the measured process lost to others, read around samples.
+
+    waited     its threads could run but waited for a CPU        /proc/self/task/*/schedstat, field 2
+    stolen     the hypervisor ran someone else on our CPUs       /proc/stat, line cpu, field 8
+    throttled  the container's CPU quota stopped it              cpu.stat of its control groups
+    switches   it was taken off a CPU against its will           getrusage
+
+Files stay open and are read with pread: a few microseconds for all four.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from laptime.probes import _cgroup
+from laptime.records.metric import Metric
+
+if sys.platform != "win32":
+    import resource
+
+METRICS = (
+    Metric(
+        tag="disturbance/waited",
+        unit="s",
+        title="waited for a CPU",
+        better="lower",
+        meaning="Time in which the program's threads were ready to run but had no CPU, summed over threads.",
+        lies_when="The program has more threads than CPUs: then it waits for itself. Threads that ended "
+        "between two readings are counted up to their last reading only.",
+    ),
+    Metric(
+        tag="disturbance/stolen",
+        unit="s",
+        title="stolen by the hypervisor",
+        better="lower",
+        meaning="CPU time of this machine that its hypervisor gave to others, summed over all CPUs.",
+        lies_when="It counts CPUs that the program did not use, in ticks of 10 ms; some hypervisors "
+        "do not tell (always 0).",
+    ),
+    Metric(
+        tag="disturbance/throttled",
+        unit="s",
+        title="stopped by the CPU quota",
+        better="lower",
+        meaning="Time in which the container's CPU quota kept it from running.",
+        lies_when="Other processes of the same container used the quota up; version 2 groups sum over CPUs.",
+    ),
+    Metric(
+        tag="disturbance/switches",
+        unit="1",
+        title="involuntary context switches",
+        better="lower",
+        meaning="How often a thread of the program was taken off its CPU although it wanted to run.",
+        lies_when="A switch may cost 2 us or a whole time slice; read it together with the waiting time.",
+    ),
+)
+
+
+class Reading(NamedTuple):
+    """Totals since the process (for `stolen_s`: the machine) started; only differences mean anything.
+
+    None: this system does not tell.
+    """
+
+    waited_s: float | None
+    stolen_s: float | None
+    throttled_s: float | None
+    switches: int | None
+
+
+class Evidence:
+    """Reads the four counters of this process.
+
+    Attributes:
+        cost: seconds that one `read` takes, the median of 25 when this object was made.
+        threads: how many threads are being watched.
+    """
+
+    def __init__(self, root: str = "/") -> None:
+        self._base = Path(root)
+        self._threads: dict[str, int] = {}
+        self._last: dict[str, int] = {}  # thread -> its last waiting time, ns
+        self._gone = 0  # waiting time of threads that have ended, ns
+        self._waits = self._run_delay_is_kept()
+        self._stat, self._stolen_constant = self._open_stat()
+        self._throttles, self._throttled_constant = self._open_throttles(root)
+        self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
+        self.refresh_threads()
+        self.cost = self._measure_cost()
+
+    @property
+    def threads(self) -> int:
+        """Threads watched since the last `refresh_threads`."""
+        return len(self._threads)
+
+    def refresh_threads(self) -> None:
+        """Find threads that were born or have ended since. Call it between blocks, not between samples:
+        the waiting time of a new thread enters the next reading as a whole."""
+        if not self._waits:
+            return
+        tasks = self._base / "proc/self/task"
+        try:
+            alive = {entry.name for entry in tasks.iterdir()}
+        except OSError:
+            return
+        for name in self._threads.keys() - alive:
+            self._forget(name)
+        for name in alive - self._threads.keys():
+            descriptor = _open(tasks / name / "schedstat")
+            if descriptor is not None:  # else: it ended in this instant
+                self._threads[name] = descriptor
+                self._last[name] = 0
+
+    def read(self) -> Reading:
+        """The four totals now."""
+        return Reading(self._read_waited(), self._read_stolen(), self._read_throttled(), _switches())
+
+    def _read_waited(self) -> float | None:
+        if not self._waits:
+            return None
+        ended = None
+        last = self._last
+        for name, descriptor in self._threads.items():
+            try:
+                last[name] = int(os.pread(descriptor, 96, 0).split(None, 2)[1])
+            except (OSError, IndexError):  # ESRCH: the thread has ended; what it had waited stays counted
+                ended = [*(ended or ()), name]
+        for name in ended or ():
+            self._forget(name)
+        return (sum(last.values()) + self._gone) * 1e-9
+
+    def _read_stolen(self) -> float | None:
+        if self._stat is None:
+            return self._stolen_constant
+        return int(os.pread(self._stat, 256, 0).split(None, 9)[8]) * self._tick
+
+    def _read_throttled(self) -> float | None:
+        if not self._throttles:
+            return self._throttled_constant
+        total = 0.0
+        for descriptor, (name, unit) in self._throttles:
+            _, _, after = os.pread(descriptor, 1024, 0).partition(name)
+            total += int(after.split(None, 1)[0]) * unit
+        return total
+
+    def _forget(self, name: str) -> None:
+        os.close(self._threads.pop(name))
+        self._gone += self._last.pop(name)
+
+    def _run_delay_is_kept(self) -> bool:
+        """Kernels without scheduler statistics write `0 0 0`, even for a thread that is running."""
+        words = (_cgroup.text(self._base / "proc/self/schedstat") or "").split()
+        return len(words) == 3 and words != ["0", "0", "0"]
+
+    def _can_be_stolen_from(self) -> bool:
+        """Only a guest can; on bare metal the file costs up to a millisecond (many CPUs) to tell 0."""
+        try:
+            with (self._base / "proc/cpuinfo").open("rb") as file:
+                head = file.read(8192)
+        except OSError:
+            return True
+        # Only x86 has the flag; elsewhere its absence says nothing.
+        return b"\nflags" not in head or b" hypervisor" in head
+
+    def _open_stat(self) -> tuple[int | None, float | None]:
+        """The open file, or else what it would say (0 on bare metal, None where there is no such file)."""
+        descriptor = _open(self._base / "proc/stat")
+        if descriptor is None:
+            return None, None
+        words = os.pread(descriptor, 256, 0).split(None, 9)
+        tells = len(words) > 8 and words[0] == b"cpu" and words[8].isdigit()
+        if tells and self._can_be_stolen_from():
+            return descriptor, None
+        os.close(descriptor)
+        return None, 0.0 if tells else None
+
+    def _open_throttles(self, root: str) -> tuple[list[tuple[int, tuple[bytes, float]]], float | None]:
+        """Open cpu.stat of every level that has a quota; a level without one can stop nobody."""
+        levels = _cgroup.groups("cpu", root)
+        opened = []
+        for group in levels:
+            if _cgroup.quota(group) is None:
+                continue
+            field = (b"throttled_usec ", 1e-6) if group.version == 2 else (b"throttled_time ", 1e-9)
+            descriptor = _open(group.folder / "cpu.stat")
+            if descriptor is None:
+                continue
+            if field[0] in os.pread(descriptor, 1024, 0):
+                opened.append((descriptor, field))
+            else:
+                os.close(descriptor)
+        return opened, 0.0 if levels else None
+
+    def _measure_cost(self) -> float:
+        taken = []
+        for _ in range(25):
+            started = time.perf_counter()
+            self.read()
+            taken.append(time.perf_counter() - started)
+        return sorted(taken)[12]
+
+    def close(self) -> None:
+        """Close the files; reading after that is a mistake."""
+        for name in list(self._threads):
+            self._forget(name)
+        for descriptor, _ in self._throttles:
+            os.close(descriptor)
+        if self._stat is not None:
+            os.close(self._stat)
+        self._throttles, self._stat = [], None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _open(path: Path) -> int | None:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _switches() -> int | None:
+    if sys.platform == "win32":
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
