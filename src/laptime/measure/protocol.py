@@ -4,7 +4,7 @@ A backend file (`laptime.backends.<name>`) has:
 
     def open(variant: Variant) -> Model          load the target; raises LaptimeError
     def open_object(subject, inputs, variant) -> Model     the same for objects that live in this process
-    def available() -> dict[str, str]            versions when importable; {} when not installed. Never raises.
+    def available() -> dict[str, str]            versions when importable; {} when not installed; never raises
 
 Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last.
 """
@@ -12,10 +12,12 @@ Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Fai
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
+from laptime.kit.errors import LaptimeError
 from laptime.records.case import Failure
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -120,6 +122,33 @@ class Compiles(Protocol):
 
     def compiles(self) -> int:
         """Graphs compiled so far in this process."""
+        ...
+
+
+@runtime_checkable
+class Scoped(Protocol):
+    """Has a state to enter once around many calls, so that no call pays for it (inference mode)."""
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Enter it in the thread that calls. Calls outside are right, too, only 1 to 2 us slower."""
+        ...
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """Turns what a call raised into one of laptime's errors."""
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """OutOfMemory for exhausted memory and nothing else; any other error is a UserCodeError."""
+        ...
+
+
+@runtime_checkable
+class Closes(Protocol):
+    """Gives back what it changed in this process (training flags, thread counts)."""
+
+    def close(self) -> None:
+        """Undo every change. The model is not called again."""
         ...
 
 
