@@ -1,0 +1,1 @@
+"""Pure functions on records: the same answer years later, from a file."""

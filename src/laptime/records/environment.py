@@ -49,7 +49,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         load: load average over 1 minute at the start, and other facts about neighbours.
         devices: accelerators and the CPU.
         libraries: versions of what matters: torch, cuda, cudnn, numpy, laptime ...
-        knobs: effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, env variables.
+        knobs: effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, environment.
         packages_sha256: hash over the sorted names and versions of all installed packages.
         git: commit, dirty, of the folder the user works in.
     """

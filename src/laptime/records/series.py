@@ -47,6 +47,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
         process: index of the worker process each sample came from; empty when there is only one.
         label: `Label` bits of each sample; empty when none was labelled.
         calls: calls that one sample covers (saturated blocks); empty means 1 each.
+        round: round of the schedule each sample was measured in; cases of one round are neighbours in time.
         probe: instrument that made it.
         clock: clock it was read from.
         note: how it was measured, where that needs a word.
@@ -59,6 +60,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
     process: list[int] = []
     label: list[int] = []
     calls: list[int] = []
+    round: list[int] = []
     probe: str = ""
     clock: str = ""
     note: str = ""
@@ -88,6 +90,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
             process=join(self.process, more.process, 0),
             label=join(self.label, more.label, 0),
             calls=join(self.calls, more.calls, 1),
+            round=join(self.round, more.round, 0),
             probe=self.probe,
             clock=self.clock,
             note=self.note or more.note,

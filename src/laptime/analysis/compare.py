@@ -1,0 +1,152 @@
+"""Is one case faster than another? Four words, and proof for each.
+
+Blocks of both cases are measured side by side in time, round by round, in fresh processes. The unit of
+evidence is the difference of log medians of one round, so drift of the machine cancels. Differences
+within one pair of processes share their memory layout; the variance of the answer therefore comes from the
+processes' own means, moderated by what is expected of them (prior degrees of freedom, as in Smyth 2004,
+"Linear models and empirical Bayes methods", for few replicates).
+
+Lies when: one side runs only while the other does not exist (different machines), or a neighbour reacts to
+one side alone.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import Floats, t_quantile
+from laptime.records.case import Case
+from laptime.records.comparison import Comparison, Word
+from laptime.records.series import Series
+
+MARGIN = 0.01
+"""Relative difference below which nothing is claimed, and within which `same` is."""
+
+BETWEEN_PROCESSES = 0.005
+"""Standard deviation, as a share, expected between two fresh processes of one program (layout, placement)."""
+
+PRIOR_DF = 4
+DECISION_LEVEL = 0.99
+"""faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
+
+
+class Effect(NamedTuple):
+    """Log ratio of baseline time over candidate time (positive: candidate faster) and its error.
+
+    Attributes:
+        estimate: mean over processes of the mean paired difference.
+        error: standard error.
+        df: degrees of freedom of that error.
+        pairs: rounds in which both sides have samples.
+        processes: processes of each side.
+    """
+
+    estimate: float
+    error: float
+    df: float
+    pairs: int
+    processes: int
+
+
+def effect(baseline: Series, candidate: Series) -> Effect | None:
+    """The paired effect; None when fewer than three rounds have both sides."""
+    left, right = _block_levels(baseline), _block_levels(candidate)
+    shared = sorted(left.keys() & right.keys())
+    if len(shared) < 3:
+        return None
+    differences = np.array([left[key] - right[key] for key in shared])
+    process = np.array([key[0] for key in shared])
+    own = np.unique(process)
+    means = np.array([float(np.median(differences[process == p])) for p in own])
+    within = _within_variance(differences, process)
+    expected = within / (len(shared) / len(own)) + BETWEEN_PROCESSES**2
+    seen = float(means.var(ddof=1)) if len(own) > 1 else 0.0
+    freedom = PRIOR_DF + len(own) - 1
+    variance = (PRIOR_DF * expected + (len(own) - 1) * seen) / freedom
+    # Never surer than the rounds themselves allow.
+    variance = max(variance, expected)
+    return Effect(float(means.mean()), math.sqrt(variance / len(own)), freedom, len(shared), len(own))
+
+
+def _block_levels(series: Series) -> dict[tuple[int, int], float]:
+    """Log median of every (process, round) that has usable samples."""
+    evidence = select(series)
+    n = len(series.samples)
+    process = np.asarray(series.process or [0] * n)[evidence.positions]
+    rounds = np.asarray(series.round or list(range(n)))[evidence.positions]
+    levels = {}
+    for p, r in {(int(a), int(b)) for a, b in zip(process, rounds, strict=True)}:
+        chosen: Floats = evidence.values[(process == p) & (rounds == r)]
+        levels[(p, r)] = math.log(float(np.median(chosen)))
+    return levels
+
+
+def _within_variance(differences: Floats, process: np.ndarray) -> float:
+    """Variance of one round's difference around its process's level, robust to single bad rounds."""
+    residuals = np.concatenate(
+        [differences[process == p] - np.median(differences[process == p]) for p in np.unique(process)]
+    )
+    robust = (1.4826 * float(np.median(np.abs(residuals)))) ** 2
+    return max(robust, float(np.var(np.clip(residuals, *np.quantile(residuals, [0.05, 0.95])))))
+
+
+def judge(found: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:
+    """The word, and the 95 % interval of the speed-up (baseline time over candidate time)."""
+    half = t_quantile(0.975, found.df) * found.error
+    low, high = found.estimate - half, found.estimate + half
+    sure = t_quantile((1 + DECISION_LEVEL) / 2, found.df) * found.error
+    edge = math.log1p(margin)
+    word: Word = "unclear"
+    if found.estimate - sure > edge:
+        word = "faster"
+    elif found.estimate + sure < -edge:
+        word = "slower"
+    elif low > -edge and high < edge:
+        word = "same"
+    return word, (math.exp(low), math.exp(high))
+
+
+def compare(
+    baseline: Case, candidate: Case, *, regime: str = "isolated", margin: float = MARGIN
+) -> Comparison | None:
+    """Compare two interleaved cases; times are taken per item when their batch sizes differ.
+
+    Returns None when a side has no samples in this regime or too few rounds are shared.
+    """
+    left, right = baseline.find("latency", regime), candidate.find("latency", regime)
+    if left is None or right is None:
+        return None
+    found = effect(left, right)
+    if found is None:
+        return None
+    found = found._replace(estimate=found.estimate + math.log(candidate.batch / baseline.batch))
+    word, ci95 = judge(found, margin)
+    speedup = math.exp(found.estimate)
+    return Comparison(
+        baseline=baseline.key,
+        candidate=candidate.key,
+        metric=f"latency/{regime}" if baseline.batch == candidate.batch else f"time per item/{regime}",
+        speedup=speedup,
+        ci95=ci95,
+        word=word,
+        margin=margin,
+        pairs=found.pairs,
+        processes=found.processes,
+        sentence=sentence(word, speedup, ci95, margin),
+    )
+
+
+def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: float) -> str:
+    """What the user reads: the factor by which it is faster or slower, with its interval."""
+    low, high = ci95
+    if word == "same":
+        return f"same: within {margin:.0%} (ratio {speedup:.3f} [{low:.3f}, {high:.3f}])"
+    if word == "slower":
+        return f"slower: {1 / speedup:.2f}x the time [{1 / high:.2f}, {1 / low:.2f}]"
+    if word == "faster":
+        return f"faster: {speedup:.2f}x the speed [{low:.2f}, {high:.2f}]"
+    return f"unclear: {speedup:.2f}x the speed [{low:.2f}, {high:.2f}]"

@@ -1,0 +1,66 @@
+"""Which samples a statistic may use, decided by what is known about them and never by their size."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laptime.analysis.quantiles import Floats
+from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
+
+MIN_SAMPLES = 6
+"""Below six samples a median has no 95 % interval."""
+
+Basis = Literal["undisturbed", "settled", "all"]
+
+
+class Evidence(NamedTuple):
+    """What one series supports.
+
+    Attributes:
+        values: samples the statistics use, shape (m,).
+        positions: their places in the series.
+        basis: undisturbed (warm-up and disturbed ones set aside), settled (too few undisturbed ones: the
+            disturbed are in it), all (nothing else left).
+        disturbed: share of the settled samples with an outside cause.
+        causes: number of settled samples by label word.
+        warm_up: number of warm-up samples.
+    """
+
+    values: Floats
+    positions: NDArray[np.intp]
+    basis: Basis
+    disturbed: float
+    causes: dict[str, int]
+    warm_up: int
+
+
+def select(series: Series) -> Evidence:
+    """The samples that the headline of a series comes from."""
+    values = np.asarray(series.samples, dtype=float)
+    n = len(values)
+    label = np.asarray(series.label or [0] * n, dtype=int)
+    not_settled = (label & int(Label.WARM_UP | Label.RESUMED | Label.RECOMPILED)) != 0
+    settled = np.nonzero(~not_settled)[0]
+    clean = np.nonzero((label & int(SET_ASIDE)) == 0)[0]
+    hit = int(((label[settled] & int(DISTURBED)) != 0).sum())
+    causes: dict[str, int] = {}
+    for flag in Label:
+        if flag and (number := int((label[settled] & int(flag) != 0).sum())):
+            causes[flag.words[0]] = number
+    if len(clean) >= min(MIN_SAMPLES, max(1, len(settled))):
+        positions, basis = clean, "undisturbed"
+    elif len(settled):
+        positions, basis = settled, "settled"
+    else:
+        positions, basis = np.arange(n), "all"
+    return Evidence(
+        values=values[positions],
+        positions=positions,
+        basis=basis,  # type: ignore[arg-type]
+        disturbed=hit / len(settled) if len(settled) else 0.0,
+        causes=causes,
+        warm_up=int((label & int(Label.WARM_UP) != 0).sum()),
+    )

@@ -1,0 +1,102 @@
+"""Where does warm-up end? Found as a change of level, never assumed to be ten calls.
+
+The series of one process is cut, again and again, at the point that best splits it into two levels (least
+absolute deviations of the logarithm, so that single slow samples do not matter), as long as the levels
+differ by more than noise. What comes before the last cut is not steady state.
+
+After Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017): some programs never settle,
+so the class is told, too.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from laptime.analysis.quantiles import Floats
+
+Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
+
+SMALLEST_STEP = 0.03
+"""Relative change of level that counts; smaller ones are drift that the interval has to carry."""
+
+_MIN_TAIL = 5
+
+
+class Steady(NamedTuple):
+    """Result: samples from `start` on are steady.
+
+    Attributes:
+        start: index of the first steady sample.
+        kind: flat; warm-up (faster afterwards); slow-down (slower afterwards: heat, memory); unstable.
+        change: level before the steady part over the level in it, minus 1; 0 when flat.
+    """
+
+    start: int
+    kind: Kind
+    change: float
+
+
+def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
+    """Find the steady part of one process's samples (seconds, in order of measuring).
+
+    Args:
+        samples: shape (n,), positive.
+        ignore: shape (n,), bool: samples with a known outside cause, which must not pass for warm-up.
+    """
+    kept = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore)[0]
+    if len(kept) < _MIN_TAIL + 1:
+        return Steady(0, "flat", 0.0)
+    x = np.log(np.maximum(samples[kept], 1e-12))
+    start = 0
+    while (cut := _cut(x[start:])) is not None:
+        start += cut
+    if start == 0:
+        kind: Kind = "unstable" if _wanders(x) else "flat"
+        return Steady(0, kind, 0.0)
+    level = float(np.median(x[start:]))
+    change = float(np.expm1(np.median(x[:start]) - level))
+    kind = "warm-up" if change > 0 else "slow-down"
+    return Steady(int(kept[start]), "unstable" if _wanders(x[start:]) else kind, change)
+
+
+def _cut(x: Floats) -> int | None:
+    """Index of the best cut into two levels within the first half, or None when there is one level."""
+    n = len(x)
+    best, best_cost = None, np.inf
+    for k in _candidates(n):
+        cost = _spread(x[:k]) + _spread(x[k:])
+        if cost < best_cost:
+            best, best_cost = k, cost
+    if best is None:
+        return None
+    before, after = x[:best], x[best:]
+    step = abs(float(np.median(before) - np.median(after)))
+    noise = 1.4826 * float(np.median(np.abs(after - np.median(after))))
+    # Standard error of a median is about 1.25 sigma / sqrt(n); a lone first sample needs 4 sigma.
+    error = 1.25 * noise * np.sqrt(1 / len(before) + 1 / len(after))
+    needed = max(np.log1p(SMALLEST_STEP), 4.0 * error)
+    return best if step > needed else None
+
+
+def _candidates(n: int) -> list[int]:
+    """Cuts to try: all small ones, then geometrically spaced; never into the last half."""
+    last = min(n // 2, n - _MIN_TAIL)
+    dense = list(range(1, min(last, 32) + 1))
+    return dense + [k for k in sorted({int(33 * 1.15**i) for i in range(80)}) if 32 < k <= last]
+
+
+def _spread(x: Floats) -> float:
+    return float(np.abs(x - np.median(x)).sum())
+
+
+def _wanders(x: Floats) -> bool:
+    """Whether thirds of the steady part lie on levels that differ by more than 10 % and more than noise."""
+    if len(x) < 18:
+        return False
+    parts = np.array_split(x, 3)
+    medians = [float(np.median(part)) for part in parts]
+    noise = max(1.4826 * float(np.median(np.abs(part - np.median(part)))) for part in parts)
+    error = 1.25 * noise * np.sqrt(6 / len(x))
+    return bool(max(medians) - min(medians) > max(np.log1p(0.10), 4.0 * error))
