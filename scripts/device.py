@@ -39,10 +39,12 @@ def missing() -> list[str]:
     return sorted(name for module, name in NEEDED.items() if importlib.util.find_spec(module) is None)
 
 
-def fetch(python: str, platform: str) -> int:
-    """Download wheels of everything needed, for another Python and platform, into .whl/."""
+def fetch(python: str, machine: str) -> int:
+    """Download Linux wheels of everything needed, for another Python and processor, into .whl/."""
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(WHEELS)]
-    command += ["--only-binary", ":all:", "--python-version", python, "--platform", platform]
+    command += ["--only-binary", ":all:", "--python-version", python]
+    for tag in ("manylinux_2_28", "manylinux_2_17", "manylinux2014"):
+        command += ["--platform", f"{tag}_{machine}"]
     command += ["-c", str(ROOT / "constraints.txt"), *sorted(NEEDED.values())]
     status = subprocess.run(command).returncode
     if status == 0:
@@ -114,9 +116,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fetch", action="store_true", help="fill .whl/ instead of running anything")
     parser.add_argument("--python", default="3.12", help="with --fetch: version of the other Python")
-    parser.add_argument("--platform", default="manylinux_2_28_x86_64", help="with --fetch: its platform")
+    parser.add_argument("--machine", default="x86_64", help="with --fetch: its processor")
     asked = parser.parse_args()
-    return fetch(asked.python, asked.platform) if asked.fetch else run()
+    return fetch(asked.python, asked.machine) if asked.fetch else run()
 
 
 if __name__ == "__main__":
