@@ -41,7 +41,7 @@ def _own(room: str) -> tuple[str, ...]:
 
 @cache
 def _guests(room: str) -> dict[str, EntryPoint]:
-    return {point.name: point for point in entry_points(group=f"laptime.{room}")}
+    return {point.name.replace("-", "_"): point for point in entry_points(group=f"laptime.{room}")}
 
 
 def names(room: str) -> tuple[str, ...]:
@@ -68,13 +68,14 @@ def load(room: str, name: str) -> ModuleType:
         if wanted in _own(room):
             return importlib.import_module(f"{ROOMS[room]}.{wanted}")
         module = _guests(room)[wanted].load()
+        if not isinstance(module, ModuleType):
+            raise TypeError(f"the entry point names a {type(module).__name__}, not a module")
     except Exception as error:
         raise LaptimeError(
             f"the {room.removesuffix('s')} {name!r} is broken",
             why=f"{type(error).__name__}: {error}",
             next="laptime doctor",
         ) from error
-    assert isinstance(module, ModuleType)
     return module
 
 

@@ -79,24 +79,44 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def fingerprint(self) -> str:
         """Short hash of all that must be equal before two runs are compared unasked."""
-        kept = msgspec.to_builtins(self)
-        for name in ("host", "load", "git", "packages_sha256"):
-            kept.pop(name, None)
-        return hashlib.sha256(msgspec.json.encode(kept, order="sorted")).hexdigest()[:12]
+        return hashlib.sha256(msgspec.json.encode(_decisive(self), order="sorted")).hexdigest()[:12]
+
+
+# Who and when, not how fast: these may differ between two runs that are compared.
+_ASIDE = ("host", "load", "git", "packages_sha256")
+
+
+def _decisive(environment: Environment) -> dict[str, Any]:
+    """The fields that a measured speed depends on, as plain data.
+
+    They take the way through JSON first, so that a stored run and the one in memory are equal (2 and 2.0 are
+    two texts).
+    """
+    stored = msgspec.json.decode(msgspec.json.encode(environment), type=Environment)
+    return {
+        name: msgspec.to_builtins(getattr(stored, name))
+        for name in stored.__struct_fields__
+        if name not in _ASIDE
+    }
 
 
 def differences(a: Environment, b: Environment) -> list[str]:
-    """What keeps two runs from being comparable, one phrase each: `torch 2.14 and 2.15`."""
+    """What keeps two runs from being comparable, one phrase each: `torch 2.14 and 2.15`.
+
+    Empty exactly when the fingerprints are equal.
+    """
     found = []
-    left, right = msgspec.to_builtins(a), msgspec.to_builtins(b)
-    for name in ("os", "python", "cpu", "usable_cpus", "memory_limit", "governor", "turbo"):
-        if left.get(name) != right.get(name):
-            found.append(f"{name} {left.get(name)} and {right.get(name)}")
-    for group in ("libraries", "knobs"):
-        ours, theirs = left.get(group, {}), right.get(group, {})
-        for name in sorted({*ours, *theirs}):
-            if ours.get(name) != theirs.get(name):
-                found.append(f"{name} {ours.get(name)} and {theirs.get(name)}")
-    if left.get("devices") != right.get("devices"):
-        found.append("devices or drivers")
+    left, right = _decisive(a), _decisive(b)
+    for name, ours in left.items():
+        theirs = right[name]
+        if ours == theirs:
+            continue
+        if name == "devices":
+            found.append("devices or drivers")
+        elif isinstance(ours, dict):
+            for key in sorted({*ours, *theirs}):
+                if ours.get(key) != theirs.get(key):
+                    found.append(f"{key} {ours.get(key)} and {theirs.get(key)}")
+        else:
+            found.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
     return found

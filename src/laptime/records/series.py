@@ -73,9 +73,18 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def extended(self, more: Series) -> Series:
         """This series with another's samples behind its own.
 
-        Optional columns missing on one side only are filled: process 0, no label, 1 call.
+        Optional columns missing on one side only are filled: process 0, no label, 1 call. Times cannot be
+        filled: `at` stays only when both sides have it.
+
+        Raises:
+            ValueError: the other is a series of something else.
         """
+        if more.key != self.key or more.metric.unit != self.metric.unit:
+            raise ValueError(
+                f"{more.key} in {more.metric.unit} is no part of {self.key} in {self.metric.unit}"
+            )
         own, new = len(self.samples), len(more.samples)
+        timed = len(self.at) == own and len(more.at) == new
 
         def join(a: list[int], b: list[int], fill: int) -> list[int]:
             if not a and not b:
@@ -86,7 +95,7 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
             metric=self.metric,
             regime=self.regime,
             samples=self.samples + more.samples,
-            at=self.at + more.at,
+            at=self.at + more.at if timed else [],
             process=join(self.process, more.process, 0),
             label=join(self.label, more.label, 0),
             calls=join(self.calls, more.calls, 1),
