@@ -1,0 +1,172 @@
+"""Exact peak of host memory, what may still be allocated, and a limit that fails cleanly.
+
+Linux keeps the highest resident set of a process (VmHWM) and lets it be reset by writing "5" to
+/proc/self/clear_refs: no polling, so no peak is missed, however short.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from laptime.probes import _cgroup
+from laptime.records.metric import Metric
+
+METRICS = (
+    Metric(
+        tag="memory/host/peak",
+        unit="B",
+        title="host memory, peak",
+        better="lower",
+        meaning="Highest resident set of the process during one call, model and libraries included.",
+        lies_when="Memory is shared with other processes, swapped out, or the call works in child processes. "
+        "The kernel counts pages by CPU in batches: below 1 MiB it is not exact.",
+    ),
+    Metric(
+        tag="memory/host/increase",
+        unit="B",
+        title="host memory, added by a call",
+        better="lower",
+        meaning="Peak of the resident set minus the resident set before the call.",
+        lies_when="An allocator kept memory of earlier calls for itself: it is reused without being seen. "
+        "Freed memory is given back to the system first, which glibc can do and other allocators may not.",
+    ),
+)
+
+_ROOM_TO_FAIL = 32 * 2**20
+"""Bytes above the present use that a limit always leaves, so that Python can still raise and report."""
+
+
+class HostPeak(NamedTuple):
+    """Host memory of one call, in bytes.
+
+    Attributes:
+        peak: highest resident set while the call ran.
+        baseline: resident set before it.
+        increase: the difference, 0 or more.
+        exact: False when the system only tells the highest value of the process's whole life;
+            `peak` is then an upper bound.
+        note: how it was measured.
+    """
+
+    peak: int
+    baseline: int
+    increase: int
+    exact: bool
+    note: str
+
+
+def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
+    """Run `call` once; how much host memory it took. What the call raises passes through.
+
+    Memory that was freed earlier is given back to the system first (garbage collection, malloc_trim):
+    it would hide new allocations that fit into it.
+    """
+    gc.collect()
+    _trim()
+    own = Path(root) / "proc/self"
+    exact = _reset_peak(own)
+    baseline = _status(own, "VmRSS") or _rss()
+    call()
+    if exact and (highest := _status(own, "VmHWM")) is not None:
+        note = "VmHWM of /proc/self/status, reset before the call"
+        return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note)
+    highest = max(_life_peak(), baseline)
+    note = "highest resident set of the process so far, not of this call: it cannot be reset here"
+    return HostPeak(highest, baseline, highest - baseline, False, note)
+
+
+def available_bytes(root: str = "/") -> int:
+    """Bytes that can be allocated now without swapping and without waking the OOM killer.
+
+    The smaller of the machine's MemAvailable and the room left under the container's limit.
+    """
+    machine = _meminfo(root)
+    if machine is None:
+        import psutil
+
+        machine = int(psutil.virtual_memory().available)
+    headroom = _cgroup.memory_headroom(root)
+    return machine if headroom is None else min(machine, headroom)
+
+
+def limit_private_memory(limit: int, root: str = "/") -> bool:
+    """Let this process map at most `limit` bytes of private writable memory in all (RLIMIT_DATA).
+
+    A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would
+    have promised it and killed somebody when it was touched. Should the kernel still run out, this process
+    is the one it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for
+    processes that use CUDA, whose driver maps far more than it uses.
+
+    Returns:
+        Whether the system enforces it (Linux does).
+    """
+    own = Path(root) / "proc/self"
+    with suppress(OSError):  # a container may forbid it; the limit below is what matters
+        (own / "oom_score_adj").write_text("1000")
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = max(int(limit), (_status(own, "VmData") or 0) + _ROOM_TO_FAIL)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+    return True
+
+
+def _reset_peak(own: Path) -> bool:
+    try:
+        (own / "clear_refs").write_text("5")
+    except OSError:
+        return False
+    return True
+
+
+def _status(own: Path, field: str) -> int | None:
+    """Bytes that /proc/self/status gives for a field."""
+    for line in (_cgroup.text(own / "status") or "").splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def _meminfo(root: str) -> int | None:
+    for line in (_cgroup.text(Path(root) / "proc/meminfo") or "").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _rss() -> int:
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+def _life_peak() -> int:
+    if sys.platform == "win32":
+        import psutil
+
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024  # bytes on macOS, KiB elsewhere
+
+
+def _trim() -> None:
+    """Give freed memory back to the system, where the C library knows how (glibc)."""
+    if sys.platform != "linux":
+        return
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):  # musl has no malloc_trim
+        return

@@ -1,0 +1,82 @@
+"""The clocks themselves: the smallest step they make and what one reading costs, both measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from itertools import repeat
+from pathlib import Path
+from typing import NamedTuple
+
+from laptime.probes import _cgroup
+from laptime.records.metric import Metric
+
+METRICS = (
+    Metric(
+        tag="timer/step",
+        unit="s",
+        title="timer step",
+        better="lower",
+        meaning="Smallest difference between two readings of a clock.",
+        lies_when="Reading takes longer than the clock's own step: then it is the time of a reading.",
+    ),
+    Metric(
+        tag="timer/cost",
+        unit="s",
+        title="timer cost",
+        better="lower",
+        meaning="Time that one reading of a clock takes, called from Python.",
+        lies_when="Another process held the CPU; the best of several loops is taken against that.",
+    ),
+)
+
+
+class Timer(NamedTuple):
+    """One clock of this machine, in seconds.
+
+    Attributes:
+        name: perf_counter (wall time) or process_time (CPU time of the process).
+        step: smallest difference seen between two successive readings.
+        cost: one reading, called from a Python loop.
+    """
+
+    name: str
+    step: float
+    cost: float
+
+
+def timers() -> list[Timer]:
+    """Step and cost of the wall and CPU clocks; takes about 10 ms."""
+    clocks = {"perf_counter": time.perf_counter, "process_time": time.process_time}
+    return [Timer(name, step_of(clock), cost_of(clock)) for name, clock in clocks.items()]
+
+
+def step_of(clock: Callable[[], float], tries: int = 2000) -> float:
+    """Seconds of the smallest step in `tries` readings; of the first step when it takes more of them."""
+    smallest = float("inf")
+    before = clock()
+    for _ in range(tries):
+        after = clock()
+        if after > before:
+            smallest = min(smallest, after - before)
+            before = after
+    while smallest == float("inf"):  # a clock coarser than all the readings
+        smallest = (clock() - before) or smallest
+    return smallest
+
+
+def cost_of(clock: Callable[[], float], calls: int = 1000) -> float:
+    """Seconds of one reading from a Python loop, the loop included; best of five."""
+
+    def once() -> float:
+        started = time.perf_counter()
+        for _ in repeat(None, calls):
+            clock()
+        return (time.perf_counter() - started) / calls
+
+    return min(once() for _ in range(5))
+
+
+def clock_source(root: str = "/") -> str | None:
+    """Hardware behind the kernel's clock: tsc, kvm-clock, arch_sys_counter, hpet ...; None when hidden."""
+    return _cgroup.text(Path(root) / "sys/devices/system/clocksource/clocksource0/current_clocksource")
