@@ -61,7 +61,7 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def trust(self) -> Trust:
-        """trusted, noisy or invalid, from the checks; a failed case is invalid, one cut short unchecked too."""
+        """trusted, noisy or invalid, from the checks; failed and unchecked interrupted cases are invalid."""
         unchecked = self.status == "interrupted" and not self.checks
         return "invalid" if unchecked or self.status in ("failed", "skipped") else trust(self.checks)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from laptime.records.case import Axis
 
@@ -75,9 +75,9 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     targets: list[str]
-    batch: list[int] | Literal["auto", "auto:linear"] = [1]
+    batch: list[int] | Literal["auto", "auto:linear"] = field(default_factory=lambda: [1])
     device: str = "auto"
-    dtype: list[str] = ["float32"]
+    dtype: list[str] = field(default_factory=lambda: ["float32"])
     threads: list[int] = []
     channels_last: bool = False
     compile: str = ""
