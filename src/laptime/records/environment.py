@@ -79,7 +79,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def fingerprint(self) -> str:
         """Short hash of all that must be equal before two runs are compared unasked."""
-        return hashlib.sha256(msgspec.json.encode(_decisive(self), order="sorted")).hexdigest()[:12]
+        return hashlib.sha256(_text(_decisive(self))).hexdigest()[:12]
 
 
 # Who and when, not how fast: these may differ between two runs that are compared.
@@ -89,15 +89,20 @@ _ASIDE = ("host", "load", "git", "packages_sha256")
 def _decisive(environment: Environment) -> dict[str, Any]:
     """The fields that a measured speed depends on, as plain data.
 
-    They take the way through JSON first, so that a stored run and the one in memory are equal (2 and 2.0 are
-    two texts).
+    They take the way through JSON first, so that a stored run and the one in memory are equal. A library or
+    knob that could not be read (None) is the same as one that is not mentioned.
     """
     stored = msgspec.json.decode(msgspec.json.encode(environment), type=Environment)
-    return {
-        name: msgspec.to_builtins(getattr(stored, name))
-        for name in stored.__struct_fields__
-        if name not in _ASIDE
-    }
+    found = {name: getattr(stored, name) for name in stored.__struct_fields__ if name not in _ASIDE}
+    for name, value in found.items():
+        if isinstance(value, dict):
+            found[name] = {key: known for key, known in value.items() if known is not None}
+    return found
+
+
+def _text(value: Any) -> bytes:
+    """What is compared and hashed: True, 1 and 1.0 are three texts."""
+    return msgspec.json.encode(value, order="sorted")
 
 
 def differences(a: Environment, b: Environment) -> list[str]:
@@ -109,13 +114,13 @@ def differences(a: Environment, b: Environment) -> list[str]:
     left, right = _decisive(a), _decisive(b)
     for name, ours in left.items():
         theirs = right[name]
-        if ours == theirs:
+        if _text(ours) == _text(theirs):
             continue
         if name == "devices":
             found.append("devices or drivers")
         elif isinstance(ours, dict):
             for key in sorted({*ours, *theirs}):
-                if ours.get(key) != theirs.get(key):
+                if _text(ours.get(key)) != _text(theirs.get(key)):
                     found.append(f"{key} {ours.get(key)} and {theirs.get(key)}")
         else:
             found.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
