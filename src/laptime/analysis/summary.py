@@ -62,7 +62,7 @@ def summarize(case: Case) -> dict[str, Stat]:
     """All statistics of a case by tag, in the order people want them."""
     stats: list[Stat] = []
     for series in case.series:
-        if not series.samples or series.metric.tag.startswith("evidence/"):
+        if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
             stats += latency(series)

@@ -1,0 +1,1 @@
+"""Where work runs: a fresh process on this machine, or this very process."""

@@ -1,0 +1,1 @@
+"""How a number comes about: loops, engine, labels, schedule, stopping, checks. Knows no framework."""

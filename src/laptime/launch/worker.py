@@ -1,0 +1,48 @@
+"""The program that a worker process runs: `python -m laptime.launch.worker`.
+
+Commands come as JSON lines on standard input, messages go as JSON lines to what was standard output.
+Standard output itself is pointed at standard error first, so that whatever a model prints cannot be taken
+for a message; the parent keeps standard error in a file and shows its end when something fails.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from laptime.kit.registry import load
+from laptime.measure.engine import Engine, decode_command
+from laptime.measure.protocol import Close, Model
+from laptime.records.plan import Variant
+
+
+def open_variant(variant: Variant) -> Model:
+    """Load a variant with the backend it names."""
+    model: Model = load("backends", variant.backend).open(variant)
+    return model
+
+
+def import_framework(variant: Variant) -> None:
+    """Import the backend's framework before anything is timed."""
+    load("backends", variant.backend).available()
+
+
+def main() -> None:
+    """Answer commands until Close or the end of input."""
+    messages = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    encode = msgspec.json.Encoder().encode
+    engine = Engine(open_variant, import_framework=import_framework)
+    for line in sys.stdin.buffer:
+        command = decode_command(line)
+        for message in engine.answer(command):
+            messages.write(encode(message) + b"\n")
+        if isinstance(command, Close):
+            break
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,23 @@
+"""Are the outputs numbers?"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Fail on NaN or infinity: denormals and NaN can change speed, and the model is broken anyway."""
+    finite = case.details.get("outputs", {}).get("finite")
+    if finite is None:
+        return None
+    if finite:
+        return Check(name="finite", outcome="ok", sentence="all outputs are finite")
+    return Check(
+        name="finite",
+        outcome="fail",
+        sentence="the model returns NaN or infinity",
+        next="check weights, input values and dtype (try --dtype float32)",
+    )

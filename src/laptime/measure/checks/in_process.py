@@ -1,0 +1,20 @@
+"""Was it measured beside other code in one process?"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Note that a model from memory shares its process with whatever else runs in it."""
+    if not case.details.get("in_process"):
+        return None
+    return Check(
+        name="in_process",
+        outcome="note",
+        sentence="measured in the calling process, beside whatever else runs in it",
+        next="laptime bench file.py:function   measures in fresh processes",
+    )

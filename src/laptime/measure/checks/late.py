@@ -1,0 +1,28 @@
+"""Paced calls: was the rate kept?"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+TOLERATED = 0.01
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Warn when more than 1 % of the calls began more than a tenth of a period behind schedule."""
+    late = case.find("disturbance/late", "paced")
+    rate = plan.get("rate")
+    if late is None or rate is None or not rate.value or not late.samples:
+        return None
+    period = 1.0 / float(rate.value)
+    share = sum(1 for seconds in late.samples if seconds > 0.1 * period) / len(late.samples)
+    if share <= TOLERATED:
+        return Check(name="late", outcome="ok", sentence=f"{rate.value:g} calls/s were kept")
+    return Check(
+        name="late",
+        outcome="warn",
+        sentence=f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can keep",
+        next=f"--rate {float(rate.value) * 0.7:.3g}",
+    )

@@ -1,0 +1,39 @@
+"""Is the interval as narrow as asked for?"""
+
+from __future__ import annotations
+
+import math
+
+from laptime.measure.stop import printed, reached
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+TOLERATED = 0.05
+"""Half-width that a preset's wish may be missed by without calling the number noisy."""
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Warn when an explicit wish was missed, or when the half-width is above 5 %."""
+    if not printed(case):
+        return None
+    asked = plan.get("precision", Setting(value=0.02))
+    half = reached(case)
+    if half <= asked.value:
+        sentence = f"every printed interval is within ±{half:.1%} (asked ±{asked.value:.1%})"
+        return Check(name="precision", outcome="ok", sentence=sentence)
+    if math.isinf(half):
+        fewest = min(stat.n for stat in printed(case))
+        sentence = f"too few samples for an interval ({fewest} of the 6 that a median needs)"
+    else:
+        sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{asked.value:.1%}: time was up"
+    missed = math.isinf(half) or asked.origin in ("flag", "argument") or half > TOLERATED
+    budget = plan.get("budget")
+    more = 30 if budget is None else max(30, round(4 * float(budget.value)))
+    return Check(
+        name="precision",
+        outcome="warn" if missed else "note",
+        sentence=sentence,
+        next=f"--budget {more}s",
+    )

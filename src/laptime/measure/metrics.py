@@ -1,0 +1,65 @@
+"""The metrics that the engine itself makes."""
+
+from __future__ import annotations
+
+from laptime.records.metric import Metric
+
+LATENCY = Metric(
+    tag="latency",
+    unit="s",
+    title="latency",
+    better="lower",
+    meaning="Time of one call with one batch, in the regime named beside it.",
+    lies_when="Compared across regimes, batch sizes, dtypes or machines.",
+)
+CPU_TIME = Metric(
+    tag="disturbance/cpu",
+    unit="s",
+    title="CPU time used in the call",
+    meaning="CPU seconds of the process, all threads, in each sample; what is missing was lost to others.",
+    lies_when="The program itself sleeps or waits for a disk, network or device.",
+)
+LATENESS = Metric(
+    tag="disturbance/late",
+    unit="s",
+    title="start behind schedule",
+    better="lower",
+    meaning="Paced calls: how long after its scheduled time a call began.",
+)
+IMPORT = Metric(
+    tag="time/import",
+    unit="s",
+    title="import",
+    better="lower",
+    meaning="Importing the framework in a fresh process.",
+    lies_when="The file cache is warm; the first import after boot is slower.",
+)
+LOAD = Metric(
+    tag="time/load",
+    unit="s",
+    title="load",
+    better="lower",
+    meaning="Building the model and moving it to the device.",
+)
+FIRST_CALL = Metric(
+    tag="time/first_call",
+    unit="s",
+    title="first call",
+    better="lower",
+    meaning="The first call with this batch size: allocation, autotuning and compilation included.",
+)
+WARM_UP = Metric(
+    tag="time/warm_up",
+    unit="s",
+    title="warm-up",
+    better="lower",
+    meaning="The first call and all calls before the level settled.",
+)
+COMPILE = Metric(
+    tag="time/compile",
+    unit="s",
+    title="compile",
+    better="lower",
+    meaning="First call minus a steady call, where a compiler is in use.",
+    lies_when="The compiler's disk cache was warm from an earlier run.",
+)

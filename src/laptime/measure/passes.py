@@ -1,0 +1,100 @@
+"""Separate passes beside the timing: what is counted or measured once, never mixed into a timed loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from laptime.kit.errors import LaptimeError
+from laptime.measure.protocol import (
+    ChecksOutputs,
+    CountsWork,
+    Facts,
+    MeasuresMemory,
+    Model,
+    Pass,
+    TimesCopies,
+    Workload,
+)
+from laptime.probes import host_memory
+from laptime.records.metric import Metric
+from laptime.records.series import Series
+
+KINDS = ("outputs", "count", "memory", "copies", "energy")
+"""In the order in which they are run: cheap first."""
+
+_HOST: dict[str, Metric] = {metric.tag: metric for metric in host_memory.METRICS}
+
+
+def run(command: Pass, model: Model, workload: Workload) -> Facts:
+    """Do one pass; a model without the ability answers with nothing."""
+    if command.kind not in _PASSES:
+        raise LaptimeError(f"no pass is called {command.kind!r}")
+    series, details = _PASSES[command.kind](command, model, workload)
+    return Facts(batch=command.batch, series=series, details=details)
+
+
+_Result = tuple[list[Series], dict[str, Any]]
+
+
+def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
+    if not isinstance(model, ChecksOutputs):
+        return [], {}
+    return [], {"outputs": model.check_outputs(command.batch)}
+
+
+def _count(command: Pass, model: Model, workload: Workload) -> _Result:
+    if not isinstance(model, CountsWork):
+        return [], {}
+    series, receipt = model.count(command.batch)
+    return series, {"count": receipt}
+
+
+def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
+    """Host peak of one call, and the device's split where there is one."""
+
+    def call() -> None:
+        workload.call()
+        workload.sync()
+
+    host = host_memory.peak_of(call)
+    series = [
+        Series(
+            metric=_HOST["memory/host/peak"],
+            samples=[float(host.peak)],
+            probe="host_memory",
+            note="" if host.exact else host.note,
+        ),
+        Series(
+            metric=_HOST["memory/host/increase"],
+            samples=[float(host.increase)],
+            probe="host_memory",
+            note="" if host.exact else host.note,
+        ),
+    ]
+    details: dict[str, Any] = {"memory": {"host": host._asdict()}}
+    if isinstance(model, MeasuresMemory):
+        more, split = model.device_memory(command.batch)
+        series += more
+        if split:
+            details["memory"]["device"] = split
+    return series, details
+
+
+def _copies(command: Pass, model: Model, workload: Workload) -> _Result:
+    return (model.copies(command.batch, 20), {}) if isinstance(model, TimesCopies) else ([], {})
+
+
+def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
+    from laptime.measure.energy import energy_of
+
+    return energy_of(workload, seconds=command.seconds)
+
+
+_PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
+    "outputs": _outputs,
+    "count": _count,
+    "memory": _memory,
+    "copies": _copies,
+    "energy": _energy,
+}

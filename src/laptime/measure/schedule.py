@@ -1,0 +1,40 @@
+"""In which order cases are measured: round by round, so that drift of the machine hits all of them alike.
+
+    round 1   A B C      random order
+    round 2   C B A      the same turned round
+    round 3   B A C      random again ...
+
+Measuring A for a minute and then B finds the machine's drift; neighbours in time share it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def rounds(items: Sequence[T], seed: int) -> Iterator[list[T]]:
+    """Endless rounds, each with every item once; every second one mirrors the one before."""
+    shuffle = random.Random(seed)  # noqa: S311 - an order, not a secret
+    while True:
+        order = list(items)
+        shuffle.shuffle(order)
+        yield order
+        yield order[::-1]
+
+
+def looks() -> Iterator[int]:
+    """Numbers of rounds after which to ask whether it is enough: 2, 3, 4, 6, 8, 11, 16, 22, 31 ...
+
+    Few and ever farther apart, because each look is another chance to stop on a lucky interval.
+    """
+    at = 2.0
+    last = 1
+    while True:
+        if round(at) > last:
+            last = round(at)
+            yield last
+        at *= 1.4

@@ -1,0 +1,29 @@
+"""When is it enough? When the interval of what will be printed is as narrow as asked, or time is up."""
+
+from __future__ import annotations
+
+import math
+
+from laptime.analysis.summary import Stat, latency, throughput
+from laptime.records.case import Case
+
+
+def printed(case: Case) -> list[Stat]:
+    """The statistics whose precision decides: the median of every latency regime, saturated throughput."""
+    found = []
+    for series in case.series:
+        if series.metric.tag != "latency" or not series.samples:
+            continue
+        if series.regime == "saturated":
+            found.append(throughput(series, batch=case.batch))
+        else:
+            found.append(latency(series)[0])
+    return found
+
+
+def reached(case: Case) -> float:
+    """Half-width of the widest printed interval, as a share of its value; inf when one does not exist yet."""
+    shares = [stat.precision for stat in printed(case)]
+    if not shares:
+        return math.inf
+    return max(math.inf if share is None else share for share in shares)
