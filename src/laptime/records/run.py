@@ -37,7 +37,7 @@ class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sha256: str = ""
 
 
-class Run(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `schema` is one of them
     """One command's worth of measurement.
 
     Attributes:

@@ -1,0 +1,1 @@
+"""Runs as plain files: one run, one file. A run still going on is a journal of its events."""

@@ -1,0 +1,50 @@
+"""Quantities as people type them: `90s`, `2m`, `1.5h`, `1%`. The reverse of `units`."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from laptime.kit.errors import UsageError
+
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)\s*", re.IGNORECASE | re.ASCII)
+
+
+def seconds(text: str) -> float:
+    """Seconds in a duration: `500ms`, `90s`, `2m`, `1.5h`; a bare number is seconds. Above zero.
+
+    Raises:
+        UsageError: not a duration, or zero.
+    """
+    found = _QUANTITY.fullmatch(text)
+    factor = _SECONDS.get(found[2].lower()) if found else None
+    value = float(found[1]) * factor if found and factor else math.nan
+    if not 0 < value < math.inf:
+        raise UsageError(
+            f"{text!r} is not a duration",
+            why="it takes a number above zero and one of ms, s, m, h",
+            next="90s, 2m or 1.5h, say",
+        )
+    return value
+
+
+def share(text: str) -> float:
+    """The ratio in a percentage: `1%` is 0.01, and so is `0.01`. Between 0 and 1, both left out.
+
+    A bare `1` is refused: it may mean 1 % or all of it.
+
+    Raises:
+        UsageError: not a percentage, or outside its range.
+    """
+    found = _QUANTITY.fullmatch(text)
+    unit = found[2] if found else "?"
+    value = float(found[1]) / (100.0 if unit == "%" else 1.0) if found and unit in ("", "%") else math.nan
+    if not 0 < value < 1:
+        bare = unit == "" and 1 <= value <= 100
+        raise UsageError(
+            f"{text!r} is not a percentage between 0 % and 100 %",
+            why="it takes a number above zero with a % sign, or a ratio below 1",
+            next=f"did you mean {text.strip()}%?" if bare else "1% or 0.01, say",
+        )
+    return value

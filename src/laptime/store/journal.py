@@ -1,0 +1,249 @@
+"""A run on disk while it is being measured, so that no end of the process loses a sample.
+
+events --> <id>.jsonl, one line each, written at once --> RunFinished --> <id>.json, journal removed
+                |                                             |
+                +-- cannot be written: goes on in the         +-- no room for it: the journal is kept,
+                    temporary folder, `complaint` tells           it reads back as the same run
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import os
+import tempfile
+from pathlib import Path
+from types import TracebackType
+
+from msgspec import Struct, structs
+from msgspec.json import Decoder
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import count
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.event import Event, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.run import Run
+from laptime.store import folder
+from laptime.store.encoding import decode, encode
+from laptime.store.schema import DAMAGE, Opening, damaged, version_of
+
+COMPRESS_ABOVE = 1_000_000
+"""Bytes of JSON from which a finished run is stored gzipped."""
+
+_EVENT: Decoder[Event] = Decoder(Event, strict=False)
+
+
+class Journal:
+    """Listens to a run's events and keeps them.
+
+    A disk that fails must not end the measurement, so calling a journal never raises OSError; look at
+    `complaint` when the results have been shown.
+
+    Attributes:
+        path: where the run lies now; None before it starts, or when no place could be found.
+        run_id: the id that it is kept under.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._root = root or folder.home()
+        self._builder = RunBuilder()
+        self._file: int | None = None
+        self._torn = False
+        self._fault: OSError | None = None
+        self.path: Path | None = None
+        self.run_id = ""
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, event: Event) -> None:
+        """Keep one event."""
+        if isinstance(event, RunStarted):
+            event = self._begin(event.run)
+        self._builder(event)
+        if isinstance(event, Progress):
+            return
+        self._append(event)
+        if isinstance(event, RunFinished):
+            self._finish()
+
+    def close(self) -> None:
+        """Let go of the file. A run that has not finished stays on disk as an interrupted one."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def complaint(self) -> UsageError | None:
+        """Why the run is not kept where it belongs, and where it is instead; None when all is well."""
+        if self._fault is None:
+            return None
+        return UsageError(
+            f"the run could not be saved under {self._root}",
+            why=self._fault.strerror or str(self._fault),
+            next=f"it is kept in {self.path}; move it to a safe place"
+            if self.path
+            else "free some disk space, or set LAPTIME_HOME to another disk, and measure again",
+        )
+
+    def _begin(self, run: Run) -> RunStarted:
+        try:
+            return self._open(run, self._root)
+        except OSError as error:
+            self._fault = error
+        try:
+            return self._open(run, _temporary())
+        except OSError:
+            return RunStarted(run)
+
+    def _open(self, run: Run, root: Path) -> RunStarted:
+        """Take a file name that no other run has or will get, and hold it."""
+        run_id = run.id if folder.is_id(run.id) else folder.new_id()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        while True:
+            month = folder.month_of(run_id, root)
+            path = month / f"{run_id}.jsonl"
+            try:
+                file = os.open(path, flags, 0o666)
+            except FileExistsError:
+                run_id = folder.new_id()
+                continue
+            # Another run may have finished under this id: its journal is gone, its file is there.
+            if not any((month / f"{run_id}{suffix}").exists() for suffix in (".json", ".json.gz")):
+                break
+            os.close(file)
+            path.unlink()
+            run_id = folder.new_id()
+        # Readers see by this lock that the run is going on; file systems without locks do without.
+        with contextlib.suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        self._file, self.path, self.run_id, self._torn = file, path, run_id, False
+        return RunStarted(run if run_id == run.id else structs.replace(run, id=run_id))
+
+    def _append(self, event: Struct) -> None:
+        try:
+            self._write(event)
+        except OSError as error:
+            self._fault = self._fault or error
+            self._move()
+
+    def _write(self, event: Struct) -> None:
+        """One line, straight to the system: after this only a power cut can lose it."""
+        if self._file is None:
+            return
+        # A line cut short by a full disk or a signal must not take the next one with it.
+        line = b"\n" * self._torn + encode(event) + b"\n"
+        self._torn = True
+        while line:
+            line = line[os.write(self._file, line) :]
+        self._torn = False
+
+    def _move(self) -> None:
+        """Go on in the temporary folder, with all that was measured so far."""
+        old = self.path
+        self.close()
+        self.path = None
+        try:
+            self._write(self._open(self._builder.run(), _temporary()))
+        except OSError:
+            self.close()
+            self.path = old  # better half a journal than none
+            return
+        if old:
+            with contextlib.suppress(OSError):
+                old.unlink()
+
+    def _finish(self) -> None:
+        if self._file is None or self.path is None:
+            return
+        data = encode(self._builder.run())
+        suffix = ".json"
+        if len(data) > COMPRESS_ABOVE:
+            # No time and no name inside: the same run gives the same bytes.
+            data, suffix = gzip.compress(data, 6, mtime=0), ".json.gz"
+        final = self.path.with_suffix(suffix)
+        try:
+            folder.write_whole(final, data)
+        except OSError:
+            pass  # the journal holds the same run
+        else:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            self.path = final
+        self.close()
+
+
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="laptime-"))
+
+
+def is_running(path: Path) -> bool:
+    """Whether the process that writes this journal is still alive."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
+
+
+def read_journal(data: bytes, path: Path) -> Run:
+    """The run as far as its journal goes. A torn last line, or any other that is damaged, is left out.
+
+    Raises:
+        UsageError: not even the beginning can be read, or a newer laptime wrote it.
+    """
+    builder = RunBuilder()
+    lost = 0
+    for number, line in enumerate(data.split(b"\n")):
+        if not line:
+            continue
+        try:
+            if number == 0:
+                version_of(decode(line, Opening).run, path)
+            builder(_EVENT.decode(line))
+        except (*DAMAGE, KeyError):
+            lost += 1
+    try:
+        run = builder.run()
+    except ValueError as error:
+        raise damaged(path, f"the journal holds {count(lost, 'line')}, and none begins a run") from error
+    if run.status != "running":
+        return run
+    return run if is_running(path) else _interrupted(run, lost)
+
+
+def _interrupted(run: Run, lost: int) -> Run:
+    found = [*run.checks]
+    if lost:
+        sentence = f"{count(lost, 'line')} of the journal could not be read; the samples in it are lost"
+        found.append(Check(name="journal", outcome="note", sentence=sentence))
+    cases = [_unfinished(case) for case in run.cases]
+    return structs.replace(run, status="interrupted", cases=cases, checks=found)
+
+
+def _unfinished(case: Case) -> Case:
+    """A case that nothing was said about after its samples: they stand, unchecked."""
+    if case.status != "ok" or case.checks:
+        return case
+    unchecked = Check(
+        name="journal",
+        outcome="warn",
+        sentence="the run was interrupted before these numbers were checked",
+        next="measure again",
+    )
+    return structs.replace(case, status="interrupted", checks=[unchecked])

@@ -1,0 +1,86 @@
+"""Run files of every version there has been.
+
+`UPGRADES[n]` turns a document of version n into one of version n + 1; reading an old file walks the chain.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laptime.kit.errors import UsageError
+from laptime.records.run import SCHEMA, Run
+from laptime.store.encoding import decode
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
+
+UPGRADES: Mapping[int, Upgrade] = {}
+DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
+"""What the decoder raises on a file that is not what it should be."""
+
+_NAME, _, _version = SCHEMA.rpartition("/")
+CURRENT = int(_version)
+
+
+class Head(msgspec.Struct):
+    """As much of a run as tells whether to read on, and its name."""
+
+    schema: str = ""
+    name: str = ""
+
+
+class Opening(msgspec.Struct):
+    """As much of a journal's first line."""
+
+    run: Head
+
+
+def read_run(data: bytes, path: Path, *, upgrades: Mapping[int, Upgrade] = UPGRADES) -> Run:
+    """The run in a file's bytes.
+
+    Raises:
+        UsageError: the file is damaged, is no run, or comes from a newer laptime.
+    """
+    try:
+        version = version_of(decode(data, Head), path)
+        if version == CURRENT:
+            return decode(data, Run)
+        document = msgspec.json.decode(data)
+        for step in range(version, CURRENT):
+            document = upgrades[step](document)
+        return msgspec.convert(document, Run, strict=False)
+    except (*DAMAGE, LookupError, TypeError) as error:  # the last two: an upgrade met damage
+        raise damaged(path, error) from error
+
+
+def version_of(head: Head, path: Path) -> int:
+    """The version that a file says it has.
+
+    Raises:
+        UsageError: it is no run, or its version is newer than this program.
+    """
+    found = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
+    if found is None:
+        said = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
+        raise UsageError(f"{path} is not a laptime run", why=said, next="laptime list")
+    version = int(found[1])
+    if version > CURRENT:
+        raise UsageError(
+            f"{path} was written by a newer laptime",
+            why=f"its schema is {head.schema}, this laptime reads up to {SCHEMA}",
+            next="pip install -U laptime",
+        )
+    return version
+
+
+def damaged(path: Path, error: Exception | str) -> UsageError:
+    """The error for a file that cannot be read as what it should be."""
+    return UsageError(
+        f"{path} is damaged",
+        why=str(error) or type(error).__name__,
+        next="laptime list   (the other runs are whole)",
+    )
