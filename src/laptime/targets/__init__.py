@@ -1,0 +1,134 @@
+"""What the user names: one file a kind, found by its name, so that adding a kind touches no list.
+
+A target file has:
+
+    FORM: str                       how it is written, `torchvision:NAME`
+    def matches(text) -> bool       whether a text has this form; looks at nothing but the text
+    def resolve(text) -> Recipe     what can be checked without importing a framework; raises TargetError
+    def names() -> list[str]        targets of this kind that are known; may import, may be empty
+
+`parse` runs in the parent process and again in the worker; only the worker calls `Recipe.build`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from laptime.kit import registry
+from laptime.kit.errors import TargetError
+from laptime.kit.text import closest
+
+Origin = Literal["given", "known", "guessed", "none"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """What building a target gives.
+
+    Attributes:
+        call: the model: any callable.
+        inputs: inputs of one call as the user gave them, of whatever batch size; None when there are none.
+        make: makes the inputs of one call for a batch size; None when only `inputs` or nothing is known.
+        origin: given by the user, known for this model, guessed from its first layer, none.
+        untrained: weights are as initialised, so running statistics of normalisations mean nothing yet.
+        facts: anything worth recording about the model.
+
+    A tuple of inputs is positional arguments, a mapping is keyword arguments, anything else is one argument.
+    """
+
+    call: Callable[..., Any]
+    inputs: Any = None
+    make: Callable[[int], Any] | None = None
+    origin: Origin = "none"
+    untrained: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A target that exists as far as can be seen without importing a framework.
+
+    Attributes:
+        target: as the user wrote it.
+        kind: name of the target file.
+        build: loads it; takes a batch size (see `per_batch`). Raises TargetError or UserCodeError.
+        per_batch: told after the code was imported: whether `build` has to be called for each batch size.
+        backend: name of the backend that runs it.
+        source: package and version, or the file as the user named it.
+        sha256: hash of the source file, "" for a model of a package.
+        packages: what to import first, so that import time and load time can be told apart.
+    """
+
+    target: str
+    kind: str
+    build: Callable[[int], Program]
+    per_batch: Callable[[], bool] = lambda: False
+    backend: str = "torch"
+    source: str = ""
+    sha256: str = ""
+    packages: tuple[str, ...] = ()
+
+
+def parse(text: str) -> Recipe:
+    """The recipe of a target, checked as far as possible without importing a framework.
+
+    Raises:
+        TargetError: no kind of target is written like this, or the thing named does not exist.
+        Unavailable: the library it needs is not installed.
+    """
+    for kind in registry.names("targets"):
+        module = registry.load("targets", kind)
+        if module.matches(text):
+            recipe: Recipe = module.resolve(text)
+            return recipe
+    raise _unknown(text)
+
+
+def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """How inputs are passed: a tuple by position, a mapping by keyword, anything else as the one argument."""
+    if isinstance(inputs, Mapping):
+        return (), dict(inputs)
+    is_tuple = isinstance(inputs, tuple) and not hasattr(inputs, "_fields")
+    return (inputs, {}) if is_tuple else ((inputs,), {})
+
+
+def forms() -> list[str]:
+    """How targets are written, one form a kind."""
+    return [registry.load("targets", kind).FORM for kind in registry.names("targets")]
+
+
+def misspelt_prefix(text: str) -> TargetError | None:
+    """The error for `torchvison:resnet18`, or None when nothing near is known."""
+    prefix, colon, rest = text.partition(":")
+    near = closest(prefix, registry.names("targets")) if colon else None
+    if near is None or near == prefix:
+        return None
+    return TargetError(
+        f"no kind of target is called {prefix!r}",
+        why=f"targets are written {', '.join(forms())}",
+        next=f"did you mean {near}:{rest}?",
+    )
+
+
+def unknown_name(kind: str, name: str, known: list[str]) -> TargetError:
+    """The error for a model name that a package does not know, with the nearest that it does."""
+    near = closest(name, known)
+    return TargetError(
+        f"{kind} has no model called {name!r}",
+        why=f"it knows {len(known):,} models",
+        next=f"did you mean {kind}:{near}?" if near else f"for example: laptime bench {kind}:resnet18",
+    )
+
+
+def _unknown(text: str) -> TargetError:
+    if error := misspelt_prefix(text):
+        return error
+    if not text.strip():
+        return TargetError("the target is empty", why=f"targets are written {', '.join(forms())}")
+    return TargetError(
+        f"cannot tell what {text!r} is",
+        why=f"targets are written {', '.join(forms())}",
+        next=f"laptime bench torchvision:{text}" if text.isidentifier() else "laptime bench --help",
+    )

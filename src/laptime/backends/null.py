@@ -1,0 +1,175 @@
+"""No framework at all: the program is called and nothing else happens.
+
+For `null:` targets, for plain Python functions, and to see what laptime itself adds to a measurement.
+"""
+
+from __future__ import annotations
+
+import math
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
+from laptime.records.environment import Device
+from laptime.records.metric import Metric
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+from laptime.targets import Program, arguments, parse
+
+_CPU = Device(name="cpu", model="CPU")
+
+
+def available() -> dict[str, str]:
+    """Always there; it needs nothing."""
+    return {"python": platform.python_version()}
+
+
+def open(variant: Variant) -> NullModel:
+    """Load a target without any framework.
+
+    Raises:
+        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
+        Unavailable, UsageError: the variant asks for a device, dtype or compiler that only frameworks have.
+    """
+    _check(variant)
+    recipe = parse(variant.target)
+    try:
+        per_batch = recipe.per_batch()
+        first = recipe.build(1)
+    except Exception as error:
+        cause = error.__cause__ if isinstance(error, UserCodeError) else error
+        if isinstance(error, LaptimeError) and not isinstance(cause, MemoryError):
+            raise
+        raise explain(cause or error, f"{variant.target} could not be loaded") from error
+    return NullModel(variant.target, first, rebuild=recipe.build if per_batch else None)
+
+
+def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> NullModel:
+    """A callable of this process; `inputs` may be a function of the batch size."""
+    _check(variant)
+    if callable(inputs):
+        program = Program(call=subject, make=inputs, origin="given")
+    else:
+        program = Program(call=subject, inputs=() if inputs is None else inputs, origin="given")
+    return NullModel(variant.target, program, rebuild=None)
+
+
+def explain(error: BaseException, what: str) -> LaptimeError:
+    """OutOfMemory for exhausted memory, UserCodeError for anything else."""
+    if isinstance(error, MemoryError):
+        return OutOfMemory(
+            what, why="Python could not get the memory (MemoryError)", next="a smaller --batch"
+        )
+    return UserCodeError(what, why=f"{type(error).__name__}: {error}")
+
+
+def _check(variant: Variant) -> None:
+    if variant.device not in ("cpu", "auto"):
+        raise Unavailable(
+            f"there is no device {variant.device!r}",
+            why="the null backend knows only the cpu",
+            next="--device cpu",
+        )
+    asked = [
+        word
+        for word, is_asked in (
+            (f"--dtype {variant.dtype}", variant.dtype not in ("float32", "auto")),
+            ("--compile", bool(variant.compile)),
+            ("--channels-last", variant.channels_last),
+            ("--threads", variant.threads is not None),
+        )
+        if is_asked
+    ]
+    if asked:
+        raise UsageError(
+            f"the null backend cannot do {' '.join(asked)}", why="it has no framework that would do it"
+        )
+
+
+@dataclass
+class NullWorkload:
+    """A call bound to its inputs."""
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    batch: int
+    synchronous: bool = True
+
+
+class NullModel:
+    """A program and its inputs, with no framework around them."""
+
+    def __init__(self, target: str, first: Program, *, rebuild: Callable[[int], Program] | None) -> None:
+        self._target = target
+        self._first = first
+        self._rebuild = rebuild
+        self._workloads: dict[int, NullWorkload] = {}
+
+    def workload(self, batch: int) -> NullWorkload:
+        """The program with inputs of this batch size.
+
+        Raises:
+            UsageError: the inputs were given for another batch size and nothing here can change them.
+        """
+        if batch not in self._workloads:
+            self._workloads[batch] = NullWorkload(self._bind(batch), _nothing, batch)
+        return self._workloads[batch]
+
+    def _bind(self, batch: int) -> Callable[[], Any]:
+        program = self._rebuild(batch) if self._rebuild and batch != 1 else self._first
+        if program.make is not None:
+            inputs = program.make(batch)
+        elif self._rebuild or batch == 1 or program.inputs in ((), None):
+            inputs = () if program.inputs is None else program.inputs
+        else:
+            raise UsageError(
+                f"inputs of batch {batch} cannot be made",
+                why="without a framework it is unknown which part of the inputs is the batch",
+                next="give the function a `batch` argument, or pass inputs as a function of the batch size",
+            )
+        args, kwargs = arguments(inputs)
+        if not args and not kwargs:
+            return program.call
+        call = program.call
+        return lambda: call(*args, **kwargs)
+
+    def facts(self) -> dict[str, Any]:
+        """Where the inputs come from."""
+        return {"target": self._target, "inputs": {"origin": self._first.origin}, **self._first.facts}
+
+    def devices(self) -> list[Device]:
+        """The CPU."""
+        return [_CPU]
+
+    def libraries(self) -> dict[str, str]:
+        """None."""
+        return {}
+
+    def knobs(self) -> dict[str, Any]:
+        """The one thing in Python that changes its speed from outside."""
+        return {"python.optimize": sys.flags.optimize}
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """FLOPs as planted, else none."""
+        per_item = self._first.facts.get("flops_per_item")
+        if per_item is None:
+            return [], {"reason": "without a framework nothing is counted"}
+        metric = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
+        return [Series(metric=metric, samples=[per_item * batch], probe="null")], {"planted": per_item}
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """Whether a float output is finite."""
+        output = self.workload(batch).call()
+        is_float = isinstance(output, float)
+        return {"finite": math.isfinite(output) if is_float else None, "shape": type(output).__name__}
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """What a call raised, as one of laptime's errors."""
+        return explain(error, f"{self._target} failed at batch {batch}")
+
+
+def _nothing() -> None:
+    """A device that is always done."""

@@ -1,0 +1,77 @@
+"""`model.py:build`: a function in a file of the user's."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from laptime.kit.errors import TargetError
+from laptime.kit.text import closest
+from laptime.targets import Program, Recipe, _code
+
+FORM = "file.py:FUNCTION"
+
+
+def matches(text: str) -> bool:
+    """A path ends in `.py` or has a slash in it."""
+    place = _split(text)[0]
+    return place.endswith(".py") or "/" in place
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe for a function in a file; the file is read, not run."""
+    place, name = _split(text)
+    path = _existing(place, text).resolve()
+    if not name:
+        functions = [n for n in _code.names_in(path).functions if not n.startswith("_")]
+        raise TargetError(
+            f"{place} is a file; which function in it?",
+            why=f"it defines {', '.join(functions[:8])}" if functions else "it defines no function",
+            next=f"laptime bench {place}:{functions[0] if functions else 'FUNCTION'}",
+        )
+    _code.check_name(path, name, target=text)
+
+    @cache
+    def function() -> Any:
+        return _code.find(_code.import_file(path), name, target=text)
+
+    def build(batch: int) -> Program:
+        return _code.build(function(), batch, target=text, folder=path.parent)
+
+    return Recipe(
+        target=text,
+        kind="file",
+        build=build,
+        per_batch=lambda: _code.takes_batch(function()),
+        source=place,
+        sha256=_code.sha256(path),
+    )
+
+
+def names() -> list[str]:
+    """None: files are the user's."""
+    return []
+
+
+def _split(text: str) -> tuple[str, str]:
+    place, colon, name = text.rpartition(":")
+    return (place, name) if colon and "/" not in name else (text, "")
+
+
+def _existing(place: str, text: str) -> Path:
+    path = Path(place).expanduser()
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise TargetError(f"{place} is a folder", why="a target is a function in a file", next=f"name {FORM}")
+    folder = path.parent
+    if not folder.is_dir():
+        raise TargetError(f"there is no file {place}", why=f"the folder {folder} does not exist")
+    near = closest(path.name, [entry.name for entry in folder.glob("*.py")])
+    right = str(folder / near) if near else ""
+    raise TargetError(
+        f"there is no file {place}",
+        why=f"looked in {'the current folder' if str(folder) == '.' else folder}",
+        next=f"did you mean {text.replace(place, right)}?" if near else f"name {FORM}",
+    )

@@ -1,0 +1,92 @@
+"""`package.module:build`: a function in an importable module."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+from functools import cache
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from laptime.kit import registry
+from laptime.kit.errors import TargetError
+from laptime.targets import Program, Recipe, _code, misspelt_prefix
+
+FORM = "pkg.mod:FUNCTION"
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+
+def matches(text: str) -> bool:
+    """Two dotted names around a colon; the first is no kind of target."""
+    place, colon, name = text.partition(":")
+    is_name = bool(colon and _DOTTED.fullmatch(place) and _DOTTED.fullmatch(name))
+    return is_name and not place.endswith(".py") and place not in registry.names("targets")
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe for a function in a module; the module is found, not imported."""
+    place, _, name = text.partition(":")
+    _add_current_folder()
+    spec = _find(place)
+    if spec is None:
+        raise misspelt_prefix(text) or TargetError(
+            f"there is no module {place!r}",
+            why="it is neither in the current folder nor installed",
+            next="start in the folder that holds it, or set PYTHONPATH",
+        )
+    path = Path(spec.origin) if spec.has_location and spec.origin else None
+    is_source = path is not None and path.suffix == ".py"
+    if path is not None and is_source:
+        _code.check_name(path, name, target=text)
+    folder = path.parent if path else Path()
+
+    @cache
+    def function() -> Any:
+        try:
+            module = importlib.import_module(place)
+        except (Exception, SystemExit) as error:
+            raise _code.user_error(error, f"{place} raised while it was imported", folder=folder) from error
+        return _code.find(module, name, target=text)
+
+    def build(batch: int) -> Program:
+        return _code.build(function(), batch, target=text, folder=folder)
+
+    return Recipe(
+        target=text,
+        kind="module",
+        build=build,
+        per_batch=lambda: _code.takes_batch(function()),
+        source=place,
+        sha256=_code.sha256(path) if path is not None and is_source else "",
+    )
+
+
+def names() -> list[str]:
+    """None: modules are the user's."""
+    return []
+
+
+def _add_current_folder() -> None:
+    """Modules in the current folder are found, as with `python -m`."""
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
+
+
+def _find(dotted: str) -> ModuleSpec | None:
+    """The spec of a module without importing its parents (`importlib.util.find_spec` would)."""
+    parts = dotted.split(".")
+    if len(parts) == 1 and parts[0] in sys.builtin_module_names:
+        return importlib.util.find_spec(parts[0])
+    spec, path = None, None
+    for end in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:end]), path)
+        if spec is None:
+            return None
+        locations = spec.submodule_search_locations
+        if end < len(parts) and locations is None:
+            return None
+        path = list(locations) if locations is not None else None
+    return spec

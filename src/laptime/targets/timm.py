@@ -1,0 +1,54 @@
+"""`timm:NAME`: every model of timm, with random weights and inputs of the size in its configuration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.targets import Program, Recipe, _package, unknown_name
+
+FORM = "timm:NAME"
+
+
+def matches(text: str) -> bool:
+    """Anything behind `timm:`."""
+    return text.startswith("timm:")
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe of a timm model. Whether the name exists is seen when it is built."""
+    name = _package.named("timm", text)
+    return Recipe(
+        target=text,
+        kind="timm",
+        build=lambda batch: _build(name),
+        source=_package.source("timm"),
+        packages=("torch", "timm"),
+    )
+
+
+def names() -> list[str]:
+    """All architectures of the installed timm."""
+    import timm
+
+    return [f"timm:{name}" for name in timm.list_models()]
+
+
+def _build(name: str) -> Program:
+    import timm
+    import torch
+
+    if not timm.is_model(name):
+        raise unknown_name("timm", name, timm.list_models())
+    model = timm.create_model(name, pretrained=False)
+    item = tuple(_config(model).get("input_size", (3, 224, 224)))
+
+    def make(batch: int) -> Any:
+        return torch.randn(batch, *item)
+
+    facts = {"family": "classification", "size": list(item), "weights": "random, untrained"}
+    return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
+
+
+def _config(model: Any) -> dict[str, Any]:
+    config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None) or {}
+    return dict(config)

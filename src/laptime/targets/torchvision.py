@@ -1,0 +1,133 @@
+"""`torchvision:NAME`: every model of torchvision, with random weights and the inputs it is used with.
+
+Nothing is downloaded. The shapes come from the transforms that belong to the published weights:
+
+    classification   (B, 3, S, S), S the crop size: 224 for EfficientNet-B0, 600 for B7, 299 for Inception
+    segmentation     (B, 3, S, S), S the size that images are resized to
+    detection        a list of B images (3, S, S), S the size at which the model itself resizes nothing
+    video            (B, 3, 16, H, W): clips of 16 frames, as the models were trained with
+    optical flow     two batches (B, 3, 520, 960), the size of torchvision's own example
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from laptime.kit.errors import TargetError
+from laptime.targets import Program, Recipe, _package, unknown_name
+
+FORM = "torchvision:NAME"
+_FRAMES = 16
+_FLOW_SIZE = (520, 960)
+_IMAGE_SIZE = 224
+
+
+def matches(text: str) -> bool:
+    """Anything behind `torchvision:`."""
+    return text.startswith("torchvision:")
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe of a torchvision model. Whether the name exists is seen when it is built."""
+    name = _package.named("torchvision", text)
+    return Recipe(
+        target=text,
+        kind="torchvision",
+        build=lambda batch: _build(name),
+        source=_package.source("torchvision"),
+        packages=("torch", "torchvision"),
+    )
+
+
+def names() -> list[str]:
+    """All models of the installed torchvision."""
+    from torchvision.models import list_models
+
+    return [f"torchvision:{name}" for name in list_models()]
+
+
+def _build(name: str) -> Program:
+    from torchvision.models import get_model, get_model_weights, list_models
+
+    if name.lower() not in list_models():
+        raise unknown_name("torchvision", name, list_models())
+    name = name.lower()
+    model = get_model(name, weights=None, **_arguments(name))
+    make, family, size = _inputs(model, get_model_weights(name))
+    facts = {"family": family, "size": size, "weights": "random, untrained"}
+    return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
+
+
+def _arguments(name: str) -> dict[str, Any]:
+    """What the builder needs besides: above all no download of backbone weights."""
+    import inspect
+
+    from torchvision.models import get_model_builder
+
+    parameters = inspect.signature(get_model_builder(name)).parameters
+    wanted: dict[str, Any] = {}
+    if "weights_backbone" in parameters:
+        wanted["weights_backbone"] = None
+    if "quantize" in parameters:
+        wanted["quantize"] = True
+    if "googlenet" in name or "inception" in name:
+        # Their own initialisation takes seconds of SciPy and speed does not depend on it.
+        wanted["init_weights"] = False
+    if "googlenet" in name:
+        wanted["aux_logits"] = False  # as in the published weights: 6.6 M parameters
+    return wanted
+
+
+def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[int]]:
+    """A maker of inputs, the family of the model, and the size of one item."""
+    import torch
+
+    preset = _transforms(weights)
+    family = getattr(getattr(preset, "func", preset), "__name__", "ImageClassification")
+    settings = getattr(preset, "keywords", {})
+
+    def batched(size: tuple[int, ...]) -> Callable[[int], Any]:
+        return lambda batch: torch.randn(batch, *size)
+
+    match family:
+        case "ObjectDetection":
+            item = (3, *_detection_size(model))
+            return lambda batch: [torch.rand(item) for _ in range(batch)], "detection", list(item)
+        case "VideoClassification":
+            item = (3, _FRAMES, *settings["crop_size"])
+            return batched(item), "video", list(item)
+        case "OpticalFlow":
+            item = (3, *_FLOW_SIZE)
+
+            def pair(batch: int) -> Any:
+                return tuple(torch.rand(batch, *item) * 2 - 1 for _ in range(2))
+
+            return pair, "optical flow", list(item)
+        case "SemanticSegmentation":
+            item = (3, settings["resize_size"], settings["resize_size"])
+            return batched(item), "segmentation", list(item)
+        case "ImageClassification":
+            side = settings.get("crop_size", _IMAGE_SIZE)
+            return batched((3, side, side)), "classification", [3, side, side]
+    raise TargetError(
+        f"no inputs are known for torchvision models of the kind {family}",
+        why="laptime knows classification, segmentation, detection, video and optical flow",
+        next="write a file with a function that returns (model, inputs)",
+    )
+
+
+def _transforms(weights: Any) -> Any:
+    """The transforms of the weights that torchvision holds to be the best; None without any."""
+    members = list(weights)
+    return getattr(weights, "DEFAULT", members[0]).transforms if members else None
+
+
+def _detection_size(model: Any) -> tuple[int, int]:
+    """Height and width at which the model's own transform resizes nothing."""
+    transform = model.transform
+    if transform.fixed_size is not None:
+        width, height = transform.fixed_size
+        return int(height), int(width)
+    side = int(transform.min_size[-1])
+    return side, side
