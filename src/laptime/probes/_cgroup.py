@@ -11,6 +11,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from laptime.probes._files import number, text
+
 _UNLIMITED = 2**60
 """Version 1 writes "no memory limit" as a number near 2**63, rounded to pages."""
 
@@ -20,22 +22,6 @@ class Group(NamedTuple):
 
     folder: Path
     version: int
-
-
-def text(path: Path) -> str | None:
-    """A small file's text, stripped; None when it cannot be read."""
-    try:
-        return path.read_text(encoding="utf-8", errors="replace").strip()
-    except (OSError, ValueError):
-        return None
-
-
-def number(path: Path) -> int | None:
-    """A file that holds one integer; None when it cannot be read or says something else (`max`)."""
-    try:
-        return int(text(path) or "")
-    except ValueError:
-        return None
 
 
 def groups(controller: str, root: str = "/") -> list[Group]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from laptime.probes import _cgroup
+from laptime.probes import _cgroup, _files
 from laptime.records.metric import Metric
 
 METRICS = (
@@ -71,9 +71,9 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     _trim()
     own = Path(root) / "proc/self"
     exact = _reset_peak(own)
-    baseline = _status(own, "VmRSS") or _rss()
+    baseline = _files.size(own / "status", "VmRSS") or _rss()
     call()
-    if exact and (highest := _status(own, "VmHWM")) is not None:
+    if exact and (highest := _files.size(own / "status", "VmHWM")) is not None:
         note = "VmHWM of /proc/self/status, reset before the call"
         return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note)
     highest = max(_life_peak(), baseline)
@@ -86,7 +86,7 @@ def available_bytes(root: str = "/") -> int:
 
     The smaller of the machine's MemAvailable and the room left under the container's limit.
     """
-    machine = _meminfo(root)
+    machine = _files.size(Path(root) / "proc/meminfo", "MemAvailable")
     if machine is None:
         import psutil
 
@@ -114,7 +114,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = max(int(limit), (_status(own, "VmData") or 0) + _ROOM_TO_FAIL)
+    wanted = max(int(limit), (_files.size(own / "status", "VmData") or 0) + _ROOM_TO_FAIL)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
@@ -127,22 +127,6 @@ def _reset_peak(own: Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _status(own: Path, field: str) -> int | None:
-    """Bytes that /proc/self/status gives for a field."""
-    for line in (_cgroup.text(own / "status") or "").splitlines():
-        name, _, value = line.partition(":")
-        if name == field:
-            return int(value.split()[0]) * 1024
-    return None
-
-
-def _meminfo(root: str) -> int | None:
-    for line in (_cgroup.text(Path(root) / "proc/meminfo") or "").splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) * 1024
-    return None
 
 
 def _rss() -> int:

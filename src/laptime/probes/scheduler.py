@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from laptime.probes import _cgroup
+from laptime.probes import _cgroup, _files
 from laptime.records.metric import Metric
 
 if sys.platform != "win32":
@@ -154,7 +154,7 @@ class Evidence:
 
     def _run_delay_is_kept(self) -> bool:
         """Kernels without scheduler statistics write `0 0 0`, even for a thread that is running."""
-        words = (_cgroup.text(self._base / "proc/self/schedstat") or "").split()
+        words = (_files.text(self._base / "proc/self/schedstat") or "").split()
         return len(words) == 3 and words != ["0", "0", "0"]
 
     def _can_be_stolen_from(self) -> bool:

@@ -1,0 +1,208 @@
+"""The CPU: its name, how many there really are, what instructions it knows, how it is clocked.
+
+A vCPU is a logical CPU, mostly one of two hyperthreads of a core. An OCPU is a physical core. Speed goes
+with physical cores, so the two are told apart wherever the machine lets them be.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+from msgspec import Struct
+
+from laptime.probes import _files
+
+_X86 = """
+avx avx2 fma f16c avx512f avx512_vnni avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_bf16 amx_int8 amx_fp16
+"""
+_ARM = "asimd asimdhp asimddp i8mm bf16 sve sve2 sme"
+ISA = tuple(f"{_X86} {_ARM}".split())
+"""Names in /proc/cpuinfo of the instruction sets that matter for speed."""
+
+# Linux, arch/arm64/include/asm/cputype.h: implementer and part numbers of the main id register.
+_ARM_IMPLEMENTERS = {"0x41": "Arm", "0xc0": "Ampere", "0x6d": "Microsoft", "0x4e": "NVIDIA", "0x61": "Apple"}
+_ARM_PARTS = {
+    ("Arm", "0xd0c"): "Neoverse N1",
+    ("Arm", "0xd40"): "Neoverse V1",
+    ("Arm", "0xd4f"): "Neoverse V2",
+    ("Arm", "0xd49"): "Neoverse N2",
+    ("Arm", "0xd42"): "Cortex-A78AE",
+    ("Ampere", "0xac3"): "AmpereOne",
+    ("Ampere", "0xac4"): "AmpereOne",
+    ("Microsoft", "0xd49"): "Azure Cobalt 100",
+}
+
+
+class Cpu(Struct, frozen=True, kw_only=True):
+    """What the machine tells about its CPUs; None where it does not.
+
+    Attributes:
+        model: its name.
+        vendor: GenuineIntel, AuthenticAMD, Arm, Ampere ...
+        family, code, stepping: numbers that tell the microarchitecture (`code`: x86 model or Arm part).
+        vcpus: logical CPUs that are online.
+        physical_cores: cores; None when a hypervisor may hide which logical CPUs share one.
+        affinity: logical CPUs that this process may run on.
+        isa: instruction sets that matter for speed, in a fixed order.
+        guest: whether a hypervisor is seen in the CPU's flags; None when the flags cannot tell.
+        governor: cpufreq governor, several joined by "+".
+        turbo: whether clocks above the base clock are allowed.
+        max_hz: highest clock that cpufreq allows.
+    """
+
+    model: str
+    vendor: str
+    family: int | None
+    code: int | None
+    stepping: int | None
+    vcpus: int
+    physical_cores: int | None
+    affinity: list[int]
+    isa: list[str]
+    guest: bool | None
+    governor: str | None
+    turbo: bool | None
+    max_hz: float | None
+
+
+def cpu(root: str = "/") -> Cpu:
+    """Read it all; a few milliseconds. Never raises."""
+    base = Path(root)
+    info = _cpuinfo(base)
+    flags = set((info.get("flags") or info.get("Features") or "").split())
+    is_x86 = "flags" in info
+    vendor = info.get("vendor_id") or _ARM_IMPLEMENTERS.get(info.get("CPU implementer", ""), "")
+    online = _online(base)
+    guest = ("hypervisor" in flags) if is_x86 else None
+    return Cpu(
+        model=_model(info, vendor),
+        vendor=vendor,
+        family=_integer(info.get("cpu family")),
+        code=_integer(info.get("model") if is_x86 else info.get("CPU part")),
+        stepping=_integer(info.get("stepping")),
+        vcpus=len(online) or os.cpu_count() or 1,
+        physical_cores=_physical_cores(base, online, guest=guest),
+        affinity=_affinity(base) or online,
+        isa=[name for name in ISA if name in flags],
+        guest=guest,
+        governor=_governor(base),
+        turbo=_turbo(base),
+        max_hz=_max_hz(base),
+    )
+
+
+def cpu_list(words: str) -> list[int]:
+    """`0-2,5` as [0, 1, 2, 5]; [] for what is no such list."""
+    found: list[int] = []
+    try:
+        for part in words.split(","):
+            first, dash, last = part.strip().partition("-")
+            if first:
+                found.extend(range(int(first), int(last if dash else first) + 1))
+    except ValueError:
+        return []
+    return found
+
+
+def _cpuinfo(base: Path) -> dict[str, str]:
+    """The first processor's entries: enough, and a machine may have hundreds."""
+    found: dict[str, str] = {}
+    for line in (_files.text(base / "proc/cpuinfo") or "").splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), value.strip())
+        elif not line.strip() and found:
+            break
+    return found
+
+
+def _model(info: dict[str, str], vendor: str) -> str:
+    if name := info.get("model name"):
+        return " ".join(name.split())
+    if part := info.get("CPU part"):
+        return _ARM_PARTS.get((vendor, part), f"{vendor or 'Arm'} core {part}")
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.processor()
+    return platform.processor() or platform.machine() or "unknown"
+
+
+def _sysctl(name: str) -> str | None:
+    command = ["/usr/sbin/sysctl", "-n", name]
+    try:
+        run = subprocess.run(command, capture_output=True, text=True, timeout=1.0, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return run.stdout.strip() or None
+
+
+def _online(base: Path) -> list[int]:
+    listed = cpu_list(_files.text(base / "sys/devices/system/cpu/online") or "")
+    if listed:
+        return listed
+    lines = (_files.text(base / "proc/cpuinfo") or "").splitlines()
+    return list(range(sum(line.startswith("processor") for line in lines)))
+
+
+def _affinity(base: Path) -> list[int]:
+    return cpu_list(_files.field(base / "proc/self/status", "Cpus_allowed_list") or "")
+
+
+def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int | None:
+    """Groups of logical CPUs that share a core.
+
+    A guest that is shown one thread on every core may well run on hyperthreads: then nobody knows.
+    """
+    cores = set()
+    for number in online:
+        siblings = _siblings(base / f"sys/devices/system/cpu/cpu{number}/topology")
+        if not siblings:
+            return _sysctl_cores() if sys.platform == "darwin" else None
+        cores.add(siblings)
+    if guest and len(cores) == len(online):
+        return None
+    return len(cores) or None
+
+
+def _siblings(topology: Path) -> tuple[int, ...]:
+    words = _files.text(topology / "thread_siblings_list") or _files.text(topology / "core_cpus_list")
+    return tuple(cpu_list(words or ""))
+
+
+def _sysctl_cores() -> int | None:
+    return _integer(_sysctl("hw.physicalcpu"))
+
+
+def _policies(base: Path) -> list[Path]:
+    folder = base / "sys/devices/system/cpu"
+    return sorted(folder.glob("cpufreq/policy*")) or sorted(folder.glob("cpu[0-9]*/cpufreq"))
+
+
+def _governor(base: Path) -> str | None:
+    seen = {_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
+    return "+".join(sorted(name for name in seen if name)) or None
+
+
+def _turbo(base: Path) -> bool | None:
+    folder = base / "sys/devices/system/cpu"
+    if (off := _files.number(folder / "intel_pstate/no_turbo")) is not None:
+        return off == 0
+    if (on := _files.number(folder / "cpufreq/boost")) is not None:
+        return on == 1
+    return None
+
+
+def _max_hz(base: Path) -> float | None:
+    limits = [_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
+    known = [limit for limit in limits if limit]
+    return max(known) * 1e3 if known else None
+
+
+def _integer(words: str | None) -> int | None:
+    try:
+        return int(words or "", 0)
+    except ValueError:
+        return None
