@@ -106,7 +106,7 @@ def test_run_comes_back_from_the_store_as_it_went_in(run: Run) -> None:
 
 
 @settings(max_examples=30, deadline=None)
-@given(run=runs, blocks=st.lists(serieses(), max_size=4), cut=st.integers(0, 400))
+@given(run=runs, blocks=st.lists(serieses(), min_size=1, max_size=4), cut=st.integers(0, 400))
 def test_cut_journal_is_a_prefix_of_the_run_or_an_error_but_never_wrong_samples(
     run: Run, blocks: list[Series], cut: int
 ) -> None:

@@ -17,6 +17,7 @@ from laptime.records.event import RunFinished, RunStarted
 from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import decode
+from laptime.store.folder import new_id as new_id
 from laptime.store.journal import Journal, is_running, read_journal
 from laptime.store.schema import DAMAGE, Head, Opening, damaged, read_run
 

@@ -13,6 +13,7 @@ import fcntl
 import gzip
 import os
 import tempfile
+import threading
 from pathlib import Path
 from types import TracebackType
 
@@ -23,7 +24,15 @@ from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.event import Event, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.event import (
+    CaseChanged,
+    Event,
+    Measured,
+    Progress,
+    RunBuilder,
+    RunFinished,
+    RunStarted,
+)
 from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import decode, encode
@@ -51,6 +60,8 @@ class Journal:
         self._builder = RunBuilder()
         self._file: int | None = None
         self._torn = False
+        self._measured = False
+        self._lock = threading.Lock()
         self._fault: OSError | None = None
         self.path: Path | None = None
         self.run_id = ""
@@ -64,21 +75,27 @@ class Journal:
         self.close()
 
     def __call__(self, event: Event) -> None:
-        """Keep one event."""
-        if isinstance(event, RunStarted):
-            event = self._begin(event.run)
-        self._builder(event)
-        if isinstance(event, Progress):
-            return
-        self._append(event)
-        if isinstance(event, RunFinished):
-            self._finish()
+        """Keep one event; workers' events may come from several threads."""
+        with self._lock:
+            if isinstance(event, RunStarted):
+                event = self._begin(event.run)
+            self._builder(event)
+            if isinstance(event, Progress):
+                return
+            self._append(event)
+            self._measured |= isinstance(event, Measured | CaseChanged)
+            if isinstance(event, RunFinished):
+                self._finish()
 
     def close(self) -> None:
-        """Let go of the file. A run that has not finished stays on disk as an interrupted one."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Let go of the file. A run without its end stays as an interrupted one, if it holds anything."""
+        if self._file is None:
+            return
+        self._let_go()
+        if not self._measured and self.path:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+            self.path = None
 
     @property
     def complaint(self) -> UsageError | None:
@@ -148,17 +165,22 @@ class Journal:
     def _move(self) -> None:
         """Go on in the temporary folder, with all that was measured so far."""
         old = self.path
-        self.close()
+        self._let_go()
         self.path = None
         try:
             self._write(self._open(self._builder.run(), _temporary()))
         except OSError:
-            self.close()
+            self._let_go()
             self.path = old  # better half a journal than none
             return
         if old:
             with contextlib.suppress(OSError):
                 old.unlink()
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
 
     def _finish(self) -> None:
         if self._file is None or self.path is None:
@@ -177,7 +199,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.path.unlink()
             self.path = final
-        self.close()
+        self._let_go()
 
 
 def _temporary() -> Path:

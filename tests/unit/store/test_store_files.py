@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.records.event import Event
+from laptime.records.event import Event, RunStarted
 from laptime.records.run import Run
 from laptime.store import files, folder
 from laptime.store.journal import Journal
@@ -106,12 +106,20 @@ def test_last_is_not_the_run_that_is_being_measured(
     assert files.find("last", root) == journal.path  # interrupted by now
 
 
-def test_interrupted_run_is_found_by_name(root: Path, make_run: Make) -> None:
-    from laptime.records.event import RunStarted
-
+def test_interrupted_run_is_found_by_name(
+    root: Path, make_run: Make, make_events: Callable[..., list[Event]]
+) -> None:
     with Journal(root) as journal:
-        journal(RunStarted(make_run(name="crashed")))
+        for event in [RunStarted(make_run(name="crashed")), *make_events()[1:-1]]:
+            journal(event)
     assert files.load("crashed", root).status == "interrupted"
+
+
+def test_run_that_failed_before_anything_was_measured_leaves_no_file(root: Path, make_run: Make) -> None:
+    with Journal(root) as journal:
+        journal(RunStarted(make_run()))
+    assert files.stored(root) == []
+    assert journal.path is None
 
 
 def test_finished_file_counts_when_its_journal_was_left_behind(root: Path, three: list[Path]) -> None:
