@@ -13,7 +13,7 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.records.case import Case
-from laptime.records.check import Check, Trust
+from laptime.records.check import Check, Trust, trust
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
@@ -68,9 +68,9 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
 
     @property
     def trust(self) -> Trust:
-        """The worst of its cases."""
-        worst = max((_ORDER.index(case.trust) for case in self.cases), default=2)
-        return _ORDER[worst]
+        """The worst of its cases and of its own checks; invalid when there is neither."""
+        words = [case.trust for case in self.cases] + ([trust(self.checks)] if self.checks else [])
+        return max(words, key=_ORDER.index, default="invalid")
 
     def case(self, key: str) -> Case:
         """The case with this key.

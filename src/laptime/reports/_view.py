@@ -1,0 +1,347 @@
+"""A run as a reader sees it: table, lines and sentences, chosen once and drawn by each report its own way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+
+from laptime.analysis import compare
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import effective_size, samples_needed
+from laptime.analysis.summary import Stat, headline, summarize
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case, Failure
+from laptime.records.check import Trust
+from laptime.records.comparison import Comparison
+from laptime.records.finding import Finding
+from laptime.records.run import Run
+from laptime.reports import _words as words
+
+LATENCIES = ("isolated", "paced", "device")
+ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
+STARTUP = ("time/import", "time/load", "time/compile", "time/first_call", "time/warm_up")
+_SHOWN = ("latency/", "throughput/", "time/", "params/", "macs", "flops", "memory/", "energy/")
+_EVIDENCE = ("evidence/", "disturbance/", "timer/")
+
+Stats = dict[str, Stat]
+T = TypeVar("T")
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """One number of the table in words.
+
+    Attributes:
+        interval: `[25.9, 26.8] ms`, the 95 % interval.
+        margin: `±1.2 %`, half of it as a share of the value.
+        value: in base units, for sorting and drawing.
+        note: why there is no value, or what was set aside for it.
+    """
+
+    text: str
+    interval: str = ""
+    margin: str = ""
+    value: float | None = None
+    note: str = ""
+
+
+class Column(Struct, frozen=True, kw_only=True):
+    """A column of the case table; `regime` (or where it was measured) stands under the title."""
+
+    title: str
+    regime: str = ""
+    left: bool = False
+    lies_when: str = ""
+
+
+class Row(NamedTuple):
+    """A case, its cells in the order of the columns, and its word."""
+
+    case: Case
+    cells: list[Cell]
+    state: str
+
+
+class Line(NamedTuple):
+    """One line below the table: a topic and what there is to say."""
+
+    topic: str
+    text: str
+
+
+class Against(NamedTuple):
+    """A comparison in words; `sides` is `batch 8: candidate against baseline`."""
+
+    sides: str
+    candidate: str
+    baseline: str
+    sentence: str
+    record: Comparison
+
+
+class View(Struct, frozen=True, kw_only=True):
+    """All words of a report."""
+
+    run: Run
+    title: str
+    trust: Trust
+    because: str
+    next: str
+    reasons: list[words.Reason]
+    where: list[str]
+    held: str
+    regimes: list[str]
+    columns: list[Column]
+    rows: list[Row]
+    lines: list[Line]
+    comparisons: list[Against]
+    findings: list[Finding]
+    failures: list[tuple[str, str, Failure]]
+    stats: list[Stats]
+
+    @property
+    def measured(self) -> bool:
+        """Whether the table has a number in it."""
+        return any(stats for stats in self.stats)
+
+
+def view(run: Run) -> View:
+    """Everything a report says about a run."""
+    stats = [summarize(case) for case in run.cases]
+    reasons = words.reasons(run)
+    columns, rows = table(run, stats)
+    bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]
+    return View(
+        run=run,
+        title=words.title(run),
+        trust=run.trust,
+        because=words.because(run, [headline(case) for case in run.cases], reasons),
+        next=next((reason.next for reason in bad if reason.next), ""),
+        reasons=reasons,
+        where=words.where(run),
+        held=words.held(run),
+        regimes=[
+            f"{r}: {words.REGIMES[r]}" for r in dict.fromkeys(c.regime for c in columns) if r in words.REGIMES
+        ],
+        columns=columns,
+        rows=rows,
+        lines=lines(run, stats),
+        comparisons=[_against(each, run) for each in run.comparisons],
+        findings=run.findings,
+        failures=[
+            (words.label(case, run), case.status, case.failure)
+            for case in run.cases
+            if case.failure is not None
+        ],
+        stats=stats,
+    )
+
+
+def table(run: Run, stats: list[Stats]) -> tuple[list[Column], list[Row]]:
+    """One row a case; only the columns that this run can fill, and that differ from row to row."""
+    made: list[tuple[Column, list[Cell]]] = []
+    if len({case.target for case in run.cases}) > 1:
+        cells = [Cell(text=words.printable(case.target)) for case in run.cases]
+        made.append((Column(title="target", left=True), cells))
+    for name in words.varying(run):
+        cells = [_axis_cell(case, name) for case in run.cases]
+        numeric = all(cell.value is not None for cell in cells)
+        made.append((Column(title=words.printable(name).replace("_", " "), left=not numeric), cells))
+    for tag, title, regime in _metrics(stats):
+        column = Column(title=title, regime=regime, lies_when=_lies_when(run, tag))
+        cells = [_cell(case, own, tag) for case, own in zip(run.cases, stats, strict=True)]
+        made.append((column, cells))
+    states = [case.trust if case.status == "ok" else case.status for case in run.cases]
+    if len({run.trust, *states}) > 1:
+        made.append((Column(title="verdict", left=True), [Cell(text=state) for state in states]))
+    rows = [
+        Row(case, [cells[index] for _, cells in made], states[index]) for index, case in enumerate(run.cases)
+    ]
+    return [column for column, _ in made], rows
+
+
+def _axis_cell(case: Case, name: str) -> Cell:
+    value = case.axes.get(name)
+    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return Cell(text=words.axis_value(name, value), value=number)
+
+
+def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
+    """(tag, title, regime or place) of the metric columns."""
+    tags = {tag: stat for own in reversed(stats) for tag, stat in own.items()}
+    regimes = [regime for regime in LATENCIES if f"latency/{regime}/median" in tags]
+    regimes = regimes or [tag.split("/")[1] for tag in tags if tag.startswith("latency/")][:1]
+    found = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
+    if regimes and f"latency/{regimes[0]}/p95" in tags:
+        found.insert(1, (f"latency/{regimes[0]}/p95", "p95", regimes[0]))
+    rate = next((r for r in ("saturated", *regimes) if f"throughput/{r}" in tags), None)
+    if rate is not None:
+        found.append((f"throughput/{rate}", "throughput", rate))
+    place = next((p for p in ("device", "host") if f"memory/{p}/peak" in tags), None)
+    if place is not None:
+        found.append((f"memory/{place}/peak", "peak memory", place))
+    energies = [*ENERGIES, *(tag for tag in tags if tag.startswith("energy/") and tags[tag].unit == "J")]
+    energy = next((tag for tag in energies if tag in tags), None)
+    if energy is not None:
+        found.append((energy, tags[energy].title, ""))
+    return found
+
+
+def _lies_when(run: Run, tag: str) -> str:
+    kind = {"latency": "latency", "throughput": "latency"}.get(tag.partition("/")[0], tag)
+    return next((s.metric.lies_when for c in run.cases for s in c.series if s.metric.tag == kind), "")
+
+
+def _cell(case: Case, stats: Stats, tag: str) -> Cell:
+    stat = stats.get(tag)
+    if stat is None:
+        return Cell(text="-")
+    if stat.value is None and tag.endswith("/p95"):
+        return Cell(text=_needs(case, stat), note=stat.note)
+    return Cell(
+        text=show(stat.value, stat.unit, stat.ci95),
+        interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
+        margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
+        value=stat.value,
+        note=stat.note,
+    )
+
+
+def _needs(case: Case, stat: Stat) -> str:
+    """How many more samples like these a percentile needs, by how many independent ones they are worth."""
+    series = case.find("latency", stat.regime)
+    if series is None:
+        return "-"
+    values = select(series).values
+    worth = min(len(values), effective_size(values, 0.95))
+    more = (
+        math.ceil(len(values) * samples_needed(0.95) / worth) - len(values) if worth else samples_needed(0.95)
+    )
+    return f"needs {max(1, more):,} more"
+
+
+def lines(run: Run, stats: list[Stats]) -> list[Line]:
+    """What stands below the table: model, start-up, memory, disturbance, and metrics nobody foresaw."""
+    found = [Line("model", text) for text in _models(run, stats)]
+    found += [Line("start-up", text) for text in _startups(run, stats)]
+    found += _memory(run, stats)
+    if hit := words.disturbed(run):
+        found.append(Line("disturbed", hit))
+    return found + _others(run, stats)
+
+
+def _models(run: Run, stats: list[Stats]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for target in dict.fromkeys(case.target for case in run.cases):
+        own = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]
+        if text := _model(run, own):
+            found.setdefault(text, []).append(words.printable(target))
+    several = len({case.target for case in run.cases}) > 1
+    return [f"{', '.join(targets)}: {text}" if several else text for text, targets in found.items()]
+
+
+def _model(run: Run, own: list[tuple[Case, Stats]]) -> str:
+    parts = []
+    case, stats = next(((c, s) for c, s in own if "params/all" in s or "flops" in s), own[0])
+    if "params/all" in stats:
+        parts.append(f"{_shown(stats['params/all'])} parameters")
+    work = [
+        f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
+    ]
+    if work:
+        parts.append(f"{' = '.join(work)} an item")
+    rated = [(c, s) for c, s in own if "flops/achieved" in s and s["flops/achieved"].value]
+    if rated:
+        case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
+        achieved = stats["flops/achieved"]
+        text = f"{_shown(achieved)} achieved ({achieved.regime}"
+        text += f", {words.label(case, run, target=False)})" if len(own) > 1 else ")"
+        if (share := stats.get("flops/share_of_peak")) is not None:
+            text += f", {_shown(share)} of the measured peak"
+        parts.append(text)
+    return "; ".join(parts)
+
+
+def _startups(run: Run, stats: list[Stats]) -> list[str]:
+    return [f"{name}: {text}" if name else text for name, text in startups(run, stats, _startup_text).items()]
+
+
+def startup(stats: Stats) -> list[Stat]:
+    """The parts of a start in the order in which they happen; unknown ones last."""
+    known = [stats[tag] for tag in STARTUP if tag in stats]
+    return known + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
+
+
+def startups(run: Run, stats: list[Stats], make: Callable[[Stats], T]) -> dict[str, T]:
+    """What `make` makes of the start of each variant (its first case), by the variant's name."""
+    found: dict[str, T] = {}
+    axes = [name for name in words.varying(run) if name != "batch"]
+    several = len({case.target for case in run.cases}) > 1
+    for case, own in zip(run.cases, stats, strict=True):
+        parts = [words.printable(case.target)] if several else []
+        parts += [words.axis_phrase(name, case.axes[name]) for name in axes if name in case.axes]
+        name = ", ".join(parts)
+        if name not in found and startup(own):
+            found[name] = make(own)
+    return found
+
+
+def _startup_text(stats: Stats) -> str:
+    return ", ".join(f"{stat.title} {_shown(stat)}" for stat in startup(stats))
+
+
+def _memory(run: Run, stats: list[Stats]) -> list[Line]:
+    """The split of device memory; the peak is in the table."""
+    found: dict[str, list[str]] = {}
+    for case, own in zip(run.cases, stats, strict=True):
+        split = [
+            s for tag, s in own.items() if tag.startswith("memory/device/") and not tag.endswith("/peak")
+        ]
+        if split:
+            text = ", ".join(f"{s.tag.rpartition('/')[2]} {_shown(s)}" for s in split)
+            found.setdefault(text, []).append(words.label(case, run))
+    several = len(run.cases) > 1
+    return [Line("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in found.items()]
+
+
+def _others(run: Run, stats: list[Stats]) -> list[Line]:
+    """Metrics that this report has no place for, shown as they are."""
+    found: dict[str, list[tuple[Case, Stat]]] = {}
+    for case, own in zip(run.cases, stats, strict=True):
+        for tag, stat in own.items():
+            if not tag.startswith((*_SHOWN, *_EVIDENCE)):
+                found.setdefault(tag, []).append((case, stat))
+    several = len(run.cases) > 1
+    return [
+        Line(
+            words.printable(tag),
+            ", ".join(
+                _with_interval(stat) + (f" ({words.label(case, run)})" if several else "")
+                for case, stat in own
+            ),
+        )
+        for tag, own in found.items()
+    ]
+
+
+def _with_interval(stat: Stat) -> str:
+    text = words.printable(_shown(stat))
+    if stat.ci95 is None or stat.value is None:
+        return text
+    return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
+
+
+def _shown(stat: Stat) -> str:
+    return show(stat.value, stat.unit, stat.ci95)
+
+
+def _against(each: Comparison, run: Run) -> Against:
+    cases = {case.key: case for case in run.cases}
+    candidate, baseline, shared = words.printable(each.candidate), words.printable(each.baseline), ""
+    if each.candidate in cases and each.baseline in cases:
+        candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
+    text = words.printable(each.sentence) or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
+    lead = f"{shared}: " if shared else ""
+    return Against(f"{lead}{candidate} against {baseline}", candidate, baseline, text, each)

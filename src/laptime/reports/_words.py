@@ -1,0 +1,288 @@
+"""What a report says about where, what and how sure, written once: terminal, Markdown and page agree."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from msgspec import Struct
+
+from laptime.analysis.summary import Stat
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.case import Axis, Case, Failure
+from laptime.records.check import Check, Outcome
+from laptime.records.environment import Environment
+from laptime.records.run import Run
+from laptime.records.series import DISTURBED, Label
+
+REGIMES = {
+    "isolated": "one call at a time, waiting for each",
+    "saturated": "calls back to back, one wait at the end",
+    "device": "time on the device alone",
+    "paced": "calls at a fixed rate, counted from when each was due",
+}
+
+_ABSENT = {"compile": "no", "channels_last": "no", "threads": "default", "backend": "torch"}
+_RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
+_ABSOLUTE = re.compile(
+    r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
+)
+
+
+class Reason(Struct, frozen=True, kw_only=True):
+    """What one check (or failure) found, and in which cases."""
+
+    check: str
+    outcome: str
+    sentence: str
+    next: str
+    cases: list[Case]
+
+
+def printable(text: object) -> str:
+    """One line without control characters: a name cannot move the cursor or turn the text around."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text))
+
+
+def without_paths(text: str) -> str:
+    """The text with absolute paths cut down to the file's own name: `…/model.py`."""
+    return _ABSOLUTE.sub(r"…/\1", text)
+
+
+def axis_value(name: str, value: Axis | None) -> str:
+    """An axis value as a table cell; `-` or the default's name where the case has none."""
+    if value is None:
+        return _ABSENT.get(name, "-")
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return printable(value)
+
+
+def axis_phrase(name: str, value: Axis) -> str:
+    """An axis value as it reads in a sentence: `batch 8`, `2 threads`, `compiled (default)`."""
+    if name in ("dtype", "device"):
+        return printable(value)
+    if name == "threads" and isinstance(value, int):
+        return count(value, "thread")
+    if name == "compile":
+        return f"compiled ({printable(value)})"
+    if isinstance(value, bool):
+        return printable(name).replace("_", " ") if value else f"no {printable(name).replace('_', ' ')}"
+    return f"{printable(name).replace('_', ' ')} {printable(value)}"
+
+
+def varying(run: Run) -> list[str]:
+    """Names of the axes that differ between cases, in the order in which they first appear."""
+    names = dict.fromkeys(name for case in run.cases for name in case.axes)
+    return [name for name in names if len({str(case.axes.get(name)) for case in run.cases}) > 1]
+
+
+def label(case: Case, run: Run, *, target: bool = True) -> str:
+    """The shortest words that tell a case from the others of its run."""
+    several = len({each.target for each in run.cases}) > 1
+    parts = [printable(case.target)] if target and (several or len(run.cases) == 1) else []
+    parts += [axis_phrase(name, case.axes[name]) for name in varying(run) if name in case.axes]
+    return ", ".join(parts) or printable(case.target)
+
+
+def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
+    """What each of two cases has alone, and what varies in the run but is the same for both."""
+    ours, theirs, shared = [], [], []
+    if candidate.target != baseline.target:
+        ours.append(printable(candidate.target))
+        theirs.append(printable(baseline.target))
+    elif len({case.target for case in run.cases}) > 1:
+        shared.append(printable(candidate.target))
+    for name in varying(run):
+        left, right = candidate.axes.get(name), baseline.axes.get(name)
+        if left == right and left is not None:
+            shared.append(axis_phrase(name, left))
+        elif left != right:
+            ours.append(_phrase(name, left))
+            theirs.append(_phrase(name, right))
+    return ", ".join(ours) or "the second", ", ".join(theirs) or "the first", ", ".join(shared)
+
+
+def _phrase(name: str, value: Axis | None) -> str:
+    if value is not None:
+        return axis_phrase(name, value)
+    if name in ("compile", "channels_last"):
+        return f"not {'compiled' if name == 'compile' else 'channels last'}"
+    return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
+
+
+def held(run: Run) -> str:
+    """The axes that all cases share: what a table does not repeat in each row."""
+    if not run.cases:
+        return ""
+    different = set(varying(run))
+    axes = run.cases[0].axes
+    return ", ".join(axis_phrase(name, value) for name, value in axes.items() if name not in different)
+
+
+def title(run: Run) -> str:
+    """What the run was about: its name, else its targets."""
+    targets = list(dict.fromkeys(case.target for case in run.cases)) or [s.target for s in run.subjects]
+    what = ", ".join(printable(target) for target in targets[:3])
+    more = f" and {len(targets) - 3} more" if len(targets) > 3 else ""
+    return printable(run.name) or f"{what}{more}" or printable(run.verb)
+
+
+def where(run: Run) -> list[str]:
+    """Device, share of the machine, library versions, processes, seconds: one phrase each."""
+    environment = run.environment
+    phrases = devices(run)
+    cpus = f"{environment.usable_cpus:g} of {count(environment.vcpus, 'CPU')}"
+    phrases.append(cpus if environment.usable_cpus != environment.vcpus else count(environment.vcpus, "CPU"))
+    threads = environment.knobs.get("threads")
+    if isinstance(threads, int) and not any("threads" in case.axes for case in run.cases):
+        phrases.append(count(threads, "thread"))
+    phrases += libraries(run)
+    if number := processes(run):
+        phrases.append(f"{number} fresh processes" if number > 1 else "1 process")
+    if run.seconds > 0:
+        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
+        phrases.append(f"took {show(run.seconds, 's')}{end}")
+    return phrases
+
+
+def devices(run: Run) -> list[str]:
+    """Each device that a case used, with the vendor's name: `cuda:0 (NVIDIA H200)`."""
+    used = list(dict.fromkeys(str(case.axes.get("device", "cpu")) for case in run.cases)) or ["cpu"]
+    return [_device(name, run.environment) for name in used]
+
+
+def _device(name: str, environment: Environment) -> str:
+    known = {device.name: device.model for device in environment.devices}
+    model = known.get(name) or (environment.cpu if name == "cpu" else "")
+    return f"{printable(name)} ({printable(model)})" if model else printable(name)
+
+
+def libraries(run: Run) -> list[str]:
+    """The versions a reader asks for first: the framework's, CUDA's on a GPU, Python's."""
+    versions = run.environment.libraries
+    wanted = [str(case.axes.get("backend", "torch")) for case in run.cases] or ["torch"]
+    if any(str(case.axes.get("device", "")).startswith("cuda") for case in run.cases):
+        wanted.append("cuda")
+    found = [printable(f"{name} {versions[name]}") for name in dict.fromkeys(wanted) if name in versions]
+    return [*found, printable(f"Python {run.environment.python}")]
+
+
+def processes(run: Run) -> int:
+    """Fresh worker processes behind the best-supported case."""
+    return max((len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples), default=0)
+
+
+def reasons(run: Run) -> list[Reason]:
+    """All that speaks against the numbers, or is worth saying of them; the worst first.
+
+    Equal sentences of several cases are one reason.
+    """
+    found: dict[tuple[str, str, str], Reason] = {}
+
+    def add(check: Check, case: Case | None) -> None:
+        key = (check.name, check.outcome, check.sentence)
+        own = [case] if case else []
+        if key in found:
+            found[key].cases.extend(own)
+        elif check.outcome != "ok":
+            found[key] = Reason(
+                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=own
+            )
+
+    for check in run.checks:
+        add(check, None)
+    for case in run.cases:
+        if case.failure and case.status in ("failed", "skipped"):
+            add(failure_check(case.failure), case)
+        for check in case.checks:
+            add(check, case)
+    return sorted(found.values(), key=lambda reason: _RANK[reason.outcome])
+
+
+def failure_check(failure: Failure) -> Check:
+    """A failure as a reason: named by its kind; being interrupted is no fault of the numbers there are."""
+    outcome: Outcome = "note" if failure.kind == "interrupted" else "fail"
+    return Check(name=failure.kind, outcome=outcome, sentence=failure.what, next=failure.next)
+
+
+def because(run: Run, headlines: list[Stat | None], found: list[Reason]) -> str:
+    """The sentence behind the verdict's word."""
+    if not run.cases and not run.checks:
+        return "nothing was measured"
+    bad = [reason for reason in found if reason.outcome in ("fail", "warn")]
+    if bad and all(case.status in ("failed", "skipped") for case in run.cases):
+        return f"no case could be measured: {printable(bad[0].sentence)}" if run.cases else bad[0].sentence
+    if bad:
+        first = bad[0]
+        own = [label(case, run) for case in first.cases]
+        which = "" if len(run.cases) < 2 or len(own) == len(run.cases) or not own else f" ({_some(own)})"
+        more = f"; {count(len(bad) - 1, 'more reason')} below" if len(bad) > 1 else ""
+        return printable(first.sentence) + which + more
+    if run.status in ("running", "interrupted"):
+        done = sum(case.status == "ok" for case in run.cases)
+        return (
+            f"{run.status}, with {done} of {count(len(run.cases), 'case')} complete: {_sure(run, headlines)}"
+        )
+    return _sure(run, headlines)
+
+
+def _sure(run: Run, headlines: list[Stat | None]) -> str:
+    known = [stat for stat in headlines if stat and stat.value is not None]
+    if not known:
+        return "no check found fault"
+    if any(stat.precision is None for stat in known):
+        return (
+            f"no check found fault, but {count(min(s.n for s in known), 'sample')} cannot carry an interval"
+        )
+    widest = max(stat.precision or 0.0 for stat in known)
+    total = sum(stat.n for stat in known)
+    which = "the median is known" if len(known) == 1 else "every median is known"
+    return f"{which} to ±{percent(widest)} (95 % interval, {count(total, 'sample')}, {_processes(run)})"
+
+
+def _processes(run: Run) -> str:
+    number = processes(run)
+    return f"{number} fresh processes" if number > 1 else "1 process"
+
+
+def percent(share: float) -> str:
+    """`0.6 %` below a tenth, `18 %` above."""
+    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
+
+
+def _some(names: list[str], most: int = 2) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return "; ".join(names[:most]) + more
+
+
+def of_cases(reason: Reason, run: Run) -> str:
+    """Which cases a reason speaks of, in brackets; nothing when it is all of them."""
+    if not reason.cases or len(reason.cases) == len(run.cases):
+        return ""
+    return f" ({_some([label(case, run) for case in reason.cases])})"
+
+
+def disturbed(run: Run) -> str:
+    """The share of settled samples that something outside the program hit, by cause; empty when none was."""
+    settled = hit = 0
+    causes: dict[str, int] = {}
+    for series in (s for case in run.cases for s in case.series if s.metric.tag == "latency"):
+        bits = series.label or [0] * len(series.samples)
+        for mark in map(Label, bits):
+            if mark & (Label.WARM_UP | Label.RESUMED | Label.RECOMPILED):
+                continue
+            settled += 1
+            hit += bool(mark & DISTURBED)
+            for word in (mark & DISTURBED).words:
+                causes[word] = causes.get(word, 0) + 1
+    if not hit:
+        return ""
+    by_cause = ", ".join(f"{word} {number:,}" for word, number in sorted(causes.items(), key=lambda c: -c[1]))
+    return f"{percent(hit / settled)} of {count(settled, 'settled sample')}: {by_cause}"
+
+
+def command(run: Run) -> str:
+    """The command as it was typed, without the folders of this machine."""
+    return printable(without_paths(shlex.join(run.command)))

@@ -1,0 +1,218 @@
+"""The report on a terminal: verdict first, one table, digits no finer than the interval."""
+
+from __future__ import annotations
+
+import textwrap
+from io import StringIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports._view import Column, Row, View, view
+
+NAME = "text"
+SUFFIXES: tuple[str, ...] = (".txt",)
+
+STYLES = {"trusted": "bold green", "noisy": "bold yellow", "invalid": "bold red"}
+_INDENT = 12
+_GAP = "  "
+
+
+def render(run: Run, *, color: bool = False, width: int = 100) -> str:
+    """The report as lines of at most `width` columns; only commands to copy and numbers may be longer.
+
+    Args:
+        color: with ANSI colours, which repeat what the words say.
+    """
+    seen = view(run)
+    out = Console(
+        file=StringIO(),
+        width=10_000,  # lines are broken here, not by rich
+        color_system="standard" if color else None,
+        force_terminal=color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    with out.capture() as captured:
+        for line in [*_head(seen, width), *_table(seen, width), *_below(seen, width), *_foot(seen)]:
+            line.rstrip()
+            out.print(line, soft_wrap=True)
+    return captured.get()
+
+
+def _head(seen: View, width: int) -> list[Text]:
+    found = [Text(line) for line in _wrapped("", f"{seen.run.verb} {seen.title}", width, indent=0)]
+    found += _topic(seen.trust, seen.because, width, style=STYLES[seen.trust])
+    if seen.next:
+        found += _topic("next", seen.next, 0, style="bold")
+    found.append(Text())
+    found += [Text(line, style="dim") for line in _wrapped("", " · ".join(seen.where), width, indent=0)]
+    return found
+
+
+def _topic(topic: str, text: str, width: int, *, style: str = "dim") -> list[Text]:
+    """`topic      text`, continued under the text; width 0 leaves it on one line."""
+    body = (
+        _wrapped(topic, words.printable(text), width)
+        if width
+        else [topic.ljust(_INDENT - 1) + " " + words.printable(text)]
+    )
+    return [
+        Text.assemble((body[0][: len(topic)], style), body[0][len(topic) :]),
+        *(Text(x) for x in body[1:]),
+    ]
+
+
+def _wrapped(topic: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
+    first = (topic.ljust(indent - 1) + " ") if indent else ""
+    found = textwrap.wrap(
+        text,
+        max(width, 40),
+        initial_indent=first,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return found or [first.rstrip()]
+
+
+def _table(seen: View, width: int) -> list[Text]:
+    found = [
+        Text(line, style="dim") for text in _conditions(seen) for line in _wrapped("", text, width, indent=0)
+    ]
+    if not seen.measured:
+        return found
+    found.append(Text())
+    for exact, longest in ((True, 1000), (False, 1000), (False, 28), (False, 18)):
+        columns, rows = _with_intervals(seen, exact=exact)
+        cells = [_fitted(columns, row, longest) for row in rows]
+        widths = _widths(columns, cells)
+        if sum(widths) + len(_GAP) * len(widths) <= width:
+            return [*found, *_grid(columns, cells, widths, seen.rows)]
+    return [*found, *_stacked(*_with_intervals(seen, exact=True))]
+
+
+def _fitted(columns: list[Column], row: list[str], longest: int) -> list[str]:
+    """The row with its names cut to a length; numbers are never cut."""
+    return [
+        _shortened(text, longest) if column.left else text for column, text in zip(columns, row, strict=True)
+    ]
+
+
+def _conditions(seen: View) -> list[str]:
+    """What holds for every row, and what the regimes in the header mean."""
+    return [text for text in (seen.held, "; ".join(seen.regimes)) if text]
+
+
+def _with_intervals(seen: View, *, exact: bool) -> tuple[list[Column], list[list[str]]]:
+    """The table with a column for the first latency's interval: its ends, or `±1.2 %` where room is scarce.
+
+    Other numbers show theirs by their digits.
+    """
+    columns = list(seen.columns)
+    rows = [[cell.text for cell in row.cells] for row in seen.rows]
+    at = next((i for i, column in enumerate(columns) if column.title == "latency"), None)
+    if at is not None:
+        columns.insert(at + 1, Column(title="95 % interval" if exact else "95 %"))
+        for row, texts in zip(seen.rows, rows, strict=True):
+            cell = row.cells[at]
+            texts.insert(at + 1, (cell.interval if exact else cell.margin) or "-")
+    return columns, rows
+
+
+def _shortened(text: str, most: int) -> str:
+    """The text with its middle left out: the ends of a target tell more."""
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - most :]}"
+
+
+def _widths(columns: list[Column], rows: list[list[str]]) -> list[int]:
+    return [
+        max(cell_len(column.title), cell_len(column.regime), *(cell_len(row[i]) for row in rows))
+        for i, column in enumerate(columns)
+    ]
+
+
+def _grid(columns: list[Column], rows: list[list[str]], widths: list[int], seen: list[Row]) -> list[Text]:
+    def line(texts: list[str]) -> str:
+        return _GAP + _GAP.join(
+            text + _fill(text, width) if column.left else _fill(text, width) + text
+            for text, width, column in zip(texts, widths, columns, strict=True)
+        )
+
+    found = [Text(line([column.title for column in columns]), style="bold")]
+    if any(column.regime for column in columns):
+        found.append(Text(line([column.regime for column in columns]), style="dim"))
+    for cells, row in zip(rows, seen, strict=True):
+        style = (
+            STYLES.get(row.state, "bold red")
+            if row.state != "trusted" and columns[-1].title == "verdict"
+            else ""
+        )
+        found.append(Text(line(cells), style=style.removeprefix("bold ")))
+    return found
+
+
+def _fill(text: str, width: int) -> str:
+    return " " * (width - cell_len(text))
+
+
+def _stacked(columns: list[Column], rows: list[list[str]]) -> list[Text]:
+    """For narrow terminals: a case a block, a number a line."""
+    names = [f"{c.title} ({c.regime})" if c.regime else c.title for c in columns]
+    wide = max(map(len, names))
+    found = []
+    for row in rows:
+        found += [Text(f"{_GAP}{name.ljust(wide)}  {text}") for name, text in zip(names, row, strict=True)]
+        found.append(Text())
+    return found[:-1]
+
+
+def _below(seen: View, width: int) -> list[Text]:
+    found = [Text()]
+    topics = [*seen.lines, *(("compared", f"{each.sides}: {each.sentence}") for each in seen.comparisons)]
+    before = ""
+    for topic, text in topics:
+        found += _topic(topic if topic != before else "", text, width)
+        before = topic
+    for finding in seen.findings:
+        found += _topic("found" if finding.severity == "info" else finding.severity, finding.sentence, width)
+        if finding.next:
+            found += _topic("", f"next: {finding.next}", 0)
+    found += _checks(seen, width)
+    for name, status, failure in seen.failures:
+        found += _topic(status, name, width, style="bold red")
+        for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
+            if text:
+                found += _topic("", lead + text, 0 if lead == "next: " else width)
+    return found if len(found) > 1 else []
+
+
+def _checks(seen: View, width: int) -> list[Text]:
+    """Reasons beyond the one in the verdict; failures have their own lines."""
+    found = []
+    said = next((reason for reason in seen.reasons if reason.outcome in ("fail", "warn")), None)
+    failed = {failure.kind for _, status, failure in seen.failures if status in ("failed", "skipped")}
+    for reason in seen.reasons:
+        if reason is said or reason.check in failed:
+            continue
+        style = {"fail": "bold red", "warn": "bold yellow"}.get(reason.outcome, "dim")
+        found += _topic(
+            reason.outcome, reason.sentence + words.of_cases(reason, seen.run), width, style=style
+        )
+        if reason.next and reason.next != seen.next:
+            found += _topic("", f"next: {reason.next}", 0)
+    return found
+
+
+def _foot(seen: View) -> list[Text]:
+    if (save := seen.run.plan.get("save")) is not None and save.value is False:
+        return [Text(), Text("Not saved")]
+    return [Text(), Text(f"Saved {words.printable(seen.run.id)}   next: laptime show last -o report.html")]

@@ -1,0 +1,44 @@
+"""Every scenario in every report, against files that were read by a person."""
+
+import json
+from typing import Any
+
+import pytest
+
+from laptime.reports import json as json_report
+from laptime.reports import markdown, text
+from laptime.testing.runs import scenarios
+
+SCENARIOS = sorted(scenarios())
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_text_is_as_reviewed(name, golden):
+    golden(f"{name}.txt", text.render(scenarios()[name]()))
+
+
+@pytest.mark.parametrize("name", ["compared", "interrupted"])
+def test_text_is_as_reviewed_on_a_narrow_terminal(name, golden):
+    golden(f"{name}-80.txt", text.render(scenarios()[name](), width=80))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_markdown_is_as_reviewed(name, golden):
+    golden(f"{name}.md", markdown.render(scenarios()[name]()))
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_json_is_as_reviewed(name, golden):
+    document = _rounded(json.loads(json_report.render(scenarios()[name]())))
+    golden(f"{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+def _rounded(value: Any) -> Any:
+    """Ten digits: the last bits of a float depend on the machine's vector instructions."""
+    if isinstance(value, float):
+        return float(f"{value:.10g}")
+    if isinstance(value, dict):
+        return {name: _rounded(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return value

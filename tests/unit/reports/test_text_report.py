@@ -1,0 +1,102 @@
+"""What the terminal shows in the odd cases."""
+
+import re
+
+import pytest
+from msgspec import structs
+
+from laptime.kit import registry
+from laptime.records.case import Failure
+from laptime.records.plan import Setting
+from laptime.reports import markdown, text
+from laptime.testing import runs
+
+HOSTILE = "</script><script>alert(1)</script>|`a`\x1b[2J\u202e\n# x"
+
+
+def test_reports_are_found_by_their_file_name():
+    found = registry.names("reports")
+    assert {"text", "json", "markdown"} <= set(found)
+    for name in found:
+        module = registry.load("reports", name)
+        assert name == module.NAME
+        assert all(suffix.startswith(".") for suffix in module.SUFFIXES)
+
+
+def test_no_two_reports_claim_one_suffix():
+    suffixes = [s for name in registry.names("reports") for s in registry.load("reports", name).SUFFIXES]
+    assert len(suffixes) == len(set(suffixes))
+
+
+@pytest.mark.parametrize("name", sorted(runs.scenarios()))
+def test_verdict_comes_before_every_number(name):
+    run = runs.scenarios()[name]()
+    _, second, *_ = text.render(run).splitlines()
+    assert second.startswith(run.trust)
+
+
+@pytest.mark.parametrize("name", sorted(runs.scenarios()))
+@pytest.mark.parametrize("width", [80, 120])
+def test_only_commands_are_longer_than_the_terminal(name, width):
+    for line in text.render(runs.scenarios()[name](), width=width).splitlines():
+        assert len(line) <= width or line.lstrip().startswith("next"), line
+
+
+def test_colour_repeats_what_the_words_say():
+    plain = text.render(runs.noisy())
+    coloured = text.render(runs.noisy(), color=True)
+    assert "\x1b[" in coloured
+    assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_unsupported_percentile_says_what_it_needs():
+    run = runs.run(runs.case(runs.timings(0.02, n=50, processes=1)))
+    assert re.search(r"needs \d+ more", text.render(run))
+
+
+def test_single_sample_has_no_interval():
+    shown = text.render(runs.run(runs.case(runs.timings(0.02, n=1, processes=1))))
+    assert "cannot carry an interval" in shown
+    assert "[" not in shown
+
+
+def test_unknown_metric_is_shown_as_it_is():
+    case = runs.case(runs.timings(0.02), runs.single("temperature/junction", "K", 341.0))
+    assert "temperature/junction" in text.render(runs.run(case))
+    assert "341 K" in text.render(runs.run(case))
+
+
+def test_run_without_saving_does_not_claim_a_file():
+    shown = text.render(runs.run(runs.case(runs.timings(0.02)), plan={"save": Setting(value=False)}))
+    assert "Not saved" in shown
+    assert "Saved 2026" not in shown
+
+
+@pytest.mark.parametrize("report", [text, markdown])
+def test_hostile_names_cannot_leave_their_line(report):
+    failure = Failure(kind="user_code", what=HOSTILE, why=HOSTILE, next=HOSTILE)
+    cases = [
+        runs.case(runs.timings(0.02), target=HOSTILE),
+        runs.failing(failure, target=HOSTILE, axes={HOSTILE: HOSTILE}),
+    ]
+    shown = report.render(runs.run(*cases, name=HOSTILE))
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert not re.search(r"^\s*# x", shown, re.MULTILINE)
+
+
+def test_pipes_and_backticks_do_not_break_a_markdown_table():
+    cases = [runs.case(runs.timings(0.02), target="a|b`c"), runs.case(runs.timings(0.03), target="d")]
+    rows = [line for line in markdown.render(runs.run(*cases)).splitlines() if line.startswith("|")]
+    cells = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
+    assert len(cells) == 1
+    assert r"a\|b\`c" in rows[2]
+
+
+def test_markdown_leaves_out_folders_and_host():
+    failure = Failure(kind="user_code", what="it raised", why="in /home/someone/secret/model.py: no such key")
+    run = runs.run(runs.failing(failure, target="/home/someone/model.py:build"))
+    shown = markdown.render(run)
+    assert "someone" not in shown
+    assert "model.py" in shown
+    assert "build-7" not in shown
