@@ -1,0 +1,211 @@
+"""Does an extension keep its contract? One function a room; silent, or raises `Broken` with a sentence.
+
+    from laptime.testing import check_backend
+
+    def test_my_backend_keeps_the_contract() -> None:
+        check_backend("mylib", target="mylib:tiny")
+
+The contracts are written in the rooms themselves: `measure/protocol.py` for backends, `targets/__init__.py`,
+`measure/checks/__init__.py`, `reports/__init__.py`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from types import ModuleType
+from typing import Any
+
+import msgspec
+
+from laptime.kit.errors import LaptimeError, TargetError
+from laptime.kit.registry import load, names
+from laptime.records.check import Check
+from laptime.targets import Recipe, parse
+from laptime.testing import runs
+
+ODD_TEXTS = (
+    "",
+    " ",
+    ":",
+    "::",
+    "a:",
+    ":b",
+    "no such thing",
+    "../../etc/passwd",
+    "x\n\0y",
+    "ä:ö",
+    "a" * 10_000,
+)
+
+
+class Broken(AssertionError):
+    """An extension does not keep its contract."""
+
+
+def need(condition: object, sentence: str) -> None:
+    """Raise `Broken` with this sentence unless the condition holds."""
+    if not condition:
+        raise Broken(sentence)
+
+
+def documented(room: str, name: str) -> ModuleType:
+    """The module of an extension, which says in its docstring what it is for."""
+    module = load(room, name)
+    need((module.__doc__ or "").strip(), f"{room}/{name} has no docstring: its first line is shown to users")
+    return module
+
+
+def takes(function: Any, *parameters: str) -> None:
+    """A function can be called with exactly these positional parameters."""
+    need(callable(function), f"{function!r} is not callable")
+    try:
+        inspect.signature(function).bind(*parameters)
+    except TypeError as error:
+        raise Broken(f"{function.__qualname__} must take ({', '.join(parameters)}): {error}") from error
+
+
+def plain(value: object, what: str) -> None:
+    """A value can be written as JSON: it goes through a pipe and into a file."""
+    try:
+        msgspec.json.encode(value)
+    except (TypeError, ValueError) as error:
+        raise Broken(f"{what} cannot be written as JSON: {error}") from error
+
+
+def check_target(name: str) -> None:
+    """A kind of target: FORM, matches, resolve, names."""
+    module = documented("targets", name)
+    need(isinstance(module.FORM, str) and module.FORM, f"targets/{name}: FORM says how it is written")
+    takes(module.matches, "text")
+    takes(module.resolve, "text")
+    takes(module.names)
+    for text in ODD_TEXTS:
+        if module.matches(text):
+            try:
+                recipe = module.resolve(text)
+            except LaptimeError:
+                continue
+            need(isinstance(recipe, Recipe), f"targets/{name}: resolve({text!r}) gave no Recipe")
+    known = module.names()
+    for text in [*known[:3], *known[-1:]]:
+        _check_known_target(name, module, text)
+
+
+def _check_known_target(name: str, module: ModuleType, text: str) -> None:
+    others = [
+        kind for kind in names("targets") if kind != name and load("targets", kind).matches(text) is True
+    ]
+    need(module.matches(text), f"targets/{name} knows {text!r} but does not match it")
+    need(not others, f"{text!r} is matched by {name} and by {', '.join(others)}")
+    recipe = parse(text)
+    need(recipe.target == text, f"targets/{name}: the recipe of {text!r} says target {recipe.target!r}")
+    need(recipe.kind == name, f"targets/{name}: the recipe of {text!r} says kind {recipe.kind!r}")
+    need(recipe.source, f"targets/{name}: the recipe of {text!r} does not say where it comes from")
+    need(
+        recipe.backend in names("backends"),
+        f"targets/{name}: {text!r} wants backend {recipe.backend!r}, which is not there",
+    )
+
+
+def check_check(name: str) -> None:
+    """A validity check: pure, on records only; one sentence, and a next step when it is not content."""
+    module = documented("checks", name)
+    takes(module.check, "case", "environment", "plan")
+    for story, make in runs.scenarios().items():
+        run = make()
+        bare = [
+            msgspec.structs.replace(case, series=[], checks=[], details={}, artifacts=[])
+            for case in run.cases
+        ]
+        for case in [*run.cases, *bare]:
+            before = msgspec.json.encode(case)
+            answer = module.check(case, run.environment, run.plan)
+            need(
+                msgspec.json.encode(case) == before, f"checks/{name} changed the case it looked at ({story})"
+            )
+            need(
+                answer == module.check(case, run.environment, run.plan),
+                f"checks/{name} gives two answers to one question ({story})",
+            )
+            if answer is not None:
+                _check_answer(name, answer)
+
+
+def _check_answer(name: str, answer: object) -> None:
+    need(isinstance(answer, Check), f"checks/{name} answered {answer!r}: a Check or None is wanted")
+    assert isinstance(answer, Check)
+    need(answer.name == name, f"checks/{name} calls itself {answer.name!r}")
+    need(answer.outcome in ("ok", "note", "warn", "fail"), f"checks/{name}: no outcome {answer.outcome!r}")
+    need(answer.sentence.strip(), f"checks/{name}: {answer.outcome} without a sentence")
+    if answer.outcome in ("warn", "fail"):
+        need(answer.next.strip(), f"checks/{name}: {answer.outcome} without what to do next")
+
+
+def check_command(name: str) -> None:
+    """A command of the command line: a click command named like its file, every option explained."""
+    import click
+
+    module = documented("commands", name)
+    command = module.command
+    need(isinstance(command, click.Command), f"commands/{name}: `command` is no click command")
+    need(
+        command.name == name.replace("_", "-"),
+        f"commands/{name}: the command calls itself {command.name!r}",
+    )
+    need(command.help, f"commands/{name} has no help")
+    for option in command.params:
+        if isinstance(option, click.Option):
+            need(option.help, f"commands/{name}: {'/'.join(option.opts)} has no help")
+    with click.Context(command, info_name=f"laptime {name}") as context:
+        need(command.get_help(context).strip(), f"commands/{name} --help shows nothing")
+
+
+def check_report(name: str) -> None:
+    """A report: renders any run, the same way every time, and nothing in a run can take over the reader."""
+    module = documented("reports", name)
+    need(name == module.NAME, f"reports/{name} calls itself {module.NAME!r}")
+    need(
+        module.SUFFIXES and all(suffix.startswith(".") for suffix in module.SUFFIXES),
+        f"reports/{name}: SUFFIXES are what -o FILE is recognised by, with their dots",
+    )
+    for other in names("reports"):
+        shared = set(module.SUFFIXES) & set(load("reports", other).SUFFIXES) if other != name else set()
+        need(not shared, f"reports/{name} and reports/{other} both want {', '.join(sorted(shared))}")
+    takes(module.render, "run")
+    stories = {story: make() for story, make in runs.scenarios().items()}
+    stories["no cases"] = msgspec.structs.replace(runs.trusted(), cases=[], comparisons=[], findings=[])
+    for story, run in stories.items():
+        before = msgspec.json.encode(run)
+        page = module.render(run)
+        need(isinstance(page, str | bytes) and page, f"reports/{name} renders nothing for: {story}")
+        need(module.render(run) == page, f"reports/{name} renders one run in two ways: {story}")
+        need(msgspec.json.encode(run) == before, f"reports/{name} changed the run: {story}")
+    _check_hostile(name, module)
+
+
+def _check_hostile(name: str, module: ModuleType) -> None:
+    """Names come from users and from files of strangers: they must stay text."""
+    tag, escape = "<img src=x onerror=alert(1)>", "\x1b[2J"
+    told = runs.trusted()
+    case = told.cases[0]
+    evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
+    run = msgspec.structs.replace(told, name=tag + escape, cases=[evil], comparisons=[], findings=[])
+    page = module.render(run)
+    text = page if isinstance(page, str) else page.decode("utf-8", "replace")
+    need(escape not in text, f"reports/{name} lets escape sequences of a name through to the terminal")
+    if any(suffix in (".html", ".htm", ".svg", ".xml") for suffix in module.SUFFIXES):
+        need(tag not in text, f"reports/{name} lets tags in a name through to the browser")
+
+
+def raises_target_error(open_variant: Any, variant: object) -> None:
+    """Opening this variant is refused in laptime's own words."""
+    try:
+        open_variant(variant)
+    except LaptimeError as error:
+        need(error.what, "an error must say what happened")
+        if isinstance(error, TargetError):
+            need(error.why or error.next, f"{error.what!r} says neither why nor what to type next")
+        return
+    except Exception as error:
+        raise Broken(f"open() let {type(error).__name__} through: a LaptimeError is wanted") from error
+    raise Broken(f"open() accepted {variant!r}")

@@ -1,0 +1,208 @@
+"""The conformance checks themselves: each must say no to something that breaks its contract."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
+from pathlib import Path
+
+import pytest
+
+from laptime import testing
+from laptime.kit import registry
+from laptime.testing import Broken
+
+Install = Callable[[str, str], None]
+
+
+@pytest.fixture
+def guest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Install:
+    """Makes the extension `guest` of a room from source text."""
+
+    def install(room: str, source: str) -> None:
+        tmp_path.joinpath("guest_module.py").write_text(source, encoding="utf-8")
+        point = EntryPoint("guest", "guest_module", f"laptime.{room}")
+        monkeypatch.setattr(registry, "_guests", lambda asked: {"guest": point} if asked == room else {})
+        monkeypatch.delitem(sys.modules, "guest_module", raising=False)
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return install
+
+
+CHECK = '''
+"""Says something."""
+from laptime.records.check import Check
+seen = []
+def check(case, environment, plan):
+    seen.append(1)
+    return {answer}
+'''
+
+
+def test_a_check_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("checks", CHECK.format(answer="Check(name='guest', outcome='warn', sentence='x', next='y')"))
+    testing.check_check("guest")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("'fine'", "a Check or None is wanted"),
+        ("Check(name='other', outcome='ok', sentence='x')", "calls itself 'other'"),
+        ("Check(name='guest', outcome='bad', sentence='x')", "no outcome 'bad'"),
+        ("Check(name='guest', outcome='ok', sentence='')", "without a sentence"),
+        ("Check(name='guest', outcome='warn', sentence='x')", "without what to do next"),
+        ("Check(name='guest', outcome='ok', sentence=str(len(seen)))", "two answers"),
+    ],
+)
+def test_a_check_that_breaks_its_contract_is_found(guest: Install, answer: str, sentence: str) -> None:
+    guest("checks", CHECK.format(answer=answer))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_check("guest")
+
+
+def test_an_extension_without_a_docstring_is_found(guest: Install) -> None:
+    guest("checks", "def check(case, environment, plan): return None")
+    with pytest.raises(Broken, match="no docstring"):
+        testing.check_check("guest")
+
+
+REPORT = '''
+"""A report."""
+NAME = "guest"
+SUFFIXES = ({suffix!r},)
+def render(run):
+    return {page}
+'''
+
+
+def test_a_report_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("reports", REPORT.format(suffix=".guest", page="run.id"))
+    testing.check_report("guest")
+
+
+@pytest.mark.parametrize(
+    ("suffix", "page", "sentence"),
+    [
+        (".json", "run.id", "both want .json"),
+        ("guest", "run.id", "with their dots"),
+        (".guest", "''", "renders nothing"),
+        (".guest", "str(object())+__import__('secrets').token_hex()", "in two ways"),
+        (".guest", "run.id + run.cases[0].target if run.cases else 'none'", "escape sequences"),
+        (".svg", "run.id + repr([c.target for c in run.cases])", "tags in a name"),
+    ],
+)
+def test_a_report_that_breaks_its_contract_is_found(
+    guest: Install, suffix: str, page: str, sentence: str
+) -> None:
+    guest("reports", REPORT.format(suffix=suffix, page=page))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_report("guest")
+
+
+COMMAND = '''
+"""A command."""
+import click
+@click.command({name!r}, help={help!r})
+@click.option("--deep", help={option!r})
+def command(deep): ...
+'''
+
+
+def test_a_command_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("commands", COMMAND.format(name="guest", help="Does it.", option="How."))
+    testing.check_command("guest")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "option", "sentence"),
+    [
+        ("host", "Does it.", "How.", "calls itself 'host'"),
+        ("guest", "", "How.", "has no help"),
+        ("guest", "Does it.", "", "--deep has no help"),
+    ],
+)
+def test_a_command_that_breaks_its_contract_is_found(
+    guest: Install, name: str, text: str, option: str, sentence: str
+) -> None:
+    guest("commands", COMMAND.format(name=name, help=text, option=option))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_command("guest")
+
+
+TARGET = '''
+"""A kind of target."""
+from laptime.kit.errors import TargetError
+from laptime.targets import Program, Recipe
+FORM = "guest:NAME"
+def matches(text): return text.startswith({prefix!r})
+def names(): return [{prefix!r} + "one"]
+def resolve(text):
+    return Recipe(target={target}, kind="guest", backend={backend!r}, source="here",
+                  build=lambda batch: Program(call=lambda: 0.0))
+'''
+
+
+def test_a_target_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("targets", TARGET.format(prefix="guest:", target="text", backend="null"))
+    testing.check_target("guest")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "target", "backend", "sentence"),
+    [
+        ("null:", "text", "null", "is matched by guest and by null"),
+        ("guest:", "text.upper()", "null", "says target 'GUEST:ONE'"),
+        ("guest:", "text", "nothing", "wants backend 'nothing'"),
+    ],
+)
+def test_a_target_that_breaks_its_contract_is_found(
+    guest: Install, prefix: str, target: str, backend: str, sentence: str
+) -> None:
+    guest("targets", TARGET.format(prefix=prefix, target=target, backend=backend))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_target("guest")
+
+
+BACKEND = '''
+"""A backend."""
+from laptime.backends import null
+from laptime.backends.null import available, open_object
+def open(variant):
+    model = null.open(variant)
+    {change}
+    return model
+'''
+
+
+def test_a_backend_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("backends", BACKEND.format(change="pass"))
+    testing.check_backend("guest")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ("model.facts = lambda: {'model': object()}", "facts.. cannot be written as JSON"),
+        ("model.devices = lambda: []", "devices"),
+        ("model.libraries = lambda: {'torch': None}", "names and versions"),
+        ("model.knobs = None", "no knobs"),
+        ("one = model.workload(1); model.workload = lambda batch: one", "says batch 1"),
+        ("model.explain = lambda error, batch: ValueError('x')", "wanted UserCodeError"),
+        ("model.check_outputs = lambda batch: {'finite': 'yes'}", "`finite` is"),
+    ],
+)
+def test_a_backend_that_breaks_its_contract_is_found(guest: Install, change: str, sentence: str) -> None:
+    guest("backends", BACKEND.format(change=change))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_backend("guest")
+
+
+def test_a_backend_that_opens_anything_is_found(guest: Install) -> None:
+    source = BACKEND.format(change="pass").replace(
+        "null.open(variant)", "null.open(__import__('msgspec').structs.replace(variant, target='null:noop'))"
+    )
+    guest("backends", source)
+    with pytest.raises(Broken, match="accepted"):
+        testing.check_backend("guest")
