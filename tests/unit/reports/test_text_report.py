@@ -3,7 +3,6 @@
 import re
 
 import pytest
-from msgspec import structs
 
 from laptime.kit import registry
 from laptime.records.case import Failure
