@@ -89,7 +89,7 @@ class Worker:
 
     def __init__(self, *, name: str, python: str = sys.executable) -> None:
         self._name = name
-        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-worker-")
+        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-worker-")  # noqa: SIM115 - closed in close()
         self._process = subprocess.Popen(
             [python, "-m", "laptime.launch.worker"],
             stdin=subprocess.PIPE,

@@ -7,6 +7,7 @@ for a message; the parent keeps standard error in a file and shows its end when 
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 
@@ -16,6 +17,7 @@ from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
 from laptime.measure.protocol import Close, Model
 from laptime.records.plan import Variant
+from laptime.targets import parse
 
 
 def open_variant(variant: Variant) -> Model:
@@ -25,8 +27,9 @@ def open_variant(variant: Variant) -> Model:
 
 
 def import_framework(variant: Variant) -> None:
-    """Import the backend's framework before anything is timed."""
-    load("backends", variant.backend).available()
+    """Import what the target needs, so that import and load can be told apart."""
+    for package in parse(variant.target).packages:
+        importlib.import_module(package)
 
 
 def main() -> None:

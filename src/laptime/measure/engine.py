@@ -127,10 +127,15 @@ class Engine:
         started = now()
         self._import(command.variant)
         imported = now()
-        if command.memory_limit is not None:
-            limit_private_memory(command.memory_limit)
+        limit = command.memory_limit
+        if limit is not None and command.variant.device == "cpu":
+            limit_private_memory(limit)
         model = self._open(command.variant)
         loaded = now()
+        devices = model.devices()
+        # With device "auto" it is known only now; CUDA processes map far more than they use: no limit there.
+        if limit is not None and all(device.name == "cpu" for device in devices):
+            limit_private_memory(limit)
         self._model = model
         if isinstance(model, Scoped):
             self._scope = model.scope()
@@ -140,7 +145,7 @@ class Engine:
             loaded=loaded - imported,
             pid=os.getpid(),
             facts=model.facts(),
-            devices=model.devices(),
+            devices=devices,
             libraries=model.libraries(),
             knobs=model.knobs(),
         )

@@ -120,11 +120,11 @@ def saturated(
     max_calls: int,
     evidence: Evidence | None = None,
     clock: type[SystemClock] | Clock = SystemClock,
-    block: float = 0.1,
+    block: float = 0.03,
 ) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block.
 
-    A block lasts about `block` seconds and has at least three calls.
+    A block lasts about `block` seconds and has at least three calls (fewer only when `max_calls` says so).
     """
     tape = Tape()
     call, sync, now, cpu = work.call, work.sync, clock.now, clock.cpu
@@ -134,7 +134,7 @@ def saturated(
     call()
     sync()
     estimate = max(now() - t0, 1e-7)
-    size = int(min(max(3, block / estimate), max(3, max_calls)))
+    size = int(max(1, min(max(3, block / estimate), max_calls)))
     end = now() + seconds
     done = 0
     t1 = 0.0

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 
-from laptime.analysis.summary import Stat, latency, throughput
+from laptime.analysis.summary import Stat, latency, main_throughput
 from laptime.records.case import Case
 
 
 def printed(case: Case) -> list[Stat]:
-    """The statistics whose precision decides: the median of every latency regime, saturated throughput."""
-    found = []
-    for series in case.series:
-        if series.metric.tag != "latency" or not series.samples:
-            continue
-        if series.regime == "saturated":
-            found.append(throughput(series, batch=case.batch))
-        else:
-            found.append(latency(series)[0])
-    return found
+    """The statistics whose precision decides: the median of every latency regime, and the throughput."""
+    found = [
+        latency(series)[0]
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples and series.regime != "saturated"
+    ]
+    rate = main_throughput(case)
+    return found if rate is None else [*found, rate]
 
 
 def reached(case: Case) -> float:

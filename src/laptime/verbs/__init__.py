@@ -1,0 +1,1 @@
+"""One file a verb: each puts the rooms below together. The command line and the Python API call these."""

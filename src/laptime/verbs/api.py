@@ -1,0 +1,132 @@
+"""The Python API: `laptime.bench(model, inputs, batch=[1, 8])`, `laptime.compare(a, b)`, `laptime.load("last")`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from laptime.kit.registry import load as extension
+from laptime.launch.session import InProcess, Session
+from laptime.measure.engine import Engine
+from laptime.measure.protocol import Model
+from laptime.records.comparison import Comparison
+from laptime.records.event import Event
+from laptime.records.plan import BenchRequest, Origin, Variant
+from laptime.records.run import Run
+from laptime.store import files
+from laptime.store.journal import Journal
+from laptime.verbs import bench as _bench
+from laptime.verbs.compare import compare_runs
+
+
+def bench(
+    model: Any,
+    inputs: Any = None,
+    *,
+    batch: int | Sequence[int] = 1,
+    device: str = "auto",
+    dtype: str | Sequence[str] = "float32",
+    threads: Sequence[int] = (),
+    channels_last: bool = False,
+    compile: str = "",
+    precision: float | None = None,
+    budget: float | None = None,
+    preset: Literal["quick", "standard", "strict"] = "standard",
+    regimes: Sequence[str] = (),
+    rate: float | None = None,
+    timeout: float = 120.0,
+    name: str = "",
+    save: bool = False,
+    on_event: Callable[[Event], None] | None = None,
+) -> Run:
+    """Measure a model: a target in words (fresh processes), or an object of this process.
+
+    Args:
+        model: `"torchvision:resnet18"`, or any callable. An object is measured in this process, and the
+            run says so; it is left as it was found.
+        inputs: inputs of one call, any nested structure: one tensor, a tuple (positional arguments), a
+            mapping (keyword arguments), a dataclass. Re-batched along their common leading dimension.
+        batch: items in a call; one or several.
+        precision: half-width of the 95 % interval asked for, as a share.
+        budget: seconds of measuring in all.
+        save: keep the run under .laptime/.
+        on_event: hears everything as it happens.
+
+    Returns:
+        The run; `laptime.analysis.summary.summarize(run.cases[0])` has its numbers.
+
+    Raises:
+        UsageError: the request is impossible.
+    """
+    sizes = [batch] if isinstance(batch, int) else list(batch)
+    target = model if isinstance(model, str) else _name_of(model)
+    given: dict[str, Origin] = {
+        key: "argument"
+        for key, value in {"precision": precision, "budget": budget, "batch": batch}.items()
+        if value is not None
+    }
+    request = BenchRequest(
+        targets=[target],
+        batch=sizes,
+        device=device,
+        dtype=[dtype] if isinstance(dtype, str) else list(dtype),
+        threads=list(threads),
+        channels_last=channels_last,
+        compile=compile,
+        precision=precision,
+        budget=budget,
+        preset=preset,
+        regimes=list(regimes),
+        rate=rate,
+        timeout=timeout,
+        name=name,
+        save=save,
+        origins=given,
+    )
+    journal = Journal() if save else None
+
+    def heard(event: Event) -> None:
+        if journal is not None:
+            journal(event)
+        if on_event is not None:
+            on_event(event)
+
+    if isinstance(model, str):
+        return _bench.bench(request, heard)
+    return _bench.bench(request, heard, open_session=_here(model, inputs), in_memory=True)
+
+
+def _here(model: Any, inputs: Any) -> Callable[[Variant], Session]:
+    def open_session(variant: Variant) -> Session:
+        def open_model(asked: Variant) -> Model:
+            opened: Model = extension("backends", asked.backend).open_object(model, inputs, asked)
+            return opened
+
+        return InProcess(Engine(open_model))
+
+    return open_session
+
+
+def _name_of(model: Any) -> str:
+    """What an object is called in the report: its function's or class's name."""
+    return str(getattr(model, "__name__", None) or type(model).__name__)
+
+
+def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparison]:
+    """Two runs (or what names them: id, file, "last") case by case; `a` is the baseline.
+
+    Raises:
+        UsageError: conditions differ and `force` is not set, or no case is shared.
+    """
+    left = files.load(a) if isinstance(a, str) else a
+    right = files.load(b) if isinstance(b, str) else b
+    return compare_runs(left, right, force)
+
+
+def load(reference: str) -> Run:
+    """A stored run: a path, an id or its beginning, a name, "last", "last~1".
+
+    Raises:
+        UsageError: there is no such run, or its file is damaged.
+    """
+    return files.load(reference)

@@ -1,0 +1,266 @@
+"""`--batch auto`: the largest batch that fits, and the batch sizes worth measuring.
+
+    scout (one worker)    1 2 4 8 16 ...      while the memory model says that the next one is far from any limit
+    own worker each       ... 512 1024 2048   doubling goes on until one does not fit
+    own worker each       1536 1792 1664 ...  bisection between the last that fits and the first that does not
+
+Only running out of memory counts as not fitting (CUDA's out-of-memory error; on the host the limit that
+the worker's private memory is under, set below what the machine has free, so that neither swap nor the
+kernel's OOM killer is ever reached). Any other error ends the search and is told as what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from laptime.kit.clock import SystemClock
+from laptime.launch.session import CommandFailed, Session
+from laptime.measure.protocol import Block, Facts, Load, Pass, Prepare, Prepared, Samples
+from laptime.probes.host_memory import available_bytes
+from laptime.records.case import Failure
+from laptime.records.finding import Finding
+from laptime.records.plan import Variant
+from laptime.verbs.lane import MEMORY_SHARE, OpenSession
+
+FAR = 0.25
+"""The scout goes on while the next batch is predicted to need less than this share of the free memory."""
+
+GAIN = 1.03
+"""A doubling that raises throughput by less than 3 % is no gain; after two of them nothing larger is measured."""
+
+RESOLUTION = 0.05
+"""Bisection ends when the interval is below this share of the batch."""
+
+LONGEST_CALL = 20.0
+"""Seconds of one call beyond which larger batches are not tried: they would only wait longer."""
+
+LARGEST = 1 << 20
+
+
+class Probe(NamedTuple):
+    """What one batch size did.
+
+    Attributes:
+        seconds: one call; inf when it does not fit.
+        memory: bytes that the call added to the process or the device; None when not told.
+        failure: None when it fits.
+    """
+
+    batch: int
+    seconds: float
+    memory: float | None
+    failure: Failure | None
+
+
+class Found(NamedTuple):
+    """Result: batch sizes to measure, and what was learned."""
+
+    batches: list[int]
+    findings: list[Finding]
+    largest: int
+    probes: list[Probe]
+
+
+def search(
+    variant: Variant,
+    *,
+    open_session: OpenSession,
+    linear: bool = False,
+    timeout: float = 120.0,
+    budget: float = 60.0,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Found:
+    """Find the largest batch that fits, within `budget` seconds; told honestly when time was up first.
+
+    Args:
+        linear: try 1, 2, 3, 4 ... instead of doubling and bisection.
+        timeout: seconds that one step may take before it counts as hung.
+    """
+    return _Search(variant, open_session, timeout, budget, progress).run(linear=linear)
+
+
+class _Search:
+    def __init__(
+        self,
+        variant: Variant,
+        open_session: OpenSession,
+        timeout: float,
+        budget: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._variant = variant
+        self._open = open_session
+        self._timeout = timeout
+        self._progress = progress
+        self._end = SystemClock.now() + budget
+        self._probes: list[Probe] = []
+        self._scout: Session | None = None
+
+    def run(self, *, linear: bool) -> Found:
+        try:
+            stopped = self._linear() if linear else self._double()
+            if stopped == "memory" and not linear:
+                stopped = self._bisect()
+        finally:
+            self._retire_scout()
+        return self._found(stopped)
+
+    def _linear(self) -> str:
+        batch = 1
+        while (ended := self._step(batch)) is None:
+            batch += 1
+        return ended
+
+    def _double(self) -> str:
+        batch = 1
+        while (ended := self._step(batch)) is None:
+            batch *= 2
+        return ended
+
+    def _step(self, batch: int) -> str | None:
+        """Try a batch; why the search ends here, or None to go on."""
+        probe = self._try(batch)
+        if probe.failure is not None:
+            return "memory" if _is_memory(probe.failure) else "error"
+        if probe.seconds > LONGEST_CALL:
+            return "slow"
+        if batch >= LARGEST:
+            return "cap"
+        return "time" if SystemClock.now() > self._end else None
+
+    def _bisect(self) -> str:
+        fits = max((p.batch for p in self._probes if p.failure is None), default=0)
+        fails = min(p.batch for p in self._probes if p.failure is not None)
+        while fails - fits > max(1, RESOLUTION * fits):
+            if SystemClock.now() > self._end:
+                return "time"
+            middle = (fits + fails) // 2
+            probe = self._try(middle)
+            if probe.failure is None:
+                fits = middle
+            elif _is_memory(probe.failure):
+                fails = middle
+            else:
+                return "error"
+        return "memory"
+
+    def _try(self, batch: int) -> Probe:
+        self._progress(f"does batch {batch} fit?")
+        if self._is_far(batch):
+            if self._scout is None:
+                self._scout = self._open(self._variant)
+                probe = self._probe(self._scout, batch, load=True)
+            else:
+                probe = self._probe(self._scout, batch, load=False)
+        else:
+            self._retire_scout()
+            session = self._open(self._variant)
+            try:
+                probe = self._probe(session, batch, load=True)
+            finally:
+                session.close()
+        self._probes.append(probe)
+        return probe
+
+    def _probe(self, session: Session, batch: int, *, load: bool) -> Probe:
+        try:
+            if load:
+                limit = int(available_bytes() * MEMORY_SHARE)
+                session.ask(Load(variant=self._variant, memory_limit=limit), timeout=self._timeout)
+            told = session.ask(Prepare(batch=batch), timeout=self._timeout)
+            seconds = next(m.first_call for m in told if isinstance(m, Prepared))
+            if seconds < 2.0:
+                block = Block(batch=batch, regime="isolated", seconds=0.1, min_calls=2, max_calls=20)
+                told = session.ask(block, timeout=self._timeout)
+                seconds = min(next(m.series[0].samples for m in told if isinstance(m, Samples)))
+            told = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)
+        except CommandFailed as error:
+            return Probe(batch, float("inf"), None, error.failure)
+        sizes = {
+            series.metric.tag: series.samples[0] for m in told if isinstance(m, Facts) for series in m.series
+        }
+        memory = sizes.get("memory/device/peak", sizes.get("memory/host/increase"))
+        return Probe(batch, seconds, memory, None)
+
+    def _is_far(self, batch: int) -> bool:
+        """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
+        if self._scout is not None and not self._scout.alive:
+            self._scout = None
+        known = [p for p in self._probes if p.failure is None and p.memory]
+        if not self._probes or batch <= 2:
+            return True
+        if not known or any(p.failure for p in self._probes):
+            return False
+        last = known[-1]
+        assert last.memory is not None
+        return last.memory * batch / last.batch < FAR * available_bytes()
+
+    def _retire_scout(self) -> None:
+        if self._scout is not None:
+            self._scout.close()
+            self._scout = None
+
+    def _found(self, stopped: str) -> Found:
+        fitting = sorted((p for p in self._probes if p.failure is None), key=lambda p: p.batch)
+        if not fitting:
+            # Not even one item: measuring batch 1 tells the error in the usual way.
+            return Found([1], [], 0, self._probes)
+        largest = fitting[-1].batch
+        return Found(_worth_measuring(fitting), [self._finding(largest, stopped)], largest, self._probes)
+
+    def _finding(self, largest: int, stopped: str) -> Finding:
+        failed = [p for p in self._probes if p.failure is not None]
+        smallest_failed = min((p.batch for p in failed), default=None)
+        reasons = {
+            "memory": f"batch {largest} fits, batch {smallest_failed} runs out of memory",
+            "time": f"at least batch {largest} fits; the search stopped when its time was up",
+            "slow": f"at least batch {largest} fits; one call takes over {LONGEST_CALL:g} s there",
+            "cap": f"at least batch {largest} fits; larger ones were not tried",
+            "error": f"batch {largest} works; batch {smallest_failed} fails: "
+            + (failed[-1].failure.what if failed and failed[-1].failure else ""),
+        }
+        return Finding(
+            kind="batch/largest",
+            severity="info",
+            sentence=reasons[stopped],
+            evidence={
+                "largest": largest,
+                "exact": stopped == "memory",
+                "smallest_failing": smallest_failed,
+                "stopped_by": stopped,
+                "probes": [
+                    {
+                        "batch": p.batch,
+                        "fits": p.failure is None,
+                        "seconds": p.seconds if p.failure is None else None,
+                        "memory": p.memory,
+                    }
+                    for p in self._probes
+                ],
+            },
+            next="--budget 10m   searches on" if stopped == "time" else "",
+        )
+
+
+def _worth_measuring(fitting: list[Probe]) -> list[int]:
+    """Powers of two until throughput has stopped growing for two doublings (they show that it has)."""
+    chosen: list[int] = []
+    best, idle = 0.0, 0
+    for probe in _powers(fitting):
+        chosen.append(probe.batch)
+        rate = probe.batch / probe.seconds
+        idle = 0 if rate > GAIN * best else idle + 1
+        best = max(best, rate)
+        if idle >= 2:
+            break
+    return chosen or [fitting[0].batch]
+
+
+def _powers(fitting: list[Probe]) -> Iterator[Probe]:
+    return (p for p in fitting if p.batch & (p.batch - 1) == 0)
+
+
+def _is_memory(failure: Failure) -> bool:
+    """Out of memory, or ended by SIGKILL, as the kernel's OOM killer (or a container's limit) does it."""
+    return failure.kind == "out_of_memory" or (failure.kind == "died" and "SIGKILL" in failure.what)

@@ -1,0 +1,284 @@
+"""`bench`: how fast a model runs, with an interval and a verdict.
+
+plan ── generation 0 ─────────────────────────────────────────── generation 1 ...
+        start workers ── load ── first calls ── rounds ── close
+                                                │  every case a block, in random order,
+                                                │  mirrored every second round; look now
+                                                └─ and then whether it is enough
+then, in the last generation: separate passes (outputs, FLOPs, memory, copies, energy)
+then: labels, checks, comparisons, findings
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+import laptime
+from laptime.kit.clock import SystemClock, utc_now
+from laptime.measure import passes
+from laptime.measure.labels import relabel
+from laptime.measure.schedule import looks, rounds
+from laptime.measure.stop import reached
+from laptime.probes import machine
+from laptime.records.case import Case
+from laptime.records.event import (
+    CaseChanged,
+    Compared,
+    EnvironmentChanged,
+    Event,
+    Found,
+    Progress,
+    RunBuilder,
+    RunFinished,
+    RunStarted,
+)
+from laptime.records.plan import BenchRequest, Setting
+from laptime.records.run import Run
+from laptime.store.folder import new_id
+from laptime.verbs import batch_search
+from laptime.verbs.finish import comparisons, findings, judged
+from laptime.verbs.lane import Lane, OpenSession, fresh_process
+from laptime.verbs.planning import Plan, plan
+
+MIN_ROUNDS = 2
+MIN_COMPARED_ROUNDS = 5
+
+
+def bench(
+    request: BenchRequest,
+    emit: Callable[[Event], None] = lambda event: None,
+    *,
+    open_session: OpenSession = fresh_process,
+    in_memory: bool = False,
+) -> Run:
+    """Measure what was asked for.
+
+    Args:
+        request: targets, axes and wishes.
+        emit: hears every event as it happens (progress, journal).
+        open_session: how a variant's worker is started.
+        in_memory: the target is an object of this process; its name is a label, not a place to look.
+
+    Returns:
+        The run. After Ctrl-C its status is "interrupted" and it holds what was measured until then.
+
+    Raises:
+        UsageError: the request is impossible; nothing was measured.
+    """
+    made = plan(request, in_memory=in_memory)
+    return _Bench(request, made, emit, open_session).run()
+
+
+class _Bench:
+    def __init__(
+        self,
+        request: BenchRequest,
+        made: Plan,
+        listener: Callable[[Event], None],
+        open_session: OpenSession,
+    ) -> None:
+        self._request = request
+        self._plan = made
+        self._listener = listener
+        self._open = open_session
+        self._builder = RunBuilder()
+        self._lanes = [
+            Lane(variant, emit=self._emit, timeout=made.timeout, open_session=open_session)
+            for variant in made.variants
+        ]
+        self._batches = list(made.batches)
+        self._started = SystemClock.now()
+        self._round = 0
+
+    def _emit(self, event: Event) -> None:
+        self._builder(event)
+        self._listener(event)
+
+    def run(self) -> Run:
+        environment = machine.environment()
+        self._emit(
+            RunStarted(
+                Run(
+                    id=new_id(),
+                    name=self._request.name,
+                    started=utc_now(),
+                    laptime=laptime.__version__,
+                    command=["laptime", *sys.argv[1:]],
+                    subjects=self._plan.subjects,
+                    environment=environment,
+                    plan=self._plan.settings,
+                )
+            )
+        )
+        status = "complete"
+        try:
+            if not self._batches:
+                self._search_batches()
+            for generation in range(self._plan.processes):
+                self._generation(generation)
+        except KeyboardInterrupt:
+            status = "interrupted"
+        finally:
+            for lane in self._lanes:
+                lane.close()
+        self._finish(status)
+        return self._builder.run()
+
+    def _search_batches(self) -> None:
+        """Replace `auto` by the batch sizes worth measuring, and say what the search found."""
+        found = batch_search.search(
+            self._plan.variants[0],
+            linear=self._request.batch == "auto:linear",
+            timeout=self._plan.timeout,
+            open_session=self._open,
+            progress=lambda text: self._emit(Progress(done=0.0, remaining=self._plan.budget, text=text)),
+        )
+        self._batches = found.batches
+        for finding in found.findings:
+            self._emit(Found(finding))
+        cases = len(self._batches) * len(self._lanes)
+        if self._request.budget is None:
+            share = self._plan.budget  # planned for one case
+            self._plan = self._plan._replace(budget=share * max(1, cases) * 0.6)
+            settings = {**self._plan.settings, "budget": Setting(value=self._plan.budget, origin="preset")}
+            self._plan = self._plan._replace(settings=settings)
+
+    # One generation: a fresh process of every variant.
+
+    def _generation(self, generation: int) -> None:
+        self._load(generation)
+        self._measure(generation)
+        if generation == self._plan.processes - 1:
+            self._passes()
+        for lane in self._lanes:
+            lane.close()
+
+    def _load(self, generation: int) -> None:
+        for lane in self._lanes:
+            lane.start()
+        if generation == 0:
+            # One after another: import and load times are told, and must not disturb each other.
+            for lane in self._lanes:
+                self._say(f"loading {lane.variant.target}")
+                lane.load(self._batches)
+            self._describe()
+        else:
+            with ThreadPoolExecutor(len(self._lanes)) as pool:
+                list(pool.map(lambda lane: lane.load(self._batches), self._lanes))
+
+    def _describe(self) -> None:
+        """Add what the workers told of frameworks, devices and knobs to the environment."""
+        environment = self._builder.run().environment
+        for lane in self._lanes:
+            if lane.loaded is None:
+                continue
+            known = {device.name for device in environment.devices}
+            environment = msgspec.structs.replace(
+                environment,
+                devices=[*environment.devices, *(d for d in lane.loaded.devices if d.name not in known)],
+                libraries={**environment.libraries, **lane.loaded.libraries},
+                knobs={**environment.knobs, **lane.loaded.knobs},
+            )
+        self._emit(EnvironmentChanged(environment))
+
+    def _active(self) -> list[tuple[Lane, int]]:
+        return [(lane, batch) for lane in self._lanes for batch in self._batches if batch not in lane.failed]
+
+    def _measure(self, generation: int) -> None:
+        active = self._active()
+        if not active:
+            return
+        budget = self._plan.budget / self._plan.processes
+        block = min(1.0, max(0.02, budget / len(active) / 5))
+        fewest = MIN_COMPARED_ROUNDS if len(self._lanes) > 1 else MIN_ROUNDS
+        begun = SystemClock.now()
+        look = looks()
+        next_look = next(look)
+        for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
+            self._round += 1
+            for lane, batch in order:
+                for regime in self._regimes_of(lane, number):
+                    self._block(lane, batch, regime, block)
+            active = self._active()
+            spent = SystemClock.now() - begun
+            self._progress(generation, spent / budget, budget - spent)
+            while next_look < number:
+                next_look = next(look)
+            if not active or (number >= fewest and spent >= budget):
+                return
+            if number >= max(fewest, 3) and number == next_look and self._enough(active, generation):
+                return
+
+    def _block(self, lane: Lane, batch: int, regime: str, seconds: float) -> None:
+        lane.measure(
+            batch,
+            regime=regime,
+            seconds=seconds,
+            round=self._round,
+            epoch=self._started,
+            rate=self._plan.rate if regime == "paced" else None,
+        )
+
+    def _regimes_of(self, lane: Lane, number: int) -> list[str]:
+        """Regimes of this round. Unasked, the latency comes first and the others every second round."""
+        if self._plan.regimes:
+            return self._plan.regimes
+        on_cpu = lane.loaded is None or all(d.name == "cpu" for d in lane.loaded.devices)
+        more = ["saturated"] if on_cpu else ["saturated", "device"]
+        paced = ["paced"] if self._plan.rate else []
+        return ["isolated", *paced, *(more if number % 2 else [])]
+
+    def _enough(self, active: list[tuple[Lane, int]], generation: int) -> bool:
+        """Whether all cases are as precise as this share of the processes can be expected to make them."""
+        wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
+        virtual = bool(self._builder.run().environment.virtual)
+        return all(
+            reached(relabel(self._builder.case(lane.keys[batch]), virtual=virtual)[0]) <= wanted
+            for lane, batch in active
+        )
+
+    def _passes(self) -> None:
+        cases = self._active()
+        for kind in passes.KINDS:
+            self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
+            for lane, batch in cases:
+                case = lane.do(kind, batch, self._builder.case(lane.keys[batch]))
+                self._emit(CaseChanged(case))
+
+    # The end.
+
+    def _finish(self, status: str) -> None:
+        run = self._builder.run()
+        for lane in self._lanes:
+            for batch, failure in lane.failed.items():
+                case = run.case(lane.keys[batch])
+                self._emit(CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure)))
+        done: list[Case] = []
+        for case in self._builder.run().cases:
+            if status == "interrupted" and case.status == "ok":
+                case = msgspec.structs.replace(case, status="interrupted")
+            finished = judged(case, run.environment, run.plan)
+            done.append(finished)
+            self._emit(CaseChanged(finished))
+        for comparison in comparisons(done):
+            self._emit(Compared(comparison))
+        told = {finding.kind for finding in run.findings}
+        for finding in findings(done):
+            if finding.kind not in told:
+                self._emit(Found(finding))
+        self._emit(RunFinished(status, SystemClock.now() - self._started))
+
+    def _say(self, text: str) -> None:
+        self._emit(Progress(done=0.0, remaining=self._plan.budget, text=text))
+
+    def _progress(self, generation: int, done: float, remaining: float) -> None:
+        processes = self._plan.processes
+        text = "measuring" if processes == 1 else f"measuring, process {generation + 1} of {processes}"
+        share = (generation + min(1.0, done)) / processes
+        left = max(0.0, remaining) + (processes - generation - 1) * self._plan.budget / processes
+        self._emit(Progress(done=share, remaining=left, text=text))

@@ -1,0 +1,128 @@
+"""`compare`: two stored runs, case by case, in words."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from laptime.analysis.compare import MARGIN, compare, sentence
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import t_quantile
+from laptime.kit.errors import UsageError
+from laptime.records.case import Case
+from laptime.records.comparison import Comparison, Word
+from laptime.records.environment import differences
+from laptime.records.run import Run
+from laptime.records.series import Series
+
+BETWEEN_RUNS = 0.02
+"""Standard deviation, as a share, expected between two runs of one program at different times.
+
+Runs that were not interleaved do not share the machine's drift; nothing in their samples tells how large
+it was. Measured on shared two-core virtual machines; see docs/performance.md.
+"""
+
+
+def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
+    """Compare the cases that two runs share (or, with one case each, these two), `a` as the baseline.
+
+    Raises:
+        UsageError: the runs come from different machines, libraries or settings and `force` is not set;
+            or they share no case.
+    """
+    found = differences(a.environment, b.environment)
+    if found and not force:
+        raise UsageError(
+            "these two runs were not made under the same conditions",
+            why="; ".join(found[:6]) + (f"; {len(found) - 6} more" if len(found) > 6 else ""),
+            next="--force   compares them all the same",
+        )
+    pairs = _pairs(a, b)
+    if not pairs:
+        raise UsageError(
+            "these two runs share no case",
+            why=f"{_keys(a)} against {_keys(b)}",
+            next="laptime bench A B   measures both, interleaved",
+        )
+    compared = [_compare(*pair, same_run=a.id == b.id) for pair in pairs]
+    return [comparison for comparison in compared if comparison is not None]
+
+
+def _pairs(a: Run, b: Run) -> list[tuple[Case, Case]]:
+    ours = {case.key: case for case in a.cases if case.status != "failed"}
+    theirs = {case.key: case for case in b.cases if case.status != "failed"}
+    shared = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    if shared:
+        return shared
+    by_batch = {case.batch: case for case in theirs.values()}
+    return [(case, by_batch[case.batch]) for case in ours.values() if case.batch in by_batch]
+
+
+def _keys(run: Run) -> str:
+    return ", ".join(case.key for case in run.cases[:2]) or "no case"
+
+
+class _Level(NamedTuple):
+    estimate: float
+    variance: float
+    n: int
+
+
+def _compare(baseline: Case, candidate: Case, *, same_run: bool) -> Comparison | None:
+    for regime in ("isolated", "device", "saturated", "paced"):
+        left, right = baseline.find("latency", regime), candidate.find("latency", regime)
+        if left is None or right is None or not left.samples or not right.samples:
+            continue
+        if same_run:
+            return compare(baseline, candidate, regime=regime)
+        return _apart(baseline, candidate, left, right)
+    return None
+
+
+def _apart(baseline: Case, candidate: Case, left: Series, right: Series) -> Comparison:
+    """Cases of two runs: levels with their own errors, plus what lies between two runs."""
+    a, b = _level(left), _level(right)
+    estimate = a.estimate - b.estimate
+    error = math.sqrt(a.variance + b.variance + 2 * BETWEEN_RUNS**2)
+    df = 6.0
+    half = t_quantile(0.975, df) * error
+    sure = t_quantile(0.995, df) * error
+    edge = math.log1p(MARGIN)
+    word: Word = "unclear"
+    if estimate - sure > edge:
+        word = "faster"
+    elif estimate + sure < -edge:
+        word = "slower"
+    elif abs(estimate) + half < edge:
+        word = "same"
+    ci95 = (math.exp(estimate - half), math.exp(estimate + half))
+    told = sentence(word, math.exp(estimate), ci95, MARGIN)
+    if word == "unclear":
+        told += "; the runs were not interleaved: laptime bench A B tells more"
+    return Comparison(
+        baseline=baseline.key,
+        candidate=candidate.key,
+        metric=f"latency/{left.regime}",
+        speedup=math.exp(estimate),
+        ci95=ci95,
+        word=word,
+        margin=MARGIN,
+        pairs=0,
+        processes=len(set(left.process)) or 1,
+        sentence=told,
+    )
+
+
+def _level(series: Series) -> _Level:
+    """Log median and the variance of that, from the statistics module's interval."""
+    from laptime.analysis.quantiles import quantile
+    from laptime.analysis.summary import quantile_interval
+
+    values = select(series).values
+    ci95 = quantile_interval(series, 0.5)
+    middle = math.log(quantile(values, 0.5))
+    if ci95 is None:
+        spread = math.log(max(values) / min(values)) if len(values) > 1 else 1.0
+        return _Level(middle, spread**2, len(values))
+    half = (math.log(ci95[1]) - math.log(ci95[0])) / 2
+    return _Level(middle, (half / 1.96) ** 2, len(values))

@@ -1,0 +1,148 @@
+"""After the measuring: labels, derived series, checks, comparisons, findings. Pure functions on records."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laptime.analysis.compare import compare
+from laptime.analysis.summary import headline, main_throughput, summarize
+from laptime.measure import checks, metrics
+from laptime.measure.labels import relabel
+from laptime.records.case import Case
+from laptime.records.comparison import Comparison
+from laptime.records.environment import Environment
+from laptime.records.finding import Finding
+from laptime.records.plan import Setting
+from laptime.records.series import Label, Series
+
+KNEE = 0.03
+"""The knee is the smallest batch whose throughput is within 3 % of the best."""
+
+
+def judged(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
+    """The case with labels, warm-up and compile cost, and the answers of all checks."""
+    case, _ = relabel(case, virtual=bool(environment.virtual))
+    case = _with_costs(case)
+    details = {**case.details}
+    if environment.physical_cores:
+        details["physical_cores"] = min(environment.physical_cores, environment.usable_cpus)
+    case = msgspec.structs.replace(case, details=details)
+    if case.status == "failed":
+        return case
+    return msgspec.structs.replace(case, checks=checks.run_all(case, environment, plan))
+
+
+def _with_costs(case: Case) -> Case:
+    first = case.find(metrics.FIRST_CALL.tag)
+    main = case.find("latency", "isolated") or case.find("latency", "saturated")
+    if first is None or main is None:
+        return case
+    process = main.process or [0] * len(main.samples)
+    warm = [
+        seconds
+        for seconds, bits, owner in zip(main.samples, main.label, process, strict=True)
+        if owner == process[0] and bits & Label.WARM_UP
+    ]
+    cost = first.samples[0] + sum(warm)
+    note = f"first call and {len(warm)} more calls"
+    case = _replaced(case, Series(metric=metrics.WARM_UP, samples=[cost], probe="wall", note=note))
+    stat = headline(case)
+    if case.axes.get("compile") and stat is not None and stat.value:
+        seconds = max(0.0, first.samples[0] - stat.value)
+        case = _replaced(case, Series(metric=metrics.COMPILE, samples=[seconds], probe="wall"))
+    return case
+
+
+def _replaced(case: Case, series: Series) -> Case:
+    others = [own for own in case.series if own.key != series.key]
+    return msgspec.structs.replace(case, series=[*others, series])
+
+
+def comparisons(cases: list[Case]) -> list[Comparison]:
+    """Every case against the first one that it can fairly be held against.
+
+    Cases of the same batch size: the first target, dtype, ... is the baseline. One target at several
+    batch sizes: the first batch size is, and times are taken per item.
+    """
+    measured = [case for case in cases if case.status != "failed"]
+    found = []
+    for index, case in enumerate(measured):
+        earlier = measured[:index]
+        fair = [c for c in earlier if c.batch == case.batch] or [
+            c for c in earlier if _variant(c) == _variant(case)
+        ]
+        if not fair:
+            continue
+        baseline = fair[0]
+        for regime in ("isolated", "device", "saturated", "paced"):
+            comparison = compare(baseline, case, regime=regime)
+            if comparison is not None:
+                found.append(comparison)
+                break
+    return found
+
+
+def _variant(case: Case) -> tuple[object, ...]:
+    return (case.target, *((name, value) for name, value in case.axes.items() if name != "batch"))
+
+
+def findings(cases: list[Case]) -> list[Finding]:
+    """What a reader should not have to work out: the batch knee, and who waits for whom on a device."""
+    found = []
+    groups: dict[tuple[object, ...], list[Case]] = {}
+    for case in cases:
+        if case.status == "ok":
+            groups.setdefault(_variant(case), []).append(case)
+    for group in groups.values():
+        knee = _knee(group)
+        if knee is not None:
+            found.append(knee)
+    found += [finding for case in cases if (finding := _host_bound(case)) is not None]
+    return found
+
+
+def _knee(group: list[Case]) -> Finding | None:
+    rates = {case.batch: stat for case in group if (stat := main_throughput(case)) is not None}
+    if len(rates) < 2:
+        return None
+    values = {batch: stat.value or 0.0 for batch, stat in rates.items()}
+    best = max(values, key=lambda batch: values[batch])
+    knee = min(batch for batch, value in values.items() if value >= (1 - KNEE) * values[best])
+    sentence = f"batch {knee} is the smallest within {KNEE:.0%} of the best throughput"
+    if knee != best:
+        sentence += f" ({values[knee]:,.4g} against {values[best]:,.4g} items/s at batch {best})"
+    else:
+        sentence += f" ({values[knee]:,.4g} items/s)"
+    if best == max(values):
+        sentence += "; larger ones were not measured"
+    return Finding(
+        kind="batch/knee",
+        severity="info",
+        sentence=sentence,
+        evidence={
+            "knee": knee,
+            "best": best,
+            "throughput": {str(batch): value for batch, value in sorted(values.items())},
+            "regime": next(iter(rates.values())).regime,
+        },
+        cases=[case.key for case in group],
+    )
+
+
+def _host_bound(case: Case) -> Finding | None:
+    """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising."""
+    stats = summarize(case)
+    device, isolated = stats.get("latency/device/median"), stats.get("latency/isolated/median")
+    if device is None or isolated is None or not device.value or not isolated.value:
+        return None
+    share = 1 - device.value / isolated.value
+    if share < 0.2:
+        return None
+    return Finding(
+        kind="latency/host_bound",
+        severity="advice",
+        sentence=f"the device works for {1 - share:.0%} of an isolated call; the rest is the host",
+        evidence={"device": device.value, "isolated": isolated.value},
+        next="--compile reduce-overhead   (CUDA graphs), or a larger batch",
+        cases=[case.key],
+    )

@@ -1,0 +1,207 @@
+"""One variant on its way through a run: its worker, its cases, and what happens when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from laptime.launch.session import CommandFailed, InProcess, Session, Worker
+from laptime.measure import metrics
+from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
+from laptime.probes.host_memory import available_bytes
+from laptime.records.case import Case, Failure, case_key
+from laptime.records.event import CaseAdded, CaseChanged, Event, Measured
+from laptime.records.metric import Metric
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+from laptime.verbs.planning import axes_of
+
+Emit = Callable[[Event], None]
+OpenSession = Callable[[Variant], Session]
+
+MEMORY_SHARE = 0.9
+"""Share of the memory that is free now that workers may map: the rest keeps the machine alive."""
+
+
+def fresh_process(variant: Variant) -> Session:
+    """A worker in a process of its own."""
+    return Worker(name=variant.target)
+
+
+class Lane:
+    """A variant's worker process (one after another) and its cases.
+
+    Attributes:
+        variant: what is loaded.
+        keys: case key by batch size; empty until the first load.
+        failed: failure by batch size; a case in it is not measured further.
+        loaded: what the worker told after its first load.
+    """
+
+    def __init__(self, variant: Variant, *, emit: Emit, timeout: float, open_session: OpenSession) -> None:
+        self.variant = variant
+        self.keys: dict[int, str] = {}
+        self.failed: dict[int, Failure] = {}
+        self.loaded: Loaded | None = None
+        self.estimate: dict[int, float] = {}
+        self._emit = emit
+        self._timeout = timeout
+        self._open = open_session
+        self._session: Session | None = None
+        self._process = -1
+        self._prepared: set[int] = set()
+        self._counted: set[tuple[int, str, str | None]] = set()
+
+    def start(self) -> None:
+        """Start a fresh worker process; its imports run while others do the same."""
+        self._session = self._open(self.variant)
+        self._process += 1
+        self._prepared = set()
+
+    def load(self, batches: list[int]) -> None:
+        """Load the variant and make the first call with every batch size.
+
+        What fails marks the cases it concerns; the others go on.
+        """
+        limit = int(available_bytes() * MEMORY_SHARE) if self.variant.device in ("cpu", "auto") else None
+        try:
+            told = self._ask(Load(variant=self.variant, memory_limit=limit))
+        except CommandFailed as error:
+            for batch in batches:
+                self._fail(batch, error.failure)
+            return
+        loaded = next(m for m in told if isinstance(m, Loaded))
+        first_time = self.loaded is None
+        self.loaded = loaded
+        for batch in batches:
+            self._add_case(batch, loaded)
+            if first_time:
+                self._single(batch, metrics.IMPORT, loaded.imported)
+                self._single(batch, metrics.LOAD, loaded.loaded)
+            self._prepare(batch)
+
+    def measure(
+        self,
+        batch: int,
+        *,
+        regime: str,
+        seconds: float,
+        round: int,
+        epoch: float,
+        rate: float | None = None,
+    ) -> None:
+        """One block of one case. A call that outlasts the block by far is made once, not three times."""
+        if batch in self.failed or not self._revive(batch):
+            return
+        slow = self.estimate[batch] > seconds
+        command = Block(
+            batch=batch,
+            regime=regime,
+            seconds=seconds,
+            rate=rate,
+            min_calls=1 if slow else 3,
+            max_calls=1 if slow else 100_000,
+        )
+        try:
+            told = self._ask(command, extra=seconds)
+        except CommandFailed as error:
+            self._fail(batch, error.failure)
+            return
+        for message in told:
+            if isinstance(message, Samples):
+                for series in message.series:
+                    n = len(series.samples)
+                    placed = msgspec.structs.replace(
+                        series,
+                        at=[round_at - epoch for round_at in series.at],
+                        process=[self._process] * n,
+                        round=[round] * n,
+                    )
+                    if series.metric.tag == "latency" and n:
+                        self.estimate[batch] = sorted(series.samples)[n // 2]
+                    self._emit(Measured(self.keys[batch], placed))
+
+    def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
+        """A separate pass; returns the case with its series and details. A failing pass is a detail."""
+        if batch in self.failed or not self._revive(batch):
+            return case
+        try:
+            told = self._ask(Pass(kind=kind, batch=batch, seconds=seconds), extra=seconds)
+        except CommandFailed as error:
+            failure = msgspec.to_builtins(error.failure)
+            failure.pop("traceback", None)
+            return msgspec.structs.replace(case, details={**case.details, f"{kind}_failed": failure})
+        for message in told:
+            if isinstance(message, Facts):
+                for series in message.series:
+                    case = case.with_series(series)
+                case = msgspec.structs.replace(case, details={**case.details, **message.details})
+        return case
+
+    def close(self) -> None:
+        """End the worker of this generation."""
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    def _revive(self, batch: int) -> bool:
+        """A worker that died with another batch size is replaced, so that one bad case costs no other."""
+        if self._session is None:
+            return False
+        if not self._session.alive:
+            self.start()
+            try:
+                self._ask(Load(variant=self.variant))
+            except CommandFailed as error:
+                self._fail(batch, error.failure)
+                return False
+        if batch not in self._prepared:
+            self._prepare(batch)
+        return batch not in self.failed
+
+    def _prepare(self, batch: int) -> None:
+        if batch in self.failed:
+            return
+        try:
+            told = self._ask(Prepare(batch=batch))
+        except CommandFailed as error:
+            self._fail(batch, error.failure)
+            return
+        self._prepared.add(batch)
+        prepared = next(m for m in told if isinstance(m, Prepared))
+        self.estimate[batch] = prepared.first_call
+        self._single(batch, metrics.FIRST_CALL, prepared.first_call)
+
+    def _ask(self, command: Load | Prepare | Block | Pass, *, extra: float = 0.0) -> list[Message]:
+        assert self._session is not None
+        return self._session.ask(command, timeout=self._timeout + extra)
+
+    def _add_case(self, batch: int, loaded: Loaded | None) -> None:
+        if batch in self.keys:
+            return
+        device = loaded.devices[0].name if loaded and loaded.devices else self.variant.device
+        axes = axes_of(self.variant, batch, device)
+        key = case_key(self.variant.target, axes)
+        self.keys[batch] = key
+        details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
+        if isinstance(self._session, InProcess):
+            details["in_process"] = True
+        self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
+
+    def _single(self, batch: int, metric: Metric, value: float) -> None:
+        """A number that is told once, from the first process (later ones find warm caches)."""
+        mark = (batch, metric.tag, None)
+        if mark not in self._counted:
+            self._counted.add(mark)
+            self._emit(Measured(self.keys[batch], Series(metric=metric, samples=[value], probe="wall")))
+
+    def _fail(self, batch: int, failure: Failure) -> None:
+        self._add_case(batch, self.loaded)
+        self.failed[batch] = failure
+
+
+def failed_case(case: Case, failure: Failure) -> CaseChanged:
+    """The event that marks a case as failed; its samples stay."""
+    return CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure))

@@ -1,0 +1,228 @@
+"""From what was asked to what will be done: effective settings, variants, and how time is shared."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+from laptime.records.case import Axis
+from laptime.records.metric import REGIMES
+from laptime.records.plan import BenchRequest, Origin, Setting, Variant
+from laptime.records.run import Subject
+from laptime.targets import Program, Recipe, parse
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+class Preset(NamedTuple):
+    """What a preset stands for.
+
+    Attributes:
+        precision: half-width of the interval asked for, as a share.
+        seconds: measuring time of one case in one process.
+        processes: fresh processes of a single variant; comparisons take at least `compared`.
+    """
+
+    precision: float
+    seconds: float
+    processes: int
+    compared: int
+
+
+PRESETS = {
+    "quick": Preset(precision=0.05, seconds=1.0, processes=1, compared=2),
+    "standard": Preset(precision=0.02, seconds=2.5, processes=1, compared=3),
+    "strict": Preset(precision=0.01, seconds=10.0, processes=3, compared=5),
+}
+
+
+class Plan(NamedTuple):
+    """What will be done.
+
+    Attributes:
+        settings: effective values with their origin, for the record.
+        variants: one worker process each (times `processes`).
+        batches: batch sizes; empty while a search is still to find them.
+        regimes: in the order asked; empty: what the device offers.
+        precision, budget (s, all cases together), processes, timeout (s), rate (1/s): as effective.
+    """
+
+    settings: dict[str, Setting]
+    variants: list[Variant]
+    subjects: list[Subject]
+    batches: list[int]
+    regimes: list[str]
+    precision: float
+    budget: float
+    processes: int
+    timeout: float
+    rate: float | None
+
+
+def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
+    """Check a request and fill in what it leaves open.
+
+    Raises:
+        UsageError: a value is impossible; nothing has been measured yet.
+    """
+    _check(request)
+    preset = PRESETS[request.preset]
+    recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
+    unset: list[int | None] = [None]
+    variants = [
+        Variant(
+            target=recipe.target,
+            backend=recipe.backend if request.backend == "torch" else request.backend,
+            device=request.device,
+            dtype=dtype,
+            threads=threads,
+            channels_last=request.channels_last,
+            compile=request.compile,
+            seed=request.seed,
+        )
+        for recipe in recipes
+        for dtype in request.dtype
+        for threads in ([*request.threads] or unset)
+    ]
+    batches = request.batch if isinstance(request.batch, list) else []
+    several = len(variants) > 1
+    # An object of this process has one process only, however often it is asked.
+    processes = 1 if in_memory else request.processes or (preset.compared if several else preset.processes)
+    cases = len(variants) * max(1, len(batches))
+    budget = request.budget or preset.seconds * cases * processes
+    precision = request.precision or preset.precision
+
+    def setting(name: str, value: object, fallback: Origin = "preset") -> Setting:
+        return Setting(value=value, origin=request.origins.get(name, fallback))
+
+    settings = {
+        "preset": setting("preset", request.preset, "default"),
+        "batch": setting("batch", request.batch, "default"),
+        "dtype": setting("dtype", request.dtype, "default"),
+        "device": setting("device", request.device, "default"),
+        "threads": setting("threads", request.threads or None, "default"),
+        "channels_last": setting("channels_last", request.channels_last, "default"),
+        "compile": setting("compile", request.compile or None, "default"),
+        "regimes": setting("regimes", request.regimes or None, "machine"),
+        "rate": setting("rate", request.rate, "default"),
+        "precision": setting("precision", precision),
+        "budget": setting("budget", budget),
+        "processes": setting("processes", processes),
+        "timeout": setting("timeout", request.timeout, "default"),
+        "seed": setting("seed", request.seed, "default"),
+    }
+    subjects = [Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes]
+    return Plan(
+        settings=settings,
+        variants=_without_twins(variants),
+        subjects=subjects,
+        batches=batches,
+        regimes=list(request.regimes),
+        precision=precision,
+        budget=budget,
+        processes=processes,
+        timeout=request.timeout,
+        rate=request.rate,
+    )
+
+
+def _named(target: str) -> Recipe:
+    """An object that lives in this process: it is there already."""
+
+    def build(batch: int) -> Program:
+        raise UsageError(f"{target} exists only in the process that made it")
+
+    return Recipe(target=target, kind="object", build=build, source="object in memory")
+
+
+def _check(request: BenchRequest) -> None:
+    if not request.targets:
+        raise UsageError(
+            "nothing to measure", why="no target was named", next="laptime bench torchvision:resnet18"
+        )
+    if isinstance(request.batch, list) and (not request.batch or min(request.batch) < 1):
+        raise UsageError(
+            f"batch {min(request.batch, default=0)} is impossible",
+            why="a call needs at least one item",
+            next="--batch 1,8   or   --batch auto",
+        )
+    for dtype in request.dtype:
+        if dtype not in DTYPES:
+            near = closest(dtype, DTYPES)
+            raise UsageError(
+                f"no dtype is called {dtype!r}",
+                why=f"known: {', '.join(DTYPES)}",
+                next=f"did you mean --dtype {near}?" if near else "--dtype float32,bfloat16",
+            )
+    for regime in request.regimes:
+        if regime not in REGIMES:
+            near = closest(regime, REGIMES)
+            raise UsageError(
+                f"no regime is called {regime!r}",
+                why=f"known: {', '.join(REGIMES)}",
+                next=f"did you mean --regime {near}?" if near else "--regime isolated,saturated",
+            )
+    if "paced" in request.regimes and not request.rate:
+        raise UsageError(
+            "the paced regime needs a rate",
+            why="calls are made on a schedule",
+            next="--regime paced --rate 20",
+        )
+    _check_numbers(request)
+
+
+def _check_numbers(request: BenchRequest) -> None:
+    positive = {
+        "precision": request.precision,
+        "budget": request.budget,
+        "rate": request.rate,
+        "timeout": request.timeout,
+        "processes": request.processes,
+        "threads": min(request.threads, default=None),
+    }
+    examples = {
+        "precision": "1%",
+        "budget": "60s",
+        "rate": "20",
+        "timeout": "120s",
+        "processes": "3",
+        "threads": "1,2",
+    }
+    for name, value in positive.items():
+        if value is not None and value <= 0:
+            raise UsageError(
+                f"--{name} {value:g} is impossible",
+                why="it must be above zero",
+                next=f"--{name} {examples[name]}",
+            )
+    if request.precision is not None and request.precision >= 1:
+        raise UsageError(
+            f"--precision {request.precision:g} says nothing",
+            why="the half-width of the interval is a share of the value, below 100 %",
+            next="--precision 1%",
+        )
+
+
+def _without_twins(variants: list[Variant]) -> list[Variant]:
+    """The same target twice is an A/A comparison: the second gets a mark, so that keys stay unique."""
+    seen: dict[str, int] = {}
+    found = []
+    for variant in variants:
+        mark = repr(variant)
+        seen[mark] = seen.get(mark, 0) + 1
+        if seen[mark] > 1:
+            options = {**variant.options, "again": seen[mark]}
+            variant = Variant(
+                **{f: getattr(variant, f) for f in variant.__struct_fields__} | {"options": options}
+            )
+        found.append(variant)
+    return found
+
+
+def axes_of(variant: Variant, batch: int, device: str) -> dict[str, Axis]:
+    """Axis values of a case, the device as the worker told it."""
+    axes: dict[str, Axis] = {"batch": batch, **variant.axes(), "device": device}
+    if "again" in variant.options:
+        axes["again"] = variant.options["again"]
+    return axes
