@@ -1,0 +1,189 @@
+"""The scripts and files around the code: sizes, pins, the README's output, what a bare machine needs."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"scripts_{name}", ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def make(*arguments: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """make as a user starts it, also when these tests were started by make."""
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(["make", *arguments], cwd=cwd, capture_output=True, text=True, env=outside)
+
+
+# Pins
+
+
+def test_constraints_hold_names_and_versions_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in lines if not line.startswith("#")]
+    assert pins == sorted(pins)
+    assert all(re.fullmatch(r"[a-z0-9._-]+==[\w.+!]+", line) for line in pins)
+    assert not any(line.startswith("laptime==") for line in pins)
+
+
+def test_every_direct_dependency_is_pinned_and_allowed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["torch"], *extras["dev"]]
+    names = {re.split(r"[<>=!~ \[]", one)[0] for one in wanted}
+    pinned = {
+        line.partition("==")[0]
+        for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    }
+    assert names <= pinned
+
+
+def test_a_freeze_loses_addresses_editable_installs_and_ourselves() -> None:
+    frozen = "numpy==2.0\n-e file:///somewhere\nlaptime==0.1.0\npip==24\nx @ https://example.org/x.whl\nclick==8.1\n"
+    assert script("pin").pins(frozen) == ["click==8.1", "numpy==2.0"]
+
+
+# Sizes
+
+
+def test_a_long_function_and_an_empty_name_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = script("size")
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    path = tmp_path / "helpers.py"
+    path.write_text("def long():\n" + "    x = 1\n" * 50 + "def short():\n    return 1\n", encoding="utf-8")
+    found = size.faults(path)
+    assert len(found) == 2
+    assert "'helpers' does not say what is inside" in found[0]
+    assert "helpers.py:1: long() has 51 lines, limit 50" in found[1]
+
+
+def test_a_docstring_does_not_make_a_function_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = script("size")
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    path = tmp_path / "fine.py"
+    words = '    """Says' + "\n    much" * 60 + '"""\n'
+    path.write_text("def told():\n" + words + "    return 1\n", encoding="utf-8")
+    assert size.faults(path) == []
+
+
+def test_a_long_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = script("size")
+    monkeypatch.setattr(size, "ROOT", tmp_path)
+    path = tmp_path / "long.py"
+    path.write_text("x = 1\n" * 401, encoding="utf-8")
+    assert "401 lines, limit 400" in size.faults(path)[0]
+
+
+def test_rooms_are_counted_by_their_first_folder() -> None:
+    size = script("size")
+    texts = {"kit/units.py": "a\nb\n", "kit/text.py": "a\n", "__init__.py": "a\n"}
+    assert size.sizes(texts) == {"kit": 3, "(package)": 1}
+
+
+# README
+
+
+def test_the_readme_takes_the_output_of_a_run() -> None:
+    readme = script("readme")
+    before = "Words\n<!-- output:begin -->\nold\n<!-- output:end -->\nmore\n"
+    after = readme.filled(before, "\x1b[1mtrusted\x1b[0m   \nbatch 1\n\n")
+    assert after == (
+        "Words\n<!-- output:begin -->\n```text\ntrusted\nbatch 1\n```\n<!-- output:end -->\nmore\n"
+    )
+    assert readme.filled(after, "trusted\nbatch 1") == after
+
+
+def test_an_empty_output_does_not_empty_the_readme() -> None:
+    with pytest.raises(ValueError, match="nothing came in"):
+        script("readme").filled("<!-- output:begin -->\n<!-- output:end -->", "\n")
+
+
+def test_the_readme_has_a_place_for_the_output() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "trusted" in script("readme").filled(text, "trusted")
+
+
+# The device script
+
+
+def test_a_machine_that_lacks_a_library_is_told_so() -> None:
+    device = script("device")
+    device.NEEDED = {"sys": "sys", "a_library_that_is_not_there": "that-library"}
+    assert device.missing() == ["that-library"]
+
+
+def test_without_wheels_the_error_says_where_to_get_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    device = script("device")
+    device.WHEELS = tmp_path / "none"
+    assert device.install(["that-library"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["error", "why", "next"]
+    assert "make device-wheels" in lines[2]
+
+
+def test_all_that_laptime_needs_is_what_a_bare_machine_is_given() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    names = {re.split(r"[<>=]", one)[0] for one in project["dependencies"]}
+    assert names <= set(script("device").NEEDED.values())
+
+
+# Makefile
+
+
+@pytest.mark.parametrize("target", ["demo", "test", "test-all", "check", "bench", "test-device", "clean"])
+def test_make_knows_every_promised_target(target: str) -> None:
+    assert make("-n", target).returncode == 0
+
+
+def test_the_demo_is_the_command_of_the_readme() -> None:
+    assert "laptime bench torchvision:efficientnet_b0 --batch 1,8 -o" in make("-n", "demo").stdout
+
+
+def test_an_old_python_is_refused_in_three_lines(tmp_path: Path) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    done = make("PYTHON=false", "install", cwd=tmp_path)
+    assert done.returncode != 0
+    assert [line.split(":")[0] for line in done.stderr.splitlines()[:3]] == ["error", "why", "next"]
+    assert not (tmp_path / ".venv").exists()
+
+
+def test_no_address_of_a_registry_is_written_down() -> None:
+    for path in (
+        ROOT / "Makefile",
+        ROOT / "constraints.txt",
+        ROOT / "pyproject.toml",
+        *ROOT.glob("scripts/*.py"),
+    ):
+        assert not re.search(r"https?://|index-url", path.read_text(encoding="utf-8")), path
+
+
+def test_the_ci_script_is_valid_and_calls_make() -> None:
+    run = ROOT / ".ci" / "run"
+    assert run.stat().st_mode & 0o111
+    assert subprocess.run(["bash", "-n", str(run)]).returncode == 0
+    assert "make check" in run.read_text(encoding="utf-8")
+
+
+def test_scripts_need_nothing_but_the_standard_library() -> None:
+    for path in ROOT.glob("scripts/*.py"):
+        words = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert set(words) <= {*sys.stdlib_module_names}, path
