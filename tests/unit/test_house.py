@@ -20,8 +20,9 @@ MODULES = sorted(
 )
 FRAMEWORKS = ("torch", "torchvision", "timm", "tensorflow", "onnxruntime", "openvino", "jax", "ray", "zeus")
 
-# Imports each module in a process of its own, a fork of one that has loaded the libraries but nothing of ours,
-# so that it takes seconds and not minutes. Warnings are errors. Tells what failed and which frameworks came along.
+# Imports each module in a process of its own: a fork of one that has loaded the libraries but nothing of
+# ours, so that it takes seconds and not minutes. Warnings are errors. Tells what failed, and which
+# frameworks came along.
 ALONE = """
 import importlib, os, sys, traceback, warnings
 with warnings.catch_warnings():
