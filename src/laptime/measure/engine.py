@@ -77,7 +77,6 @@ class Engine:
         self._workloads: dict[int, Workload] = {}
         self._evidence: Evidence | None = None
         self._collections = garbage.Collections(None if clock is SystemClock else clock)
-        self._last_batch: int | None = None
 
     def answer(self, command: Command) -> Iterator[Message]:
         """Carry out one command; the last message is Done or Failed."""
@@ -91,7 +90,6 @@ class Engine:
                     yield self._block(command)
                 case Pass():
                     workload = self._workload(command.batch)
-                    self._last_batch = command.batch
                     yield passes.run(command, self._loaded, workload)
                 case Close():
                     self.close()
@@ -159,7 +157,6 @@ class Engine:
         workload.sync()
         seconds = self._clock.now() - started
         self._workloads[batch] = workload
-        self._last_batch = batch
         if self._evidence is None:
             self._evidence = Evidence()
         return Prepared(batch=batch, first_call=seconds, compiles=self._compiles())
@@ -169,8 +166,6 @@ class Engine:
 
     def _block(self, command: Block) -> Samples:
         workload = self._workload(command.batch)
-        resumed = self._last_batch != command.batch
-        self._last_batch = command.batch
         if command.regime == "device":
             return self._device_block(command, workload)
         assert self._evidence is not None
@@ -183,8 +178,6 @@ class Engine:
         for index, spent in enumerate(self._collections.inside(tape.start, tape.seconds)):
             if spent > 0:
                 label[index] |= Label.GC
-        if resumed and label:
-            label[0] |= Label.RESUMED
         if self._compiles() != compiled:
             label = [bits | Label.RECOMPILED for bits in label]
         if command.regime == "paced":

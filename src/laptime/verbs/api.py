@@ -1,4 +1,4 @@
-"""The Python API: `laptime.bench(model, inputs, batch=[1, 8])`, `laptime.compare(a, b)`, `laptime.load("last")`."""
+"""The Python API: `laptime.bench(model, inputs, batch=[1, 8])`, `laptime.compare(a, b)`, `laptime.load(run)`."""
 
 from __future__ import annotations
 

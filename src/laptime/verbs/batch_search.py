@@ -1,6 +1,6 @@
 """`--batch auto`: the largest batch that fits, and the batch sizes worth measuring.
 
-    scout (one worker)    1 2 4 8 16 ...      while the memory model says that the next one is far from any limit
+    scout (one worker)    1 2 4 8 16 ...      while the next one is predicted to be far from any limit
     own worker each       ... 512 1024 2048   doubling goes on until one does not fit
     own worker each       1536 1792 1664 ...  bisection between the last that fits and the first that does not
 
@@ -27,7 +27,7 @@ FAR = 0.25
 """The scout goes on while the next batch is predicted to need less than this share of the free memory."""
 
 GAIN = 1.03
-"""A doubling that raises throughput by less than 3 % is no gain; after two of them nothing larger is measured."""
+"""A doubling that raises throughput by less than 3 % is no gain; after two of them it is enough."""
 
 RESOLUTION = 0.05
 """Bisection ends when the interval is below this share of the batch."""

@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 import laptime
-from laptime.kit.clock import SystemClock, utc_now
+from laptime.kit.clock import Clock, SystemClock, utc_now
 from laptime.measure import passes
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
@@ -55,6 +55,7 @@ def bench(
     *,
     open_session: OpenSession = fresh_process,
     in_memory: bool = False,
+    clock: Clock | type[SystemClock] = SystemClock,
 ) -> Run:
     """Measure what was asked for.
 
@@ -63,6 +64,7 @@ def bench(
         emit: hears every event as it happens (progress, journal).
         open_session: how a variant's worker is started.
         in_memory: the target is an object of this process; its name is a label, not a place to look.
+        clock: tells the time for the budget; a scripted machine brings its own.
 
     Returns:
         The run. After Ctrl-C its status is "interrupted" and it holds what was measured until then.
@@ -71,7 +73,7 @@ def bench(
         UsageError: the request is impossible; nothing was measured.
     """
     made = plan(request, in_memory=in_memory)
-    return _Bench(request, made, emit, open_session).run()
+    return _Bench(request, made, emit, open_session, clock).run()
 
 
 class _Bench:
@@ -81,6 +83,7 @@ class _Bench:
         made: Plan,
         listener: Callable[[Event], None],
         open_session: OpenSession,
+        clock: Clock | type[SystemClock],
     ) -> None:
         self._request = request
         self._plan = made
@@ -92,8 +95,10 @@ class _Bench:
             for variant in made.variants
         ]
         self._batches = list(made.batches)
-        self._started = SystemClock.now()
+        self._now = clock.now
+        self._started = clock.now()
         self._round = 0
+        self._last: tuple[Lane, int] | None = None
 
     def _emit(self, event: Event) -> None:
         self._builder(event)
@@ -194,9 +199,11 @@ class _Bench:
         if not active:
             return
         budget = self._plan.budget / self._plan.processes
-        block = min(1.0, max(0.02, budget / len(active) / 5))
+        # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
+        portions, longest = (12, 0.5) if len(self._lanes) > 1 else (5, 1.0)
+        block = min(longest, max(0.02, budget / len(active) / portions))
         fewest = MIN_COMPARED_ROUNDS if len(self._lanes) > 1 else MIN_ROUNDS
-        begun = SystemClock.now()
+        begun = self._now()
         look = looks()
         next_look = next(look)
         for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
@@ -205,7 +212,7 @@ class _Bench:
                 for regime in self._regimes_of(lane, number):
                     self._block(lane, batch, regime, block)
             active = self._active()
-            spent = SystemClock.now() - begun
+            spent = self._now() - begun
             self._progress(generation, spent / budget, budget - spent)
             while next_look < number:
                 next_look = next(look)
@@ -215,23 +222,27 @@ class _Bench:
                 return
 
     def _block(self, lane: Lane, batch: int, regime: str, seconds: float) -> None:
+        resumed = self._last not in (None, (lane, batch))
+        self._last = (lane, batch)
         lane.measure(
             batch,
             regime=regime,
             seconds=seconds,
+            resumed=resumed,
             round=self._round,
             epoch=self._started,
             rate=self._plan.rate if regime == "paced" else None,
         )
 
     def _regimes_of(self, lane: Lane, number: int) -> list[str]:
-        """Regimes of this round. Unasked, the latency comes first and the others every second round."""
+        """Regimes of this round. Unasked, latency comes in every round, the others less often."""
         if self._plan.regimes:
             return self._plan.regimes
         on_cpu = lane.loaded is None or all(d.name == "cpu" for d in lane.loaded.devices)
         more = ["saturated"] if on_cpu else ["saturated", "device"]
         paced = ["paced"] if self._plan.rate else []
-        return ["isolated", *paced, *(more if number % 2 else [])]
+        every = 4 if len(self._lanes) > 1 else 2
+        return ["isolated", *paced, *(more if number % every == 1 else [])]
 
     def _enough(self, active: list[tuple[Lane, int]], generation: int) -> bool:
         """Whether all cases are as precise as this share of the processes can be expected to make them."""
@@ -271,7 +282,7 @@ class _Bench:
         for finding in findings(done):
             if finding.kind not in told:
                 self._emit(Found(finding))
-        self._emit(RunFinished(status, SystemClock.now() - self._started))
+        self._emit(RunFinished(status, self._now() - self._started))
 
     def _say(self, text: str) -> None:
         self._emit(Progress(done=0.0, remaining=self._plan.budget, text=text))

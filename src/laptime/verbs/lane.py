@@ -12,10 +12,10 @@ from laptime.measure import metrics
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Case, Failure, case_key
-from laptime.records.event import CaseAdded, CaseChanged, Event, Measured
+from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Series
+from laptime.records.series import Label, Series
 from laptime.verbs.planning import axes_of
 
 Emit = Callable[[Event], None]
@@ -88,11 +88,15 @@ class Lane:
         *,
         regime: str,
         seconds: float,
+        resumed: bool,
         round: int,
         epoch: float,
         rate: float | None = None,
     ) -> None:
-        """One block of one case. A call that outlasts the block by far is made once, not three times."""
+        """One block of one case. A call that outlasts the block is made once or twice, not three times.
+
+        When other cases ran since, caches are theirs: the first call is labelled `resumed`.
+        """
         if batch in self.failed or not self._revive(batch):
             return
         slow = self.estimate[batch] > seconds
@@ -101,8 +105,8 @@ class Lane:
             regime=regime,
             seconds=seconds,
             rate=rate,
-            min_calls=1 if slow else 3,
-            max_calls=1 if slow else 100_000,
+            min_calls=(1 if slow else 3) + resumed,
+            max_calls=(1 + resumed) if slow else 100_000,
         )
         try:
             told = self._ask(command, extra=seconds)
@@ -121,6 +125,8 @@ class Lane:
                     )
                     if series.metric.tag == "latency" and n:
                         self.estimate[batch] = sorted(series.samples)[n // 2]
+                        if resumed and regime != "saturated":
+                            placed = _with_label(placed, Label.RESUMED)
                     self._emit(Measured(self.keys[batch], placed))
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
@@ -202,6 +208,7 @@ class Lane:
         self.failed[batch] = failure
 
 
-def failed_case(case: Case, failure: Failure) -> CaseChanged:
-    """The event that marks a case as failed; its samples stay."""
-    return CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure))
+def _with_label(series: Series, first: Label) -> Series:
+    """The series with one more label on its first sample."""
+    label = series.label or [0] * len(series.samples)
+    return msgspec.structs.replace(series, label=[int(label[0] | first), *label[1:]])

@@ -1,0 +1,185 @@
+"""A scripted machine: its speed, drift, noise and neighbours are known, and its hours pass in milliseconds.
+
+    machine = ScriptedMachine({"null:noop": 0.010, "null:spin=1ms": 0.0105}, seed=7)
+    run = bench(request, open_session=machine.open_session, clock=machine)
+
+Every session it opens answers the real protocol, so everything above the worker is the real program.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from laptime.measure.metrics import CPU_TIME, LATENCY
+from laptime.measure.protocol import (
+    Block,
+    Command,
+    Facts,
+    Load,
+    Loaded,
+    Message,
+    Pass,
+    Prepare,
+    Prepared,
+    Samples,
+)
+from laptime.probes import scheduler
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+
+_WAITED = next(metric for metric in scheduler.METRICS if metric.tag == "disturbance/waited")
+
+
+@dataclass
+class ScriptedMachine:
+    """A machine with one clock for all its processes.
+
+    Attributes:
+        seconds: true seconds of one call with one item, by target.
+        noise: standard deviation of a sample, as a share.
+        tail: share of samples that are slower by an exponential of mean `tail_size`.
+        drift: standard deviation of the speed's slow wandering (minutes), as a share.
+        between: standard deviation between processes of one program, as a share.
+        neighbour: share of the time in which another program takes half of the CPUs, in bursts of
+            0.2 to 2 s; samples in a burst take up to twice as long, and the evidence shows the waiting.
+        warm_up: calls of each process that take 1.5 times as long.
+        seed: everything random comes from it.
+    """
+
+    seconds: dict[str, float]
+    noise: float = 0.01
+    tail: float = 0.02
+    tail_size: float = 0.3
+    drift: float = 0.05
+    between: float = 0.003
+    neighbour: float = 0.0
+    warm_up: int = 3
+    seed: int = 0
+    _time: float = field(default=0.0, init=False)
+    _level: float = field(default=0.0, init=False)
+    _burst_until: float = field(default=0.0, init=False)
+    _quiet_until: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)  # noqa: S311 - a simulation
+        if self.neighbour:
+            self._quiet_until = self.random.uniform(0.2, 2.0)
+
+    def now(self) -> float:
+        """The machine's time in seconds."""
+        return self._time
+
+    def cpu(self) -> float:
+        """The machine's CPU time: as if one process always ran."""
+        return self._time
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self._pass(seconds)
+
+    def open_session(self, variant: Variant) -> ScriptedSession:
+        """A fresh process for a variant."""
+        return ScriptedSession(self, variant)
+
+    def speed(self) -> float:
+        """Factor of every duration now, the same for all processes."""
+        return math.exp(self._level)
+
+    def waited(self) -> float:
+        """Share of a sample started now that its threads wait for a CPU."""
+        return 0.5 if self._time < self._burst_until else 0.0
+
+    def _pass(self, seconds: float) -> None:
+        self._time += seconds
+        # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
+        pull = seconds / 20.0
+        step = self.drift * math.sqrt(2 * pull) if pull < 1 else self.drift
+        self._level += -min(pull, 1.0) * self._level + step * self.random.gauss(0, 1)
+        if self.neighbour and self._time >= max(self._burst_until, self._quiet_until):
+            burst = self.random.uniform(0.2, 2.0)
+            self._burst_until = self._time + burst
+            self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
+
+
+class ScriptedSession:
+    """One process on a scripted machine."""
+
+    def __init__(self, machine: ScriptedMachine, variant: Variant) -> None:
+        self._machine = machine
+        self._seconds = machine.seconds[variant.target]
+        self._own = math.exp(machine.random.gauss(0, machine.between))
+        self._calls = 0
+        self.alive = True
+
+    def ask(self, command: Command, *, timeout: float) -> list[Message]:
+        """Answer from the script; nothing ever fails."""
+        match command:
+            case Load():
+                self._machine.sleep(1.0)
+                device = Device(name="cpu", model="scripted CPU")
+                return [Loaded(imported=0.8, loaded=0.2, pid=1, devices=[device])]
+            case Prepare(batch):
+                first = self._call(batch)[0] * 3
+                self._machine.sleep(first)
+                return [Prepared(batch=batch, first_call=first)]
+            case Block():
+                return [Samples(batch=command.batch, series=self._block(command))]
+            case Pass(batch=batch):
+                return [Facts(batch=batch)]
+            case _:
+                return []
+
+    def close(self) -> None:
+        """End of the process."""
+        self.alive = False
+
+    def _call(self, batch: int) -> tuple[float, float]:
+        """Seconds of a call that starts now, and seconds of it that its threads waited."""
+        machine = self._machine
+        seconds = self._seconds * batch * self._own * machine.speed()
+        seconds *= math.exp(machine.random.gauss(0, machine.noise))
+        if machine.random.random() < machine.tail:
+            seconds *= 1 + machine.random.expovariate(1 / machine.tail_size)
+        if self._calls < machine.warm_up:
+            seconds *= 1.5
+        self._calls += 1
+        share = machine.waited()
+        if share:
+            seconds /= 1 - share * machine.random.uniform(0.6, 1.0)
+        return seconds, share * seconds
+
+    def _block(self, command: Block) -> list[Series]:
+        machine = self._machine
+        size = max(3, int(0.03 / self._seconds / command.batch)) if command.regime == "saturated" else 1
+        at: list[float] = []
+        took: list[float] = []
+        waited: list[float] = []
+        end = machine.now() + command.seconds
+        while len(took) * size < command.max_calls and (
+            machine.now() < end or len(took) * size < command.min_calls
+        ):
+            at.append(machine.now())
+            calls = [self._call(command.batch) for _ in range(size)]
+            machine.sleep(sum(seconds for seconds, _ in calls))
+            took.append(float(np.mean([seconds for seconds, _ in calls])))
+            waited.append(float(np.mean([lost for _, lost in calls])))
+        return [
+            Series(
+                metric=LATENCY,
+                regime=command.regime,
+                samples=took,
+                at=at,
+                calls=[size] * len(took) if size > 1 else [],
+            ),
+            Series(
+                metric=CPU_TIME,
+                regime=command.regime,
+                samples=[s - w for s, w in zip(took, waited, strict=True)],
+            ),
+            Series(metric=_WAITED, regime=command.regime, samples=waited),
+        ]
