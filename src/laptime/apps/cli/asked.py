@@ -1,0 +1,215 @@
+"""The measuring options, and the request that they make. `bench` and `compare` take the same ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
+from laptime.kit.quantity import seconds, share
+from laptime.kit.text import closest
+from laptime.records.plan import BenchRequest
+from laptime.store.folder import SUFFIXES
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_DTYPE_WORDS = {
+    "fp32": "float32",
+    "float": "float32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+}
+
+
+def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """A callback that reads an option's text; what is wrong with it is told with the option's name."""
+
+    def callback(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+        try:
+            return None if text is None else read(text)
+        except UsageError as error:
+            raise UsageError(f"{option.opts[-1]}: {error.what}", why=error.why, next=error.next) from error
+
+    return callback
+
+
+def words(text: str) -> list[str]:
+    """`a,b` as a list, each once."""
+    return list(dict.fromkeys(word for part in text.split(",") if (word := part.strip())))
+
+
+def dtypes(text: str) -> list[str]:
+    """Names of dtypes; short ones are spelled out."""
+    return list(dict.fromkeys(_DTYPE_WORDS.get(word.lower(), word) for word in words(text)))
+
+
+def integers(text: str) -> list[int]:
+    """`1,8` as numbers, each once.
+
+    Raises:
+        UsageError: not whole numbers.
+    """
+    try:
+        found = list(dict.fromkeys(int(word) for word in words(text)))
+    except ValueError as error:
+        raise UsageError(
+            f"{text!r} is not a list of whole numbers",
+            why="numbers with commas between them",
+            next="1,8, say",
+        ) from error
+    if not found:
+        raise UsageError("the list is empty", why="it takes at least one number", next="1,8, say")
+    return found
+
+
+def batches(text: str) -> list[int] | str:
+    """Batch sizes, or the name of a search for them.
+
+    Raises:
+        UsageError: neither.
+    """
+    if text in ("auto", "auto:linear"):
+        return text
+    if text[:1].isalpha():
+        near = closest(text, ["auto", "auto:linear"])
+        raise UsageError(
+            f"there is no search called {text!r}",
+            why="known: auto (doubling, then bisection), auto:linear (one after another)",
+            next=f"did you mean --batch {near}?" if near else "--batch 1,8   or   --batch auto",
+        )
+    return integers(text)
+
+
+def backend(text: str) -> str:
+    """The name of a backend that there is.
+
+    Raises:
+        UsageError: there is none of this name.
+    """
+    known = registry.names("backends")
+    if text not in known:
+        near = closest(text, known)
+        raise UsageError(
+            f"no backend is called {text!r}",
+            why=f"known: {', '.join(known)}",
+            next=f"did you mean {near!r}?" if near else "laptime doctor",
+        )
+    return text
+
+
+_duration = _read_by(seconds)
+_OPTIONS = (
+    click.option(
+        "--batch",
+        callback=_read_by(batches),
+        metavar="N,... | auto",
+        help="Batch sizes; auto finds the largest that fits, and the knee. [default: 1]",
+    ),
+    click.option("--device", metavar="NAME", help="cpu, cuda:0, mps ... [default: the fastest there is]"),
+    click.option(
+        "--dtype",
+        callback=_read_by(dtypes),
+        metavar="NAME,...",
+        help="float32, bfloat16, float16. [default: float32]",
+    ),
+    click.option("--threads", callback=_read_by(integers), metavar="N,...", help="Intra-op threads."),
+    click.option("--channels-last", is_flag=True, help="Memory format NHWC."),
+    click.option(
+        "--compile",
+        type=click.Choice(COMPILE_MODES),
+        metavar="[MODE]",
+        help=f"Compile the model first: {', '.join(COMPILE_MODES)}.",
+    ),
+    click.option(
+        "--precision",
+        callback=_read_by(share),
+        metavar="PERCENT",
+        help="Stop when half of the 95 % interval is this small. [default: by preset]",
+    ),
+    click.option(
+        "--budget",
+        callback=_duration,
+        metavar="TIME",
+        help="Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]",
+    ),
+    click.option(
+        "--preset",
+        type=click.Choice(["quick", "standard", "strict"]),
+        help="How precise and how long. [default: standard]",
+    ),
+    click.option(
+        "--regime",
+        "regimes",
+        callback=_read_by(words),
+        metavar="NAME,...",
+        help="isolated (sync, call, sync), saturated (back to back), device (by its own clock), paced "
+        "(at --rate). [default: what the device offers]",
+    ),
+    click.option("--rate", type=float, metavar="PER_SECOND", help="Calls per second of the paced regime."),
+    click.option("--processes", type=int, metavar="N", help="Fresh processes of every variant."),
+    click.option(
+        "--timeout",
+        callback=_duration,
+        metavar="TIME",
+        help="A step that takes longer counts as hung. [default: 120s]",
+    ),
+    click.option(
+        "--backend", callback=_read_by(backend), metavar="NAME", help="Framework. [default: by target]"
+    ),
+    click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
+    click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT."),
+    click.option("--no-save", "save", is_flag=True, flag_value=False, default=None, help="Store nothing."),
+)
+
+
+def measuring_options(command: Decorated) -> Decorated:
+    """All options of a measurement. Their names are the fields of BenchRequest."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+class Measuring(click.Command):
+    """A command with `--compile [MODE]`, whose mode may be left out before a target."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the line; a bare `--compile` gets its default mode."""
+        following = [*args, ""][1:]
+        return super().parse_args(
+            ctx,
+            [
+                "--compile=default" if word == "--compile" and after not in COMPILE_MODES else word
+                for word, after in zip(args, following, strict=True)
+            ],
+        )
+
+
+def request(context: click.Context, targets: Sequence[str], *, given: dict[str, Any]) -> BenchRequest:
+    """What the line asks for. Options left out keep BenchRequest's own defaults, or the preset's.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    source = context.get_parameter_source
+    flags = {name: value for name, value in given.items() if source(name) == ParameterSource.COMMANDLINE}
+    if flags.get("rate") is not None and flags.get("regimes") and "paced" not in flags["regimes"]:
+        raise UsageError(
+            "--rate needs the paced regime",
+            why=f"--regime {','.join(flags['regimes'])} makes no calls on a schedule",
+            next=f"--regime {','.join([*flags['regimes'], 'paced'])} --rate {flags['rate']:g}",
+        )
+    name = flags.get("name", "")
+    if name == "last" or name.startswith("last~") or name.endswith(SUFFIXES) or "/" in name:
+        raise UsageError(
+            f"a run cannot be called {name!r}",
+            why="`last` and file names already mean a run",
+            next="--name baseline, say",
+        )
+    origins = dict.fromkeys(["targets", *flags], "flag")
+    return BenchRequest(targets=[*targets], **flags, origins=origins)  # type: ignore[arg-type]

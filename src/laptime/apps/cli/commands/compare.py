@@ -1,0 +1,149 @@
+"""Compare two runs, or two targets measured side by side, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+import msgspec
+
+from laptime.apps.cli import asked, measuring, output
+from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit.errors import ExitCode, UsageError
+from laptime.records.comparison import Comparison
+from laptime.records.plan import BenchRequest
+from laptime.records.run import Run
+from laptime.store import files
+from laptime.verbs.compare import compare_runs
+
+
+@click.command("compare", cls=asked.Measuring)
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--force", is_flag=True, help="Compare runs made under different conditions all the same.")
+@asked.measuring_options
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    a: str,
+    b: str,
+    force: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Compare two runs, or two targets measured side by side, in words.
+
+    A is the baseline. Each is a stored run (last, last~1, an id, a name, a file) or a target. Two targets
+    are measured interleaved, which tells most; a run and a target: the target is measured as the run was.
+
+    The words are faster, slower, same (proved to lie within the margin) and unclear, which exits with 3.
+
+    \b
+    laptime compare last~1 last
+    laptime compare torchvision:resnet18 timm:resnet18 --batch 8
+    laptime compare baseline model.py:build
+    """
+    voice = context.find_object(Voice) or Voice()
+    format_ = "json" if as_json else "text"
+    left, right = _stored(a), _stored(b)
+    if left is None and right is None:
+        request = asked.request(context, [a, b], given=given)
+        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        return code or decided(run.comparisons)
+    if any(path != "-" for path in outputs):
+        raise UsageError(
+            "two runs make no report", why="a report shows one run", next="laptime bench A B -o report.html"
+        )
+    if left is None or right is None:
+        reference, known = (a, right) if left is None else (b, left)
+        assert known is not None
+        request = as_measured(known, asked.request(context, [reference], given=given))
+        run, complaint = measuring.measured(request, voice=voice)
+        if complaint:
+            voice.complain(complaint)
+        if code := measuring.exit_code(run):
+            return measuring.deliver(run, [], format=format_, voice=voice) or code
+        left, right = left or run, right or run
+    found = compare_runs(left, right, force)
+    output.result(_document(left, right, found) if as_json else _text(left, right, found))
+    return decided(found)
+
+
+def decided(comparisons: list[Comparison]) -> ExitCode:
+    """UNDECIDED when a comparison is unclear, or there was nothing to compare."""
+    if not comparisons or any(each.word == "unclear" for each in comparisons):
+        return ExitCode.UNDECIDED
+    return ExitCode.OK
+
+
+def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
+    """The request with the axes that a run was measured on, where the line does not say otherwise."""
+    axes = [case.axes for case in run.cases]
+
+    def values(name: str) -> list[Any]:
+        return list(dict.fromkeys(each[name] for each in axes if name in each))
+
+    found: dict[str, Any] = {
+        "batch": values("batch"),
+        "dtype": values("dtype"),
+        "threads": values("threads"),
+        "device": next(iter(values("device")), None),
+        "channels_last": True in values("channels_last"),
+        "compile": next(iter(values("compile")), None),
+    }
+    changes = {name: value for name, value in found.items() if value and name not in request.origins}
+    return msgspec.structs.replace(request, **changes)
+
+
+def _stored(reference: str) -> Run | None:
+    """The stored run that is meant; None for a target.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    path = files.lookup(reference)
+    if path is not None:
+        return files.read(path)
+    if ":" in reference or reference.endswith(".py"):
+        return None
+    return files.load(reference)  # raises, with what to type instead
+
+
+def _text(a: Run, b: Run, comparisons: list[Comparison]) -> str:
+    lines = [f"baseline   {_title(a)}", f"candidate  {_title(b)}", ""]
+    for each in comparisons:
+        keys = [each.candidate] if each.candidate == each.baseline else [each.candidate, each.baseline]
+        lines += [one_line(" against ".join(keys)), f"  {each.metric}   {one_line(each.sentence)}"]
+    if not comparisons:
+        lines.append("the runs share no timed metric")
+    return "\n".join(lines)
+
+
+def _title(run: Run) -> str:
+    verdict = run.trust if run.status == "complete" else f"{run.trust}, {run.status}"
+    return one_line("  ".join(part for part in (run.id, run.started, run.name, verdict) if part))
+
+
+def _document(a: Run, b: Run, comparisons: list[Comparison]) -> str:
+    document = {
+        "schema": "laptime.compare/1",
+        "baseline": _side(a),
+        "candidate": _side(b),
+        "comparisons": comparisons,
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def _side(run: Run) -> dict[str, Any]:
+    return {
+        "run": run.id,
+        "started": run.started,
+        "name": run.name,
+        "verdict": run.trust,
+        "status": run.status,
+    }

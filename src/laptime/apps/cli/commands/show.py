@@ -1,0 +1,36 @@
+"""Show a stored run again, in any report."""
+
+from __future__ import annotations
+
+import click
+
+from laptime.apps.cli import measuring, output
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.store import files
+
+
+@click.command("show")
+@click.argument("reference", metavar="RUN", default="last")
+@click.option("--format", "format_", metavar="NAME", help="Report for stdout: text, json, markdown, html ...")
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context, /, reference: str, format_: str | None, outputs: tuple[str, ...], as_json: bool
+) -> int:
+    """Show a stored run again, in any report.
+
+    RUN is `last` (the default), `last~1` for the one before, an id or a unique part of one, the --name
+    that it was measured under, or a file.
+
+    \b
+    laptime show
+    laptime show last~1 -o report.html
+    laptime show baseline --format markdown
+    """
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    run = files.load(reference)
+    format_ = format_ or ("json" if as_json else "text")
+    return measuring.deliver(run, reports, format=format_, voice=voice)

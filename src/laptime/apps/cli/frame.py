@@ -1,0 +1,130 @@
+"""What every command runs in: errors become three lines on stderr and an exit code.
+
+stdout carries the result and nothing else; everything said here goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shlex
+import sys
+import tempfile
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from laptime import __version__
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+
+
+@dataclass
+class Voice:
+    """How much the program says besides its result; `-q` and `-v` anywhere on the line set it."""
+
+    quiet: bool = False
+    verbose: bool = False
+
+    def say(self, text: str) -> None:
+        """A remark on stderr, not under --quiet."""
+        if not self.quiet:
+            click.echo(text, err=True)
+
+    def complain(self, error: LaptimeError) -> ExitCode:
+        """Three lines on stderr, under -v with the traceback before them; the exit code they stand for."""
+        if self.verbose:
+            click.echo("".join(traceback.format_exception(error.__cause__ or error)), err=True)
+        # A user's exception may bring line breaks or terminal codes; three lines stay three.
+        lines = LaptimeError(one_line(error.what), why=one_line(error.why), next=one_line(error.next))
+        click.echo(str(lines), err=True)
+        return error.exit_code
+
+
+def run(group: click.Group, arguments: Sequence[str]) -> int:
+    """Carry out one command line; its exit code.
+
+    A command's return value is its exit code, None is 0.
+    """
+    voice = Voice()
+    try:
+        with group.make_context("laptime", [*arguments], obj=voice) as context:
+            code = int(group.invoke(context) or ExitCode.OK)
+        sys.stdout.flush()
+    except click.exceptions.Exit as done:
+        code = done.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("interrupted", err=True)
+        code = ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        # The reader has all it wanted: `laptime list | head`.
+        discard_stdout()
+        code = ExitCode.OK
+    except click.ClickException as error:
+        code = voice.complain(from_click(error))
+    except LaptimeError as error:
+        code = voice.complain(error)
+    except Exception as error:
+        code = voice.complain(bug(error, arguments))
+    return code
+
+
+def one_line(text: str) -> str:
+    """The text on one line, with nothing in it that a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.splitlines()))
+
+
+def discard_stdout() -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not fail on it at its end."""
+    with contextlib.suppress(OSError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def from_click(error: click.ClickException) -> UsageError:
+    """Click's errors in our three lines."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if context is None:
+        return UsageError(
+            error.format_message(), why="the command line cannot be read", next="laptime --help"
+        )
+    usage = " ".join(context.get_usage().split()).removeprefix("Usage: ")
+    what, next_step = error.format_message().rstrip("."), f"{context.command_path} --help"
+    if isinstance(error, click.NoSuchOption):
+        what = f"there is no option {error.option_name}"
+        if error.possibilities:
+            next_step = f"did you mean {' or '.join(error.possibilities)}?"
+    elif isinstance(error, click.MissingParameter) and error.param is not None:
+        what = f"{error.param.make_metavar(context).rstrip('.')} is missing"
+    return UsageError(what, why=f"usage: {usage}", next=next_step)
+
+
+def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
+    """Our own mistake: the traceback goes to a file to attach, not over the terminal."""
+    what = f"laptime met a bug: {type(error).__name__}: {error}"
+    text = "\n".join(
+        [
+            f"laptime {__version__}, Python {platform.python_version()}, {platform.platform()}",
+            f"command: {shlex.join(['laptime', *arguments])}",
+            "",
+            *traceback.format_exception(error),
+        ]
+    )
+    try:
+        handle, name = tempfile.mkstemp(prefix="laptime-bug-", suffix=".txt", text=True)
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123, a handle
+            file.write(text)
+    except OSError:
+        found = LaptimeError(what, why="this must not happen", next="type it again with -v to see where")
+    else:
+        found = LaptimeError(
+            what,
+            why=f"this must not happen; the details are in {Path(name)}",
+            next="send that file with a bug report (it holds your command line and paths, no results)",
+        )
+    found.__cause__ = error
+    return found

@@ -1,0 +1,86 @@
+"""A measurement from the command line: watched, kept, shown."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from laptime.apps.cli import output
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.output import Output
+from laptime.apps.cli.progress import progress
+from laptime.kit.errors import ExitCode, LaptimeError
+from laptime.records.event import Event
+from laptime.records.plan import BenchRequest, Setting
+from laptime.records.run import Run
+from laptime.store.journal import Journal
+from laptime.verbs import bench as verb
+
+
+def carry_out(
+    request: BenchRequest, files: Sequence[str], *, format: str, voice: Voice
+) -> tuple[Run, ExitCode]:
+    """Measure, show, write and keep; the run and the exit code it comes to.
+
+    Raises:
+        UsageError: the request is impossible, or a file could not be written; nothing was measured.
+    """
+    outputs = output.planned(files)
+    run, complaint = measured(request, voice=voice)
+    delivered = deliver(run, outputs, format=format, voice=voice)
+    if complaint:
+        delivered = voice.complain(complaint)
+    code = exit_code(run)
+    return run, code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def measured(request: BenchRequest, *, voice: Voice) -> tuple[Run, LaptimeError | None]:
+    """The run, and what is to be said when it could not be kept where it belongs.
+
+    Raises:
+        UsageError: the request is impossible.
+    """
+    with contextlib.ExitStack() as stack:
+        show = stack.enter_context(progress(quiet=voice.quiet))
+        journal = stack.enter_context(Journal()) if request.save else None
+
+        def emit(event: Event) -> None:
+            if journal is not None:
+                journal(event)  # first: what is shown is on disk
+            show(event)
+
+        run = verb.bench(request, emit)
+    if journal is None or journal.path is None:
+        run = structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
+    else:
+        run = structs.replace(run, id=journal.run_id)
+    return run, journal.complaint if journal else None
+
+
+def deliver(run: Run, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:
+    """Show the run and write its reports; USAGE when one of that failed, else OK."""
+    failed: list[LaptimeError] = []
+    try:
+        output.show(run, format=format)
+    except LaptimeError as error:
+        failed.append(error)
+    failed += output.write(run, outputs, voice=voice)
+    for each in failed:
+        voice.complain(each)
+    return ExitCode.USAGE if failed else ExitCode.OK
+
+
+def exit_code(run: Run) -> ExitCode:
+    """What the run says to a script: interrupted, code that failed, numbers that mean nothing, or fine."""
+    if run.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    kinds = {case.failure.kind for case in run.cases if case.status == "failed" and case.failure}
+    if "bug" in kinds:
+        return ExitCode.BUG
+    if kinds - {"target", "unavailable"}:
+        return ExitCode.USER_CODE
+    if kinds:
+        return ExitCode.USAGE
+    return ExitCode.UNDECIDED if run.trust == "invalid" else ExitCode.OK

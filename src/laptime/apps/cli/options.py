@@ -1,0 +1,44 @@
+"""Options that several commands share. They mean the same everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from laptime.apps.cli.frame import Voice
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> None:
+    voice = context.find_object(Voice)
+    if value and voice is not None:
+        setattr(voice, option.name or "", True)
+
+
+def voice_options(command: Decorated) -> Decorated:
+    """`-q` and `-v`."""
+    for short, long, text in (
+        ("-v", "--verbose", "With an error, show where it came from."),
+        ("-q", "--quiet", "Say nothing on stderr but errors."),
+    ):
+        option = click.option(
+            short, long, is_flag=True, expose_value=False, callback=_set_voice, is_eager=True, help=text
+        )
+        command = option(command)
+    return command
+
+
+def report_options(command: Decorated) -> Decorated:
+    """`--json` and `-o FILE`: what the result is written as."""
+    command = click.option(
+        "-o",
+        "--output",
+        "outputs",
+        multiple=True,
+        metavar="FILE",
+        help="Write a report, picked by suffix: .html .json .md .txt ... Repeatable; - is stdout.",
+    )(command)
+    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(command)

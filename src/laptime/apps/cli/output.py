@@ -1,0 +1,156 @@
+"""Where a result goes: one document on stdout, and a report into every file asked for.
+
+Files are checked before anything is measured: a typing mistake must not cost a minute of measuring.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from laptime.apps.cli.frame import Voice, discard_stdout
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.text import closest
+from laptime.records.run import Run
+from laptime.store.folder import write_whole
+
+
+@dataclass(frozen=True)
+class Output:
+    """A report to write: which, and where."""
+
+    format: str
+    path: Path
+
+
+def planned(paths: Sequence[str]) -> list[Output]:
+    """The reports that `-o` asks for. `-` is stdout, which gets the result anyway.
+
+    Raises:
+        UsageError: no report has this suffix, or the file could not be written.
+    """
+    return [Output(_format_of(Path(path)), _writable(Path(path))) for path in paths if path != "-"]
+
+
+def show(run: Run, *, format: str) -> None:
+    """One report on stdout."""
+    report = registry.load("reports", format)
+    if format == "text":
+        width = (
+            shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
+        )
+        text = report.render(run, color=wants_color(), width=width)
+    else:
+        text = report.render(run)
+    result(text)
+
+
+def result(text: str) -> None:
+    """Put a result on stdout.
+
+    Raises:
+        UsageError: stdout takes no more (a full disk behind it).
+    """
+    try:
+        click.echo(text.rstrip("\n"))
+    except BrokenPipeError:
+        discard_stdout()  # the reader has all it wanted; the exit code is still the command's own
+    except OSError as error:
+        discard_stdout()
+        raise UsageError(
+            "the result could not be written to standard output",
+            why=error.strerror or str(error),
+            next="the run is stored: laptime show last",
+        ) from error
+
+
+def write(run: Run, outputs: Sequence[Output], *, voice: Voice) -> list[LaptimeError]:
+    """Write the reports; the errors of those that failed. One that fails does not stop the others."""
+    failed: list[LaptimeError] = []
+    for output in outputs:
+        try:
+            write_whole(output.path, registry.load("reports", output.format).render(run).encode())
+        except OSError as error:
+            failed.append(
+                UsageError(
+                    f"{output.path} could not be written",
+                    why=error.strerror or str(error),
+                    next=f"laptime show {run.id} -o another/{output.path.name}",
+                )
+            )
+        except LaptimeError as error:
+            failed.append(error)
+        else:
+            voice.say(f"wrote {output.path}")
+    return failed
+
+
+def wants_color() -> bool:
+    """Whether stdout takes colours: NO_COLOR and FORCE_COLOR first, then whether it is a terminal."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
+    """Aligned columns; those named in `right` are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
+    for title in titles:
+        grid.add_column(title, justify="right" if title in right else "left", no_wrap=True)
+    for row in rows:
+        grid.add_row(*(Text(cell) for cell in row))
+    # Lines are never cut or broken: they are also read by grep.
+    console = Console(width=10_000, no_color=not wants_color(), highlight=False)
+    with console.capture() as captured:
+        console.print(grid)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+
+
+def _format_of(path: Path) -> str:
+    suffixes = {
+        suffix: name
+        for name in registry.names("reports")
+        for suffix in registry.load("reports", name).SUFFIXES
+    }
+    found = suffixes.get(path.suffix.lower())
+    if found is None:
+        near = closest(path.suffix.lower(), suffixes)
+        raise UsageError(
+            f"no report is written to {path.suffix or 'a file without suffix'}: {path}",
+            why=f"known suffixes: {' '.join(sorted(suffixes))}",
+            next=f"-o {path.with_suffix(near or '.html')}" if path.name else "-o report.html",
+        )
+    return found
+
+
+def _writable(path: Path) -> Path:
+    why = ""
+    if path.is_dir():
+        why = "it is a folder"
+    elif path.exists():
+        why = "" if os.access(path, os.W_OK) else "no permission to write it"
+    elif not path.parent.is_dir():
+        why = f"there is no folder {path.parent}"
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        why = f"no permission to write in {path.parent}"
+    if why:
+        missing = not path.parent.exists()
+        raise UsageError(
+            f"{path} cannot be written",
+            why=why,
+            next=f"mkdir -p {path.parent}" if missing else f"-o {Path('/tmp') / path.name}",  # noqa: S108, advice
+        )
+    return path

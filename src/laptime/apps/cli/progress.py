@@ -1,0 +1,81 @@
+"""Progress on stderr: a line that moves on a terminal, else one line a case.
+
+It is drawn only when an event comes. A thread that redraws by itself would take a CPU from the program
+being measured, just while that is being timed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import click
+
+from laptime.apps.cli.frame import one_line
+from laptime.kit.units import show
+from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
+
+Listener = Callable[[Event], None]
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Listener]:
+    """A listener that shows where the measurement is; gone without a trace when the block ends."""
+    if quiet:
+        yield lambda event: None
+    elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        with _bar() as bar:
+            yield bar
+    else:
+        yield Lines()
+
+
+class Lines:
+    """A line for every case that begins, and for every one that fails."""
+
+    def __init__(self) -> None:
+        self._begun: set[str] = set()
+        self._failed: set[str] = set()
+
+    def __call__(self, event: Event) -> None:
+        """Say what is new in this event."""
+        if not isinstance(event, CaseAdded | CaseChanged):
+            return
+        case = event.case
+        if case.key not in self._begun:
+            self._begun.add(case.key)
+            click.echo(f"measuring {one_line(case.key)}", err=True)
+        if case.status == "failed" and case.failure and case.key not in self._failed:
+            self._failed.add(case.key)
+            click.echo(f"failed    {one_line(case.key)}: {one_line(case.failure.what)}", err=True)
+
+
+@contextmanager
+def _bar() -> Iterator[Listener]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    bar = Bar(
+        BarColumn(bar_width=24),
+        TextColumn("{task.percentage:>3.0f} %", markup=False),
+        TextColumn("{task.fields[left]}", markup=False),
+        TextColumn("{task.description}", markup=False),
+        console=Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR"))),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    task = bar.add_task("starting", total=1.0, left="")
+
+    def listen(event: Event) -> None:
+        if isinstance(event, Progress):
+            left = f"{show(round(event.remaining), 's')} left" if event.remaining >= 1 else ""
+            bar.update(task, completed=event.done, description=one_line(event.text), left=left)
+            bar.refresh()
+
+    with bar:
+        yield listen
