@@ -1,0 +1,302 @@
+"""Energy of a window of work: which meters there are, why others are not, gross and net.
+
+A meter is any probe file with `open_meters()`; the first meters were NVML, RAPL and Zeus. No reading is None,
+never 0. A counter is better than power that was sampled and integrated; each result says which it is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError
+from laptime.records.metric import Metric
+
+GROSS = Metric(
+    tag="energy/gross",
+    unit="J",
+    title="energy per item",
+    better="lower",
+    meaning="Energy of the covered devices while the work ran, divided by the items done.",
+    lies_when="Other programs used the same device; the window was short against the meter's update "
+    "period; fans, memory, mainboard and power supply are not covered.",
+)
+NET = Metric(
+    tag="energy/net",
+    unit="J",
+    title="energy per item above idle",
+    better="lower",
+    meaning="Energy per item minus what the idle device would have used in the same time.",
+    lies_when="The device was not idle, hot, or in another power state when its idle power was measured.",
+)
+IDLE = Metric(
+    tag="power/idle",
+    unit="W",
+    title="idle power",
+    better="lower",
+    meaning="Power of the covered device with the model loaded and nothing running.",
+    lies_when="Something else ran, or clocks had not yet fallen from the work before.",
+)
+POWER = Metric(
+    tag="power/mean",
+    unit="W",
+    title="mean power",
+    better="lower",
+    meaning="Energy of the window divided by its length.",
+    lies_when="The window was short against the meter's update period.",
+)
+METRICS = (GROSS, NET, IDLE, POWER)
+
+Method = Literal["counter", "integrated power"]
+UPDATES = 20
+"""A window should last so many updates of the meter: the error of its two ends is then about 5 %."""
+
+
+class Absence(NamedTuple):
+    """Why there is no reading, and the command that would help ("" when none does)."""
+
+    why: str
+    next: str = ""
+
+
+class Meter(Protocol):
+    """One source of energy readings.
+
+    Attributes:
+        name: stable name, `nvml:0`, `rapl:package-0`.
+        device: device as frameworks name it: cpu, cuda:0.
+        covers: what is inside the reading, in words.
+        method: how joules are made.
+        period: seconds between updates of the underlying value.
+    """
+
+    name: str
+    device: str
+    covers: str
+    method: Method
+    period: float
+
+    def start(self) -> None:
+        """Begin a window."""
+        ...
+
+    def stop(self) -> float | None:
+        """Joules since `start`; None when the source gave no usable reading."""
+        ...
+
+
+class Energy(Struct, frozen=True, kw_only=True):
+    """Energy of one window on one meter.
+
+    Attributes:
+        joules: gross energy, None without a reading.
+        seconds: length of the window.
+        idle_watts: idle power of the same meter, where it was measured.
+        note: why there is no reading, or what to know about this one.
+    """
+
+    meter: str
+    device: str
+    covers: str
+    method: Method
+    joules: float | None
+    seconds: float
+    idle_watts: float | None = None
+    note: str = ""
+
+    @property
+    def watts(self) -> float | None:
+        """Mean power."""
+        return None if self.joules is None or self.seconds <= 0 else self.joules / self.seconds
+
+    @property
+    def net_joules(self) -> float | None:
+        """Energy above idle; may come out below 0 where the work is lighter than the noise of the meter."""
+        if self.joules is None or self.idle_watts is None:
+            return None
+        return self.joules - self.idle_watts * self.seconds
+
+
+def survey() -> tuple[list[Meter], dict[str, Absence]]:
+    """All meters that work here, and for each source that does not, why."""
+    found: list[Meter] = []
+    absent: dict[str, Absence] = {}
+    for name in registry.names("probes"):
+        try:
+            module = registry.load("probes", name)
+        except LaptimeError as error:
+            absent[name] = Absence(f"the probe is broken: {error.why}", "laptime doctor")
+            continue
+        if not hasattr(module, "open_meters"):
+            continue
+        working, why = module.open_meters()
+        found += working
+        if why is not None:
+            absent[name] = why
+    return found, absent
+
+
+def meters(device: str | None = None) -> list[Meter]:
+    """Meters that work here; with `device` ("cuda:0", "cpu") only those that cover it."""
+    return [meter for meter in survey()[0] if device is None or meter.device == device]
+
+
+def why_not() -> dict[str, Absence]:
+    """Sources of energy readings that do not work here, and why."""
+    return survey()[1]
+
+
+def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
+    """Run `window` once between start and stop of all meters.
+
+    The window must end when the device has finished (synchronise inside), and should last at least
+    `shortest_window(using)`; a shorter one is measured and its note says so.
+    """
+    for meter in using:
+        meter.start()
+    started = time.perf_counter()
+    try:
+        window()
+    finally:
+        seconds = time.perf_counter() - started
+        readings = [meter.stop() for meter in using]
+    return [_energy(meter, joules, seconds) for meter, joules in zip(using, readings, strict=True)]
+
+
+def idle_watts(using: Sequence[Meter], seconds: float | None = None) -> dict[str, float]:
+    """Mean power of each meter while this process sleeps; a meter without a reading is left out."""
+    length = shortest_window(using) if seconds is None else seconds
+    found = measure(using, lambda: time.sleep(length))
+    return {energy.meter: energy.watts for energy in found if energy.watts is not None}
+
+
+def shortest_window(using: Sequence[Meter]) -> float:
+    """Seconds that a window should at least last on these meters."""
+    return UPDATES * max((meter.period for meter in using), default=0.0)
+
+
+def _energy(meter: Meter, joules: float | None, seconds: float) -> Energy:
+    note = ""
+    if joules is None:
+        note = "the meter gave no reading"
+    elif seconds < UPDATES * meter.period:
+        note = f"window of {seconds:.2f} s is short: the meter updates every {meter.period * 1e3:.0f} ms"
+    return Energy(
+        meter=meter.name,
+        device=meter.device,
+        covers=meter.covers,
+        method=meter.method,
+        joules=joules,
+        seconds=seconds,
+        note=note,
+    )
+
+
+class CounterMeter:
+    """Energy as the difference of two readings of a counter.
+
+    Args:
+        read: joules since some fixed time, or None when it cannot be read now.
+        wraps_at: joules at which the counter starts again from 0; a window must not hold two wraps.
+    """
+
+    method: Method = "counter"
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[], float | None],
+        *,
+        device: str,
+        covers: str,
+        period: float,
+        wraps_at: float | None = None,
+    ) -> None:
+        self.name, self.device, self.covers, self.period = name, device, covers, period
+        self._read = read
+        self._wraps_at = wraps_at
+        self._begin: float | None = None
+        self._begun = 0.0
+
+    def start(self) -> None:
+        """Read the counter."""
+        self._begin = self._read()
+        self._begun = time.perf_counter()
+
+    def stop(self) -> float | None:
+        """Joules since `start`, one wrap put right.
+
+        None when a reading failed, or the counter stood still for many periods: a stuck counter would be
+        taken for a machine that needs no power.
+        """
+        end = self._read()
+        if self._begin is None or end is None:
+            return None
+        used = end - self._begin
+        if used < 0:
+            if self._wraps_at is None:
+                return None
+            used += self._wraps_at
+        if used == 0 and time.perf_counter() - self._begun > UPDATES * self.period:
+            return None
+        return used
+
+
+class PowerMeter:
+    """Energy as power sampled by a thread of our own and integrated by the trapezoidal rule.
+
+    Args:
+        read: watts now, or None when it cannot be read.
+    """
+
+    method: Method = "integrated power"
+
+    def __init__(
+        self, name: str, read: Callable[[], float | None], *, device: str, covers: str, period: float
+    ) -> None:
+        self.name, self.device, self.covers, self.period = name, device, covers, period
+        self._read = read
+        self._samples: list[tuple[float, float]] = []
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to sample, once in half an update period."""
+        self._samples = []
+        self._ended.clear()
+        self._sample()
+        self._thread = threading.Thread(target=self._run, name=f"power of {self.name}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self.period / 2):
+            self._sample()
+
+    def _sample(self) -> None:
+        watts = self._read()
+        if watts is not None:
+            self._samples.append((time.perf_counter(), watts))
+
+    def stop(self) -> float | None:
+        """Joules since `start`; None when there were fewer than two readings."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self._sample()
+        return integrate(self._samples)
+
+
+def integrate(samples: Sequence[tuple[float, float]]) -> float | None:
+    """Joules under (seconds, watts) samples by the trapezoidal rule; None for fewer than two."""
+    if len(samples) < 2:
+        return None
+    return sum(
+        (later - earlier) * (before + after) / 2 for (earlier, before), (later, after) in pairwise(samples)
+    )

@@ -1,0 +1,257 @@
+"""NVIDIA GPUs through NVML (package nvidia-ml-py): energy, power, clocks, throttling, neighbours.
+
+NVML counts all GPUs of the machine; frameworks count those that CUDA_VISIBLE_DEVICES leaves, in its order.
+A query that a GPU does not support is None.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from msgspec import Struct
+
+from laptime.probes import _files
+from laptime.probes.energy import Absence, CounterMeter, Meter, PowerMeter
+from laptime.records.environment import Device
+
+COUNTER_PERIOD = 0.1
+"""The energy counter (Volta and later) moves every 20 to 100 ms, depending on the GPU."""
+POWER_PERIOD = 0.1
+"""The power reading is an average over up to a second on Ampere and later."""
+
+# nvmlClocksEventReason*, nvml.h: what holds the clock down.
+THROTTLES = {
+    0x0000000000000004: "power limit",
+    0x0000000000000008: "hardware slowdown",
+    0x0000000000000010: "sync boost",
+    0x0000000000000020: "temperature (software)",
+    0x0000000000000040: "temperature (hardware)",
+    0x0000000000000080: "power brake",
+}
+
+
+class Gpu(Struct, frozen=True, kw_only=True):
+    """One GPU as it is now; what it does not tell is None.
+
+    Attributes:
+        index: NVML's number.
+        device: how frameworks call it, cuda:0; "" when it is hidden from them.
+        memory, memory_used: bytes.
+        power_limit, power: watts.
+        clock, max_clock: Hz of the streaming multiprocessors.
+        temperature: degrees Celsius.
+        throttles: what holds the clock down now.
+        busy: share of the last sampling period in which a kernel ran, 0 to 1.
+        others: process ids of other programs on it.
+    """
+
+    index: int
+    device: str
+    uuid: str
+    model: str
+    driver: str | None
+    memory: int | None
+    memory_used: int | None
+    power_limit: float | None
+    power: float | None
+    clock: float | None
+    max_clock: float | None
+    temperature: float | None
+    throttles: list[str]
+    busy: float | None
+    persistent: bool | None
+    others: list[int]
+
+    def as_device(self) -> Device:
+        """The lasting facts, for the environment of a run."""
+        details = {"uuid": self.uuid, "power_limit": self.power_limit, "max_clock": self.max_clock}
+        return Device(
+            name=self.device or f"nvml:{self.index}",
+            model=self.model,
+            memory=self.memory,
+            driver=self.driver,
+            details={name: value for name, value in details.items() if value is not None},
+        )
+
+
+class Nvml:
+    """An open connection to the driver.
+
+    Args:
+        library: the module pynvml, or a fake of it.
+
+    Raises:
+        OSError: there is no package, no driver or no permission; the message says which.
+    """
+
+    def __init__(self, library: ModuleType | Any | None = None) -> None:
+        self._library = library or _import()
+        try:
+            self._library.nvmlInit()
+            count = int(self._library.nvmlDeviceGetCount())
+        except self._library.NVMLError as error:
+            raise OSError(f"the NVIDIA driver does not answer ({error})") from error
+        self.handles = [self._library.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """Answer of the function `name`; None when this GPU, driver or package does not know it."""
+        function = getattr(self._library, name, None)
+        if function is None:
+            return None
+        try:
+            answer = function(*arguments)
+        except self._library.NVMLError:
+            return None
+        return answer.decode() if isinstance(answer, bytes) else answer
+
+    def constant(self, name: str, value: int) -> int:
+        """A constant of the package, or its value in nvml.h."""
+        return int(getattr(self._library, name, value))
+
+    def gpus(self, environ: Mapping[str, str] | None = None) -> list[Gpu]:
+        """All GPUs of the machine as they are now."""
+        uuids = [str(self.ask("nvmlDeviceGetUUID", handle) or "") for handle in self.handles]
+        names = device_names(uuids, os.environ if environ is None else environ)
+        driver = self.ask("nvmlSystemGetDriverVersion")
+        return [
+            self._gpu(index, handle, uuid=uuids[index], device=names[index], driver=driver)
+            for index, handle in enumerate(self.handles)
+        ]
+
+    def _gpu(self, index: int, handle: Any, *, uuid: str, device: str, driver: str | None) -> Gpu:
+        memory = self.ask("nvmlDeviceGetMemoryInfo", handle)
+        clock = self.constant("NVML_CLOCK_SM", 1)
+        sensor = self.constant("NVML_TEMPERATURE_GPU", 0)
+        rates = self.ask("nvmlDeviceGetUtilizationRates", handle)
+        persistent = self.ask("nvmlDeviceGetPersistenceMode", handle)
+        return Gpu(
+            index=index,
+            device=device,
+            uuid=uuid,
+            model=str(self.ask("nvmlDeviceGetName", handle) or "NVIDIA GPU"),
+            driver=driver,
+            memory=int(memory.total) if memory else None,
+            memory_used=int(memory.used) if memory else None,
+            power_limit=_scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1e-3),
+            power=self.watts(handle),
+            clock=_scaled(self.ask("nvmlDeviceGetClockInfo", handle, clock), 1e6),
+            max_clock=_scaled(self.ask("nvmlDeviceGetMaxClockInfo", handle, clock), 1e6),
+            temperature=_scaled(self.ask("nvmlDeviceGetTemperature", handle, sensor), 1.0),
+            throttles=self.throttles(handle),
+            busy=None if rates is None else rates.gpu / 100.0,
+            persistent=None if persistent is None else bool(persistent),
+            others=self._others(handle),
+        )
+
+    def watts(self, handle: Any) -> float | None:
+        """Power now; None when it is not told."""
+        return _scaled(self.ask("nvmlDeviceGetPowerUsage", handle), 1e-3)
+
+    def joules(self, handle: Any) -> float | None:
+        """Energy since the driver was loaded; None before Volta and on some virtual GPUs."""
+        return _scaled(self.ask("nvmlDeviceGetTotalEnergyConsumption", handle), 1e-3)
+
+    def throttles(self, handle: Any) -> list[str]:
+        """What holds the clock down now; idling and a clock that the user set are not reasons."""
+        bits = self.ask("nvmlDeviceGetCurrentClocksEventReasons", handle)
+        if bits is None:
+            bits = self.ask("nvmlDeviceGetCurrentClocksThrottleReasons", handle)
+        return [] if bits is None else [reason for bit, reason in THROTTLES.items() if bits & bit]
+
+    def _others(self, handle: Any) -> list[int]:
+        running = [
+            *(self.ask("nvmlDeviceGetComputeRunningProcesses", handle) or ()),
+            *(self.ask("nvmlDeviceGetGraphicsRunningProcesses", handle) or ()),
+        ]
+        return sorted({int(process.pid) for process in running} - {os.getpid()})
+
+
+def open_meters(
+    library: ModuleType | Any | None = None, root: str = "/"
+) -> tuple[list[Meter], Absence | None]:
+    """One meter for each GPU that frameworks can see: its energy counter, or else its power integrated."""
+    if library is None and not has_hardware(root):
+        return [], Absence("no NVIDIA GPU was found")
+    try:
+        connection = Nvml(library)
+    except ImportError:
+        return [], Absence("the package nvidia-ml-py is not installed", "pip install 'laptime[energy]'")
+    except OSError as error:
+        return [], Absence(str(error), "nvidia-smi")
+    found: list[Meter] = []
+    for gpu in connection.gpus():
+        meter = _meter(connection, gpu)
+        if gpu.device and meter is not None:
+            found.append(meter)
+    if found:
+        return found, None
+    return [], Absence("no visible NVIDIA GPU tells energy or power", "echo $CUDA_VISIBLE_DEVICES")
+
+
+def _meter(connection: Nvml, gpu: Gpu) -> Meter | None:
+    handle = connection.handles[gpu.index]
+    covers = f"{gpu.device} ({gpu.model}, whole board)"
+    name = f"nvml:{gpu.index}"
+    if connection.joules(handle):  # a counter at 0 was never started: no reading
+
+        def joules() -> float | None:
+            return connection.joules(handle)
+
+        return CounterMeter(name, joules, device=gpu.device, covers=covers, period=COUNTER_PERIOD)
+    if connection.watts(handle):
+
+        def watts() -> float | None:
+            return connection.watts(handle)
+
+        return PowerMeter(name, watts, device=gpu.device, covers=covers, period=POWER_PERIOD)
+    return None
+
+
+def device_names(uuids: list[str], environ: Mapping[str, str]) -> list[str]:
+    """How frameworks call each of NVML's GPUs under CUDA_VISIBLE_DEVICES: cuda:0 ..., "" when hidden.
+
+    Lies when: GPUs of different kinds are in the machine and CUDA_DEVICE_ORDER is not PCI_BUS_ID: then CUDA
+    puts the fastest first.
+    """
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return [f"cuda:{index}" for index in range(len(uuids))]
+    names = [""] * len(uuids)
+    for position, word in enumerate(part.strip() for part in visible.split(",")):
+        index = _index(word, uuids)
+        if index is None:  # CUDA stops at the first entry that it does not know
+            break
+        names[index] = f"cuda:{position}"
+    return names
+
+
+def _index(word: str, uuids: list[str]) -> int | None:
+    if word.isdigit():
+        return int(word) if int(word) < len(uuids) else None
+    matches = [index for index, uuid in enumerate(uuids) if word and uuid.startswith(word)]
+    return matches[0] if len(matches) == 1 else None
+
+
+def _import() -> Any:
+    import pynvml
+
+    return pynvml
+
+
+def has_hardware(root: str = "/") -> bool:
+    """Whether an NVIDIA device or its driver shows in the system; cheap, and needs no package."""
+    base = Path(root)
+    doors = ("proc/driver/nvidia/version", "dev/nvidiactl", "dev/dxg")  # the last one is Windows' for Linux
+    if any((base / door).exists() for door in doors):
+        return True
+    vendors = (base / "sys/bus/pci/devices").glob("*/vendor")
+    return sys.platform == "win32" or any(_files.text(vendor) == "0x10de" for vendor in vendors)
+
+
+def _scaled(value: Any, factor: float) -> float | None:
+    return None if value is None else float(value) * factor
