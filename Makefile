@@ -13,7 +13,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check format bench device-wheels test-device clean
+.PHONY: help install demo test test-all check format docs bench device-wheels test-device clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -53,10 +53,14 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/size.py
+	$(BIN)/python scripts/metrics.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(STAMP)  ## pages that are written from the code
+	$(BIN)/python scripts/metrics.py
 
 bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 	$(BIN)/python scripts/bench.py $(ONLY)

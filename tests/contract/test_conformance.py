@@ -206,3 +206,32 @@ def test_a_backend_that_opens_anything_is_found(guest: Install) -> None:
     guest("backends", source)
     with pytest.raises(Broken, match="accepted"):
         testing.check_backend("guest")
+
+
+PROBE = '''
+"""An instrument."""
+from laptime.records.metric import Metric
+METRICS = (Metric(tag={tag!r}, unit={unit!r}, title="t", meaning={meaning!r}, lies_when={lies!r}),)
+'''
+
+
+def test_a_probe_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("probes", PROBE.format(tag="new/thing", unit="s", meaning="m", lies="l"))
+    testing.check_probe("guest")
+
+
+@pytest.mark.parametrize(
+    ("tag", "unit", "meaning", "lies", "sentence"),
+    [
+        ("new/thing", "ms", "m", "l", "is in 'ms'"),
+        ("new/thing", "s", "", "l", "what it is"),
+        ("new/thing", "s", "m", "", "when it lies"),
+        ("timer/step", "s", "m", "l", "is made by probes/wall, too"),
+    ],
+)
+def test_a_probe_that_breaks_its_contract_is_found(
+    guest: Install, tag: str, unit: str, meaning: str, lies: str, sentence: str
+) -> None:
+    guest("probes", PROBE.format(tag=tag, unit=unit, meaning=meaning, lies=lies))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_probe("guest")

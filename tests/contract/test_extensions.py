@@ -51,6 +51,11 @@ def test_targets_keep_their_contract(name: str) -> None:
     testing.check_target(name)
 
 
+@pytest.mark.parametrize("name", each("probes"))
+def test_probes_keep_their_contract(name: str) -> None:
+    testing.check_probe(name)
+
+
 @pytest.mark.parametrize("name", each("checks"))
 def test_checks_keep_their_contract(name: str) -> None:
     testing.check_check(name)

@@ -12,9 +12,8 @@ from laptime.measure import protocol
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
-from laptime.testing.conformance import documented, need, plain, raises_target_error, takes
+from laptime.testing.conformance import UNITS, documented, need, plain, raises_target_error, takes
 
-UNITS = frozenset({"s", "B", "J", "W", "K", "Hz", "FLOP", "MAC", "FLOP/s", "B/s", "1/s", "1", "ratio"})
 METHODS = ("workload", "facts", "devices", "libraries", "knobs")
 
 

@@ -20,6 +20,7 @@ import msgspec
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.registry import load, names
 from laptime.records.check import Check
+from laptime.records.metric import Metric
 from laptime.targets import Recipe, parse
 from laptime.testing import runs
 
@@ -36,6 +37,10 @@ ODD_TEXTS = (
     "ä:ö",
     "a" * 10_000,
 )
+
+
+UNITS = frozenset({"s", "B", "J", "W", "K", "Hz", "FLOP", "MAC", "FLOP/s", "B/s", "1/s", "1", "ratio"})
+"""Units of stored values: SI base units, never milliseconds or gigabytes."""
 
 
 class Broken(AssertionError):
@@ -105,6 +110,20 @@ def _check_known_target(name: str, module: ModuleType, text: str) -> None:
         recipe.backend in names("backends"),
         f"targets/{name}: {text!r} wants backend {recipe.backend!r}, which is not there",
     )
+
+
+def check_probe(name: str) -> None:
+    """An instrument: the metrics that it makes are data, and each says what it means and when it lies."""
+    module = documented("probes", name)
+    for metric in getattr(module, "METRICS", ()):
+        who = f"probes/{name}: {metric.tag}"
+        need(isinstance(metric, Metric), f"probes/{name}: METRICS holds {metric!r}")
+        need(metric.unit in UNITS, f"{who} is in {metric.unit!r}; stored units are {' '.join(sorted(UNITS))}")
+        need(metric.title and metric.meaning, f"{who} does not say what it is")
+        need(metric.lies_when, f"{who} does not say when it lies")
+        for other in names("probes"):
+            taken = {theirs.tag for theirs in getattr(load("probes", other), "METRICS", ())}
+            need(other == name or metric.tag not in taken, f"{who} is made by probes/{other}, too")
 
 
 def check_check(name: str) -> None:
