@@ -32,12 +32,18 @@ def import_framework(variant: Variant) -> None:
         importlib.import_module(package)
 
 
+def _plain(value: object) -> object:
+    """Frameworks like to return their own kinds of strings and numbers."""
+    item = getattr(value, "item", None)
+    return item() if callable(item) else str(value)
+
+
 def main() -> None:
     """Answer commands until Close or the end of input."""
     messages = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
-    encode = msgspec.json.Encoder().encode
+    encode = msgspec.json.Encoder(enc_hook=_plain).encode
     engine = Engine(open_variant, import_framework=import_framework)
     for line in sys.stdin.buffer:
         command = decode_command(line)

@@ -197,8 +197,17 @@ class Engine:
                 evidence=evidence,
                 clock=self._clock,
             )
-        record = loop.saturated if command.regime == "saturated" else loop.isolated
-        return record(
+        if command.regime == "saturated":
+            return loop.saturated(
+                workload,
+                seconds=command.seconds,
+                min_calls=command.min_calls,
+                max_calls=command.max_calls,
+                evidence=evidence,
+                clock=self._clock,
+                estimate=command.estimate,
+            )
+        return loop.isolated(
             workload,
             seconds=command.seconds,
             min_calls=command.min_calls,

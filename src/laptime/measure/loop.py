@@ -19,6 +19,9 @@ from laptime.probes.scheduler import Evidence, Reading
 
 Read = Callable[[], Reading]
 
+BLOCK = 0.03
+"""Seconds of one block of the saturated regime."""
+
 MAX_OVERHEAD = 0.01
 """Share of the measured time that reading the disturbance counters may take."""
 
@@ -120,21 +123,27 @@ def saturated(
     max_calls: int,
     evidence: Evidence | None = None,
     clock: type[SystemClock] | Clock = SystemClock,
-    block: float = 0.03,
+    estimate: float | None = None,
 ) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block.
 
-    A block lasts about `block` seconds and has at least three calls (fewer only when `max_calls` says so).
+    A block lasts about `BLOCK` seconds. On a device it has at least three calls, so that the host can run
+    ahead; where a call returns with its result there is nothing to run ahead of, and one is enough.
+
+    Args:
+        estimate: seconds of one call; measured by one more call when unknown.
     """
     tape = Tape()
     call, sync, now, cpu = work.call, work.sync, clock.now, clock.cpu
     read, _ = _reader(evidence)
     sync()
-    t0 = now()
-    call()
-    sync()
-    estimate = max(now() - t0, 1e-7)
-    size = int(max(1, min(max(3, block / estimate), max_calls)))
+    if estimate is None:
+        t0 = now()
+        call()
+        sync()
+        estimate = now() - t0
+    fewest = 1 if work.synchronous else 3
+    size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls)))
     end = now() + seconds
     done = 0
     t1 = 0.0

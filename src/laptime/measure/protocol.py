@@ -176,6 +176,7 @@ class Block(Struct, frozen=True, tag="block"):
         seconds: measure about so long.
         min_calls, max_calls: at least and at most so many calls.
         rate: paced only: calls per second.
+        estimate: seconds of one call as far as known; sizes the blocks of the saturated regime.
     """
 
     batch: int
@@ -184,6 +185,7 @@ class Block(Struct, frozen=True, tag="block"):
     min_calls: int = 3
     max_calls: int = 100_000
     rate: float | None = None
+    estimate: float | None = None
 
 
 class Pass(Struct, frozen=True, tag="pass"):

@@ -206,20 +206,27 @@ class _Bench:
         begun = self._now()
         look = looks()
         next_look = next(look)
+        satisfied: set[tuple[Lane, int]] = set()
         for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
             self._round += 1
             for lane, batch in order:
+                if (lane, batch) in satisfied:
+                    continue
                 for regime in self._regimes_of(lane, number):
                     self._block(lane, batch, regime, block)
             active = self._active()
             spent = self._now() - begun
             self._progress(generation, spent / budget, budget - spent)
-            while next_look < number:
-                next_look = next(look)
             if not active or (number >= fewest and spent >= budget):
                 return
-            if number >= max(fewest, 3) and number == next_look and self._enough(active, generation):
-                return
+            while next_look < number:
+                next_look = next(look)
+            if number >= fewest and number == next_look:
+                enough = {case for case in active if self._is_precise(*case, generation)}
+                if len(enough) == len(active):
+                    return
+                # Sides of a comparison stay together; lone cases leave their time to the others.
+                satisfied = enough if len(self._lanes) == 1 else set()
 
     def _block(self, lane: Lane, batch: int, regime: str, seconds: float) -> None:
         resumed = self._last not in (None, (lane, batch))
@@ -244,14 +251,11 @@ class _Bench:
         every = 4 if len(self._lanes) > 1 else 2
         return ["isolated", *paced, *(more if number % every == 1 else [])]
 
-    def _enough(self, active: list[tuple[Lane, int]], generation: int) -> bool:
-        """Whether all cases are as precise as this share of the processes can be expected to make them."""
+    def _is_precise(self, lane: Lane, batch: int, generation: int) -> bool:
+        """Whether a case is as precise as this share of the processes can be expected to make it."""
         wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         virtual = bool(self._builder.run().environment.virtual)
-        return all(
-            reached(relabel(self._builder.case(lane.keys[batch]), virtual=virtual)[0]) <= wanted
-            for lane, batch in active
-        )
+        return reached(relabel(self._builder.case(lane.keys[batch]), virtual=virtual)[0]) <= wanted
 
     def _passes(self) -> None:
         cases = self._active()

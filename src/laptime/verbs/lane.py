@@ -99,13 +99,16 @@ class Lane:
         """
         if batch in self.failed or not self._revive(batch):
             return
-        slow = self.estimate[batch] > seconds
+        estimate = self.estimate[batch]
+        slow = estimate > seconds
+        fewest = 1 if slow else 3 if estimate > 0.3 else 5
         command = Block(
             batch=batch,
             regime=regime,
             seconds=seconds,
             rate=rate,
-            min_calls=(1 if slow else 3) + resumed,
+            min_calls=fewest + resumed,
+            estimate=estimate,
             max_calls=(1 + resumed) if slow else 100_000,
         )
         try:
