@@ -66,19 +66,29 @@ def test_a_long_function_and_an_empty_name_are_found(tmp_path: Path, monkeypatch
     size = script("size")
     monkeypatch.setattr(size, "ROOT", tmp_path)
     path = tmp_path / "helpers.py"
-    path.write_text("def long():\n" + "    x = 1\n" * 50 + "def short():\n    return 1\n", encoding="utf-8")
+    path.write_text("def long():\n" + "    x = 1\n" * 51 + "def short():\n    return 1\n", encoding="utf-8")
     found = size.faults(path)
     assert len(found) == 2
     assert "'helpers' does not say what is inside" in found[0]
     assert "helpers.py:1: long() has 51 lines, limit 50" in found[1]
 
 
-def test_a_docstring_does_not_make_a_function_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_docstrings_and_parameters_do_not_make_a_function_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     size = script("size")
     monkeypatch.setattr(size, "ROOT", tmp_path)
     path = tmp_path / "fine.py"
     words = '    """Says' + "\n    much" * 60 + '"""\n'
-    path.write_text("def told():\n" + words + "    return 1\n", encoding="utf-8")
+    path.write_text(
+        "def told(\n"
+        + "    *,\n"
+        + "".join(f"    x{i}=0,\n" for i in range(51))
+        + "):\n"
+        + words
+        + "    return 1\n",
+        encoding="utf-8",
+    )
     assert size.faults(path) == []
 
 
