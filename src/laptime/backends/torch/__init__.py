@@ -1,0 +1,85 @@
+"""PyTorch: eager or compiled, on the CPU or any accelerator that PyTorch knows.
+
+Nothing here imports torch before `open`, `open_object` or `imports` is called.
+
+    tensors     nested inputs and outputs: re-batch, move, describe
+    guess       inputs from a model's first layer
+    place       devices, how to wait for them, versions and knobs
+    setup       a program made ready as the variant asks, and the way back
+    model       a loaded target and its workloads
+    count       parameters, MACs and FLOPs with receipt
+    cuda        event times, device memory, copies
+    errors      what torch raises, as laptime's errors
+    peaks       measured GEMM and copy rates of a device
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import Unavailable
+from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    from laptime.backends.torch.model import TorchModel
+
+
+def available() -> dict[str, str]:
+    """Versions of torch, torchvision and timm, of those that are installed; {} without torch."""
+    found = {}
+    for package in ("torch", "torchvision", "timm"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found if "torch" in found else {}
+
+
+def imports(variant: Variant) -> None:
+    """Import torch and the package of the target, so that import time and load time can be told apart.
+
+    Raises:
+        Unavailable: one of them is not installed or does not import.
+        TargetError: see `laptime.targets.parse`.
+    """
+    from laptime.targets import parse
+
+    for package in ("torch", *parse(variant.target).packages):
+        try:
+            import_module(package)
+        except ImportError as error:
+            raise Unavailable(
+                f"{package} cannot be imported",
+                why=str(error),
+                next="pip install 'laptime[torch]'",
+            ) from error
+
+
+def open(variant: Variant) -> TorchModel:
+    """The target of a variant, on its device, in its dtype, in eval mode, compiled if asked for.
+
+    Raises:
+        Unavailable: torch, a package or the device is not there.
+        TargetError, UserCodeError: see `laptime.targets`.
+        OutOfMemory: it does not fit.
+    """
+    imports(variant)
+    from laptime.backends.torch.model import load
+
+    return load(variant)
+
+
+def open_object(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
+    """A model of this process. `inputs` as in `laptime.targets.Program`, or a function of the batch size.
+
+    The user's own object is never moved or cast: where device, dtype or memory format differ, a copy is.
+    `device="auto"` and `dtype="auto"` take what it has. `close` gives back training flags and thread count.
+
+    Raises:
+        UsageError: it cannot be copied, or no inputs are given and none can be guessed.
+    """
+    from laptime.backends.torch.model import adopt
+
+    return adopt(subject, inputs, variant)

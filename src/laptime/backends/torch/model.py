@@ -1,0 +1,344 @@
+"""A loaded target and its workloads: eval mode, inference mode, on one device, in one dtype."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends.torch import count, cuda, place, tensors
+from laptime.backends.torch.errors import memory_exhausted, translate
+from laptime.backends.torch.setup import Setup, modules_in, seed_all
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.text import closest
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+from laptime.targets import Program, arguments, parse
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@dataclass(slots=True)
+class TorchWorkload:
+    """Inputs of one batch size bound to the model.
+
+    `call` runs in inference mode: it enters that itself unless the thread is in it (`TorchModel.scope`).
+    """
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    batch: int
+    synchronous: bool
+    inputs: Any
+    eager: Callable[[], Any]
+
+
+def load(variant: Variant) -> TorchModel:
+    """The target of a variant, built and made ready. See `laptime.backends.torch.open`."""
+    _check(variant)
+    device = place.resolve(variant.device)
+    recipe = parse(variant.target)
+    setup = Setup(variant, device, floats=variant.dtype, packages=recipe.packages)
+    facts = {"source": recipe.source, "sha256": recipe.sha256}
+    try:
+        seed_all(variant.seed)
+        rebuild = recipe.build if recipe.per_batch() else None
+        program = setup.ready(recipe.build(1))
+    except Exception as error:
+        setup.undo()
+        raise translate(error, doing=f"{variant.target} could not be loaded") from error
+    return _model(setup, program, facts, rebuild)
+
+
+def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
+    """An object of this process, made ready. See `laptime.backends.torch.open_object`."""
+    _check(variant)
+    if not callable(subject):
+        raise UsageError(
+            f"an object of type {type(subject).__name__} cannot be measured",
+            why="a model is a torch.nn.Module or any other callable",
+            next="pass the model itself, or a function that calls it",
+        )
+    device = _home(subject, inputs) if variant.device == "auto" else place.resolve(variant.device)
+    setup = Setup(variant, device, floats=variant.dtype, packages=())
+    make = inputs if callable(inputs) and not tensors.is_tensor(inputs) else None
+    given = None if make else inputs
+    origin: Any = "none" if inputs is None else "given"
+    program = Program(call=subject, inputs=given, make=make, origin=origin)
+    try:
+        program = setup.ready(program, is_users=True)
+    except Exception as error:
+        setup.undo()
+        raise translate(error, doing=f"{variant.target} could not be made ready") from error
+    return _model(setup, program, {"source": "in memory"}, None)
+
+
+def _model(
+    setup: Setup, program: Program, facts: dict[str, Any], rebuild: Callable[[int], Program] | None
+) -> TorchModel:
+    kind = CudaModel if setup.device.type == "cuda" else TorchModel
+    return kind(setup, program, facts=facts, rebuild=rebuild)
+
+
+class TorchModel:
+    """A target in eval mode on one device. Every ability of the protocol but times on the device."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        program: Program,
+        *,
+        facts: dict[str, Any],
+        rebuild: Callable[[int], Program] | None,
+    ) -> None:
+        self._setup = setup
+        self._device = setup.device
+        self._program = program
+        self._rebuild = rebuild
+        self._facts = facts
+        self._workloads: dict[int, TorchWorkload] = {}
+
+    def workload(self, batch: int) -> TorchWorkload:
+        """The model with inputs of this batch size, on the device. Calls nothing yet.
+
+        Raises:
+            UsageError: inputs of this batch size cannot be made.
+            UserCodeError, OutOfMemory: making them failed.
+        """
+        if batch < 1:
+            raise UsageError(
+                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
+            )
+        if batch not in self._workloads:
+            try:
+                self._workloads[batch] = self._bind(batch)
+            except Exception as error:
+                doing = f"{self._setup.variant.target}: no inputs of batch {batch}"
+                raise translate(error, doing=doing) from error
+        return self._workloads[batch]
+
+    def release(self, batch: int) -> None:
+        """Let go of a workload's inputs (and its own model, if it has one); asking for it makes it anew."""
+        self._workloads.pop(batch, None)
+
+    def _bind(self, batch: int) -> TorchWorkload:
+        import torch
+
+        setup = self._setup
+        program = self._program
+        with torch.inference_mode(False):
+            if self._rebuild is not None and batch != 1:
+                seed_all(setup.variant.seed)
+                program = setup.ready(self._rebuild(batch))
+            inputs = setup.inputs(program, batch, per_batch=self._rebuild is not None)
+        args, kwargs = arguments(inputs)
+        fast = setup.compiled(program.call)
+        return TorchWorkload(
+            call=_in_inference_mode(fast, args, kwargs),
+            sync=place.waiter(self._device),
+            batch=batch,
+            synchronous=self._device.type == "cpu",
+            inputs=inputs,
+            eager=partial(program.call, *args, **kwargs),
+        )
+
+    def scope(self) -> AbstractContextManager[None]:
+        """Inference mode for the calling thread; inside it a call does not have to enter it."""
+        return _scope(self._device)
+
+    def facts(self) -> dict[str, Any]:
+        """Source, inputs, dtypes, device and how the model was made ready."""
+        if self._program.make is None:
+            given = self._program.inputs
+        else:
+            given = self._setup.inputs(self._program, 1, per_batch=False)
+        found = {
+            "target": self._setup.variant.target,
+            **self._facts,
+            **self._program.facts,
+            "model": type(self._program.call).__name__,
+            "device": str(self._device),
+            "dtypes": _dtypes(self.modules()),
+            "weights_sha256": _shapes_hash(self.modules()),
+        }
+        told = found.pop("guess", None)
+        found["inputs"] = {
+            "origin": self._program.origin,
+            "shapes": tensors.words(given),
+            "batch": tensors.batch_of(given),
+            "bytes": tensors.size(given),
+            **({"guessed_from": told} if told else {}),
+        }
+        return found
+
+    def modules(self) -> list[torch.nn.Module]:
+        """The modules found in the model; more than one when it is a function around several."""
+        return modules_in(self._program.call)
+
+    def devices(self) -> list[Device]:
+        """The device it runs on."""
+        return place.describe(self._device)
+
+    def libraries(self) -> dict[str, str]:
+        """Versions of torch, the target's package and the device's libraries."""
+        return place.libraries(self._device, self._setup.packages)
+
+    def knobs(self) -> dict[str, Any]:
+        """Effective settings of torch, and of the compiler if it is used."""
+        found = place.knobs(self._device)
+        if self._setup.variant.compile:
+            found["compile.mode"] = self._setup.variant.compile
+            found["compile.dynamic"] = False
+        return found
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Parameters and buffers; MACs and FLOPs of one eager call. See `laptime.backends.torch.count`."""
+        work = self.workload(batch)
+        return count.count(self.modules(), work.eager, batch=batch)
+
+    def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Empty: the engine measures the host's peak."""
+        return [], {}
+
+    def copies(self, batch: int, repeats: int) -> list[Series]:
+        """Empty: the CPU has no memory of its own to copy to."""
+        return []
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """Calls once: whether all floats that come out are finite, and what comes out, in words."""
+        work = self.workload(batch)
+        output = work.call()
+        work.sync()
+        return {"finite": tensors.finite(output), "shape": tensors.words(output)}
+
+    def compiles(self) -> int:
+        """Graphs that torch.compile has made in this process; 0 when it was never used."""
+        dynamo = sys.modules.get("torch._dynamo.utils")
+        return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """What a call raised, with the inputs that it had."""
+        work = self._workloads.get(batch)
+        target = self._setup.variant.target
+        shapes = tensors.words(work.inputs) if work else ""
+        if self._program.origin == "guessed" and memory_exhausted(error) is None:
+            found = translate(error, doing=f"{target} does not take the guessed inputs", inputs=shapes)
+            return type(found)(found.what, why=found.why, next="return (model, inputs) from the function")
+        return translate(error, doing=f"{target} failed at batch {batch}", inputs=shapes)
+
+    def close(self) -> None:
+        """Give back training flags and the thread count."""
+        self._workloads.clear()
+        self._setup.undo()
+
+
+class CudaModel(TorchModel):
+    """A target on a CUDA device: times on the device, its memory, copies to and from it."""
+
+    def _bind(self, batch: int) -> TorchWorkload:
+        work = super()._bind(batch)
+        self._peaks = getattr(self, "_peaks", {})
+        work.call = cuda.with_first_peak(work, self._device, self._peaks)
+        return work
+
+    def device_times(self, batch: int, calls: int) -> list[float]:
+        """Seconds on the device of each of `calls` calls. See `laptime.backends.torch.cuda.event_times`."""
+        work = self.workload(batch)
+        with self.scope():
+            return cuda.event_times(work.call, calls, clock=cuda.DeviceClock(self._device))
+
+    def device_memory(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Bytes: weights, activations, reserved, peak. See `laptime.backends.torch.cuda.memory`."""
+        work = self.workload(batch)
+        with self.scope():
+            return cuda.memory(work, self._device, self.modules(), first_peak=self._peaks.get(batch))
+
+    def copies(self, batch: int, repeats: int) -> list[Series]:
+        """Seconds of copies of inputs and outputs. See `laptime.backends.torch.cuda.copies`."""
+        work = self.workload(batch)
+        with self.scope():
+            return cuda.copies(work, self._device, repeats)
+
+
+def _in_inference_mode(
+    call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[[], Any]:
+    import torch
+
+    inference_mode, is_on = torch.inference_mode, torch.is_inference_mode_enabled
+
+    def run() -> Any:
+        if is_on():
+            return call(*args, **kwargs)
+        with inference_mode():
+            return call(*args, **kwargs)
+
+    return run
+
+
+@contextmanager
+def _scope(device: torch.device) -> Iterator[None]:
+    import torch
+
+    with torch.inference_mode():
+        if device.type == "cuda":
+            with torch.cuda.device(device):
+                yield
+        else:
+            yield
+
+
+def _check(variant: Variant) -> None:
+    if variant.dtype not in (*DTYPES, "auto"):
+        near = closest(variant.dtype, DTYPES)
+        raise UsageError(
+            f"no dtype is called {variant.dtype!r}",
+            why=f"known: {', '.join(DTYPES)}",
+            next=f"--dtype {near or 'float32'}",
+        )
+    if variant.compile and variant.compile not in MODES:
+        raise UsageError(
+            f"torch.compile has no mode {variant.compile!r}",
+            why=f"known: {', '.join(MODES)}",
+            next=f"--compile {closest(variant.compile, MODES) or 'default'}",
+        )
+
+
+def _home(subject: Any, inputs: Any) -> torch.device:
+    """The device that a model of this process is on, or its inputs."""
+    import torch
+
+    for module in modules_in(subject):
+        for tensor in (*module.parameters(), *module.buffers()):
+            return tensor.device
+    for tensor in tensors.tensors(inputs):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
+    """Number of parameters and buffers by dtype."""
+    found: dict[str, int] = {}
+    for module in modules:
+        for tensor in (*module.parameters(), *module.buffers()):
+            name = str(tensor.dtype).removeprefix("torch.")
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _shapes_hash(modules: list[torch.nn.Module]) -> str:
+    """Hash over names, shapes and dtypes of all parameters and buffers: tells architectures apart."""
+    digest = hashlib.sha256()
+    for module in modules:
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}\n".encode())
+    return digest.hexdigest() if modules else ""

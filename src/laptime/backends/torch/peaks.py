@@ -1,0 +1,150 @@
+"""What a device really reaches: GEMM rate by dtype, and copy bandwidth.
+
+    GEMM     FLOP/s = 2 * m * n * k / seconds, square matrices, c = a @ b into memory that is there
+    copy     B/s    = 2 * bytes / seconds: bytes are read and written (as in STREAM, without write-allocate)
+
+Each figure is the best of five samples: a peak is what the machine can do, and what disturbs it only takes
+away. Sizes are doubled until one sample is long enough to be timed, or the time given is used up.
+
+Lies when: other programs share the device; the time was too short for a size that fills the device
+(`size` in the result tells).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends.torch import place
+from laptime.backends.torch.errors import memory_exhausted
+
+if TYPE_CHECKING:
+    import torch
+
+SAMPLES = 5
+_FIRST = 512  # rows of the first matrices
+_LARGEST = 16384
+_LONG_ENOUGH = 0.02  # seconds of one GEMM from which on larger matrices gain nothing
+_SHORTEST_SAMPLE = 0.01  # calls are repeated until one sample is so long
+_COPY_BYTES = {"cpu": 2**28}  # beyond any last-level cache but the largest; accelerators take 1 GiB
+_COPY_BYTES_ACCELERATOR = 2**30
+
+
+def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]]:
+    """Measured peaks of a device, in the order: each dtype, then copy.
+
+    Args:
+        device: as frameworks name it, "cpu", "cuda:0"; "auto" takes the first accelerator.
+        dtypes: "float32", "bfloat16", "float16", "float64"; "tf32" is float32 with TF32 allowed (CUDA).
+        seconds: about so long altogether; every figure gets an equal share.
+
+    Returns:
+        Dicts with kind ("gemm" or "copy"), device, dtype, value, unit ("FLOP/s" or "B/s"), size (rows of the
+        matrices, or bytes copied), seconds (of one call, the best), samples (the same, of each), formula.
+        A dtype that the device cannot multiply has value None and a reason.
+
+    Raises:
+        Unavailable: the device is not there.
+    """
+    where = place.resolve(device)
+    share = seconds / (len(dtypes) + 1)
+    found = [_gemm(where, dtype, share) for dtype in dtypes]
+    return [*found, _copy(where, share)]
+
+
+def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
+    import torch
+
+    row: dict[str, Any] = {
+        "kind": "gemm",
+        "device": str(device),
+        "dtype": dtype,
+        "unit": "FLOP/s",
+        "formula": "2*m*n*k / s",
+        "value": None,
+    }
+    if dtype == "tf32" and device.type != "cuda":
+        return {**row, "reason": "TF32 is a mode of NVIDIA GPUs"}
+    kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+    precision = torch.get_float32_matmul_precision()
+    try:
+        # "highest" is IEEE float32; "high" lets CUDA use TF32.
+        torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
+        with torch.inference_mode():
+            return {**row, **_largest_gemm(device, kind, seconds)}
+    except (RuntimeError, NotImplementedError) as error:
+        return {**row, "reason": str(error).partition("\n")[0]}
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> dict[str, Any]:
+    """Rates of doubling sizes; the best one wins, larger is not always faster."""
+    import torch
+
+    sync = place.waiter(device)
+    deadline = time.perf_counter() + seconds
+    best: dict[str, Any] = {}
+    size = _FIRST
+    while size <= _LARGEST:
+        try:
+            a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+            out = torch.empty(size, size, device=device, dtype=dtype)
+        except (RuntimeError, MemoryError) as error:
+            if memory_exhausted(error) and best:
+                break
+            raise
+        timed = best_of(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), sync, deadline=deadline)  # type: ignore[misc]
+        value = 2 * size**3 / timed["seconds"]
+        if value > best.get("value", 0.0):
+            best = {"value": value, "size": size, **timed}
+        # The next size takes eight times as long, five times over and once to warm up.
+        needed = timed["seconds"] * 8 * (SAMPLES + 1)
+        if timed["seconds"] >= _LONG_ENOUGH or time.perf_counter() + needed > deadline:
+            break
+        size *= 2
+    return best
+
+
+def _copy(device: torch.device, seconds: float) -> dict[str, Any]:
+    import torch
+
+    size = _COPY_BYTES.get(device.type, _COPY_BYTES_ACCELERATOR)
+    sync = place.waiter(device)
+    with torch.inference_mode():
+        source = torch.ones(size // 4, device=device)
+        to = torch.empty_like(source)
+        timed = best_of(lambda: to.copy_(source), sync, deadline=time.perf_counter() + seconds)
+    return {
+        "kind": "copy",
+        "device": str(device),
+        "dtype": "float32",
+        "unit": "B/s",
+        "formula": "2*bytes / s",
+        "value": 2 * size / timed["seconds"],
+        "size": size,
+        **timed,
+    }
+
+
+def best_of(call: Callable[[], Any], sync: Callable[[], None], *, deadline: float) -> dict[str, Any]:
+    """Seconds of one call: the best of five samples, each of as many calls as make it long enough.
+
+    Fewer than five, but at least one, where the deadline (on `perf_counter`) comes first.
+    """
+    call()
+    sync()
+    began = time.perf_counter()
+    call()
+    sync()
+    once = max(time.perf_counter() - began, 1e-7)
+    repeats = max(1, int(_SHORTEST_SAMPLE / once))
+    samples: list[float] = []
+    while len(samples) < SAMPLES and (not samples or time.perf_counter() < deadline):
+        began = time.perf_counter()
+        for _ in range(repeats):
+            call()
+        sync()
+        samples.append((time.perf_counter() - began) / repeats)
+    return {"seconds": min(samples), "samples": samples}

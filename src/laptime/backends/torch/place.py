@@ -1,0 +1,179 @@
+"""Where a model runs: devices, how to wait for them, versions and knobs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import Unavailable
+from laptime.kit.text import closest
+from laptime.records.environment import Device
+
+if TYPE_CHECKING:
+    import torch
+
+_ACCELERATORS = ("cuda", "mps", "xpu")
+_ENVIRONMENT = (
+    "OMP_",
+    "KMP_",
+    "GOMP_",
+    "MKL_",
+    "DNNL_",
+    "ONEDNN_",
+    "OPENBLAS_",
+    "ATEN_CPU_CAPABILITY",
+    "MALLOC_",
+    "LD_PRELOAD",
+    "PYTORCH_",
+    "TORCHINDUCTOR_",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_LAUNCH_BLOCKING",
+    "CUDA_MODULE_LOADING",
+    "CUDA_DEVICE_",
+    "CUBLAS_",
+    "CUDNN_",
+    "NVIDIA_TF32_OVERRIDE",
+)
+
+
+def present() -> list[str]:
+    """Names of all devices that torch sees, accelerators first: `["cuda:0", "cpu"]`."""
+    import torch
+
+    found = []
+    for kind in _ACCELERATORS:
+        module = getattr(torch, kind, None)
+        if module is not None and module.is_available():
+            count = module.device_count()
+            found += [kind] if kind == "mps" else [f"{kind}:{index}" for index in range(count)]
+    return [*found, "cpu"]
+
+
+def resolve(name: str) -> torch.device:
+    """The device of a name; "auto" is the first accelerator, else the CPU. `cuda` means `cuda:0`.
+
+    Raises:
+        Unavailable: it is not there; those that are there are named.
+    """
+    import torch
+
+    there = present()
+    if name == "auto":
+        return torch.device(there[0])
+    full = f"{name}:0" if name in ("cuda", "xpu") else name
+    full = full.removesuffix(":0") if full.startswith(("cpu", "mps")) else full
+    if full in there:
+        return torch.device(full)
+    near = closest(name, [*there, "auto"])
+    raise Unavailable(
+        f"there is no device {name!r}",
+        why=f"torch {torch.__version__} sees {', '.join(there)}",
+        next=f"--device {near or there[0]}",
+    )
+
+
+def waiter(device: torch.device) -> Callable[[], None]:
+    """A function that returns when everything started on this very device is done."""
+    import torch
+
+    if device.type == "cpu":
+        return _nothing
+    if device.type == "mps":
+        return torch.mps.synchronize
+    module: Any = getattr(torch, device.type, None) or torch.accelerator
+    return partial(module.synchronize, device)
+
+
+def _nothing() -> None:
+    """The CPU is done when the call returns."""
+
+
+def describe(device: torch.device) -> list[Device]:
+    """The device as torch names it, with what torch knows of it; the CPU when that is where models run."""
+    import torch
+
+    if device.type == "cuda":
+        properties = torch.cuda.get_device_properties(device)
+        return [
+            Device(
+                name=str(device),
+                model=properties.name,
+                memory=properties.total_memory,
+                driver=_nvidia_driver(),
+                details={
+                    "compute_capability": f"{properties.major}.{properties.minor}",
+                    "multiprocessors": properties.multi_processor_count,
+                },
+            )
+        ]
+    if device.type == "cpu":
+        capability = torch.backends.cpu.get_cpu_capability()
+        return [Device(name="cpu", model="CPU", details={"capability": capability})]
+    return [Device(name=str(device), model=device.type)]
+
+
+def _nvidia_driver() -> str | None:
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text()
+    except OSError:
+        return None
+    found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+    return found[0] if found else None
+
+
+def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str, str]:
+    """Versions of torch, of the packages named, and of the libraries that do the work on this device."""
+    import torch
+
+    found: dict[str, str] = {"torch": str(torch.__version__)}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found.setdefault(package, version(package))
+    if device.type == "cuda":
+        if torch.version.cuda:
+            found["cuda"] = torch.version.cuda
+        if torch.version.hip:
+            found["hip"] = torch.version.hip
+        if cudnn := torch.backends.cudnn.version():  # type: ignore[no-untyped-call, unused-ignore]
+            found["cudnn"] = str(cudnn)
+    if device.type == "cpu":
+        shown = torch.__config__.show()
+        if onednn := re.search(r"MKL-DNN v([\d.]+)", shown):
+            found["onednn"] = onednn[1]
+        if mkl := re.search(r"Math Kernel Library Version (\S+)", shown):
+            found["mkl"] = mkl[1]
+    return found
+
+
+def knobs(device: torch.device) -> dict[str, Any]:
+    """Effective settings of torch that change speed or results, and the environment variables behind them."""
+    import torch
+
+    backends: Any = torch.backends  # parts of it have no types
+    found: dict[str, Any] = {
+        "torch.num_threads": torch.get_num_threads(),
+        "torch.num_interop_threads": torch.get_num_interop_threads(),
+        "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "torch.deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
+        "torch.mkldnn": backends.mkldnn.enabled and backends.mkldnn.is_available(),
+    }
+    if device.type == "cuda":
+        found["cudnn.enabled"] = backends.cudnn.enabled
+        found["cudnn.benchmark"] = backends.cudnn.benchmark
+        found["cudnn.deterministic"] = backends.cudnn.deterministic
+        # torch refuses to tell a switch of the old kind once one of the new kind was set.
+        with suppress(RuntimeError):
+            found["cudnn.allow_tf32"] = backends.cudnn.allow_tf32
+        with suppress(RuntimeError):
+            found["cuda.matmul.allow_tf32"] = backends.cuda.matmul.allow_tf32
+    for name in sorted(os.environ):
+        # Folders change no speed, and inductor writes its own into the environment.
+        if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
+            found[f"env.{name}"] = os.environ[name]
+    return found

@@ -1,0 +1,233 @@
+"""Makes a program ready as a variant asks: device, dtype, memory format, compiler, threads; and undoes it."""
+
+from __future__ import annotations
+
+import copy
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends.torch import tensors
+from laptime.backends.torch.errors import memory_exhausted
+from laptime.backends.torch.guess import guess
+from laptime.kit.errors import UsageError
+from laptime.records.plan import Variant
+from laptime.targets import Program, arguments
+
+if TYPE_CHECKING:
+    import torch
+
+_COMPILED_SHAPES = 64  # torch stops compiling new shapes after 8, and runs them eager without a word
+
+
+class Setup:
+    """How the variant wants a program: device, dtype, memory format, compiler, threads; and the way back."""
+
+    def __init__(
+        self, variant: Variant, device: torch.device, *, floats: str, packages: tuple[str, ...]
+    ) -> None:
+        import torch
+
+        self.variant = variant
+        self.device = device
+        self.packages = packages
+        self.dtype: torch.dtype | None = None if floats == "auto" else getattr(torch, floats)
+        self._training: list[tuple[torch.nn.Module, bool]] = []
+        self._threads = torch.get_num_threads()
+        if variant.threads is not None:
+            torch.set_num_threads(variant.threads)
+
+    def ready(self, program: Program, *, is_users: bool = False) -> Program:
+        """The program in eval mode on the device; a copy of the user's object where that changes it."""
+        import torch
+
+        call = program.call
+        if is_users and any(self._changes(module) for module in modules_in(call)):
+            call = _copied(call)
+        facts = dict(program.facts)
+        modules = modules_in(call)
+        for module in modules:
+            self._training += [(part, part.training) for part in module.modules()]
+            module.eval()
+            if program.untrained:
+                module.to(device=self.device)
+                if program.make is not None and self._settle(module, program.make):
+                    facts["running_statistics"] = "from one random batch of 2"
+            if not is_users or call is not program.call:
+                module.to(device=self.device, dtype=self.dtype)
+                if self.variant.channels_last:
+                    module.to(memory_format=torch.channels_last)
+        ready = replace(program, call=call, facts=facts)
+        return ready if program.origin != "none" else with_guess(ready)
+
+    def _changes(self, module: torch.nn.Module) -> bool:
+        held = [*module.parameters(), *module.buffers()]
+        wrong_dtype = self.dtype is not None and any(
+            t.is_floating_point() and t.dtype != self.dtype for t in held
+        )
+        return self.variant.channels_last or wrong_dtype or any(t.device != self.device for t in held)
+
+    def _settle(self, module: torch.nn.Module, make: Callable[[int], Any]) -> bool:
+        """Fill running statistics from one batch; False when the model keeps none.
+
+        With the initial ones (mean 0, variance 1) activations of untrained networks grow to 1e8 or shrink to
+        1e-15 with depth: float16 overflows and CPUs slow down on denormals, which trained weights never do.
+        """
+        import torch
+
+        norms = [
+            part
+            for part in module.modules()
+            if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and part.track_running_stats
+        ]
+        if not norms:
+            return False
+        kept = [part.momentum for part in norms]
+        for part in norms:
+            part.train()
+            part.momentum = 1.0
+        try:
+            with torch.no_grad(), seeded(self.variant.seed):
+                args, kwargs = arguments(tensors.moved(make(2), self.device))
+                module(*args, **kwargs)
+        finally:
+            for part, momentum in zip(norms, kept, strict=True):
+                part.eval()
+                part.momentum = momentum
+        return True
+
+    def inputs(self, program: Program, batch: int, *, per_batch: bool) -> Any:
+        """Inputs of one batch size, on the device; made ones from the seed, so equal in each process."""
+        with seeded(self.variant.seed):
+            if program.make is not None:
+                made = program.make(batch)
+            elif per_batch:
+                made = program.inputs if program.inputs is not None else ()
+            elif program.inputs is None:
+                made = tensors.rebatched((), batch)
+            else:
+                made = tensors.rebatched(program.inputs, batch)
+        return tensors.moved(made, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
+
+    def compiled(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The program under torch.compile if the variant asks for it.
+
+        Every batch size is compiled for itself (`dynamic=False`): with torch's default the second size would
+        be compiled for all sizes, and what one case costs would depend on the case before it.
+        """
+        import torch
+
+        if not self.variant.compile:
+            return call
+        import torch._dynamo
+
+        settings = torch._dynamo.config
+        limit = "recompile_limit" if hasattr(settings, "recompile_limit") else "cache_size_limit"
+        setattr(settings, limit, max(getattr(settings, limit), _COMPILED_SHAPES))
+        compiled: Callable[..., Any] = torch.compile(call, mode=self.variant.compile, dynamic=False)
+        return compiled
+
+    def undo(self) -> None:
+        """Training flags and threads as they were."""
+        import torch
+
+        for module, was_training in self._training:
+            module.training = was_training
+        self._training.clear()
+        if self.variant.threads is not None:
+            torch.set_num_threads(self._threads)
+
+
+def modules_in(call: Any) -> list[torch.nn.Module]:
+    """The modules that a callable is made of: itself, of a bound method, partial, object or closure."""
+    import torch
+
+    if isinstance(call, torch.nn.Module):
+        return [call]
+    if isinstance(call, partial):
+        held: list[Any] = [call.func, *call.args, *call.keywords.values()]
+    elif isinstance(call, types.MethodType):
+        owner = call.__self__
+        held = (
+            [owner] if isinstance(owner, torch.nn.Module) else list(getattr(owner, "__dict__", {}).values())
+        )
+    elif isinstance(call, types.FunctionType):
+        held = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
+    else:
+        held = list(getattr(call, "__dict__", {}).values())
+    found: dict[int, torch.nn.Module] = {}
+    for part in held:
+        if isinstance(part, torch.nn.Module):
+            found.setdefault(id(part), part)
+    return list(found.values())
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
+
+
+def with_guess(program: Program) -> Program:
+    """The program with guessed inputs if it is a module that tells what it takes; else as it is."""
+    import torch
+
+    if not isinstance(program.call, torch.nn.Module):
+        return program
+    guessed = guess(program.call)
+    if guessed is None:
+        raise UsageError(
+            f"{type(program.call).__name__} came without inputs, and none can be guessed",
+            why="it has no convolution, linear, recurrent or embedding layer of torch's own",
+            next="return (model, inputs) from the function",
+        )
+    make, reason = guessed
+    return replace(program, make=make, origin="guessed", facts={**program.facts, "guess": reason})
+
+
+def _copied(call: Any) -> Any:
+    import torch
+
+    if not isinstance(call, torch.nn.Module):
+        raise UsageError(
+            "a function around a model cannot be moved or cast",
+            why="device, dtype or memory format asked for differ from what its model has",
+            next="change the model first, or pass the model itself",
+        )
+    try:
+        return copy.deepcopy(call)
+    except Exception as error:
+        if memory_exhausted(error):
+            raise
+        raise UsageError(
+            f"{type(call).__name__} cannot be copied to change its device, dtype or memory format",
+            why=f"{type(error).__name__}: {error}",
+            next="change the model yourself first; laptime leaves the original alone",
+        ) from error
+
+
+def seed_all(seed: int) -> None:
+    """Seed every generator that a user's function may draw weights or inputs from."""
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if numpy := sys.modules.get("numpy"):
+        numpy.random.seed(seed % 2**32)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Draw from the seed inside, and leave the process's own generator as it was."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        yield

@@ -1,0 +1,211 @@
+"""Nested inputs and outputs: walk them, change the batch size, move them, put them in words.
+
+A structure is made of tensors, lists, tuples, named tuples, mappings and dataclasses, nested at will;
+anything else in it is left alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import UsageError
+
+if TYPE_CHECKING:
+    import torch
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a torch tensor."""
+    import torch
+
+    return isinstance(value, torch.Tensor)
+
+
+def is_array(value: Any) -> bool:
+    """Whether it is a NumPy array; NumPy is not imported to find out."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _is_dataclass(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def leaves(value: Any) -> Iterator[Any]:
+    """Everything in a structure that is not itself a structure, in order."""
+    if _is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from leaves(getattr(value, field.name))
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from leaves(part)
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from leaves(part)
+    else:
+        yield value
+
+
+def tensors(value: Any) -> list[torch.Tensor]:
+    """All tensors of a structure."""
+    return [leaf for leaf in leaves(value) if is_tensor(leaf)]
+
+
+def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+    """A structure of the same types with every leaf changed; the given one is not touched."""
+    if _is_dataclass(value):
+        changed = copy.copy(value)
+        for field in dataclasses.fields(value):
+            # Frozen dataclasses, too, and fields that __init__ does not take.
+            object.__setattr__(changed, field.name, mapped(change, getattr(value, field.name)))
+        return changed
+    if isinstance(value, Mapping):
+        parts = {key: mapped(change, part) for key, part in value.items()}
+        if type(value) is dict or not hasattr(value, "__setitem__"):
+            return parts
+        changed = copy.copy(value)
+        for key, part in parts.items():
+            changed[key] = part
+        return changed
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(mapped(change, part) for part in value))
+    if isinstance(value, list | tuple):
+        return type(value)(mapped(change, part) for part in value)
+    return change(value)
+
+
+def batch_of(inputs: Any) -> int | None:
+    """The batch size of inputs: items of a list, else the leading dimension that most tensors share.
+
+    Of two equally frequent dimensions it is the one that comes first. None when nothing has one.
+    """
+    if is_item_list(inputs):
+        return len(inputs)
+    sizes = Counter(
+        int(leaf.shape[0]) for leaf in leaves(inputs) if (is_tensor(leaf) or is_array(leaf)) and leaf.ndim
+    )
+    return sizes.most_common(1)[0][0] if sizes else None
+
+
+def is_item_list(inputs: Any) -> bool:
+    """Whether inputs are a list with one entry an item (detection): images (C, H, W), dicts, texts.
+
+    A list of tensors of any other shape is one argument that holds several batched tensors.
+    """
+    if not isinstance(inputs, list) or not inputs:
+        return False
+    return all(
+        (part.ndim == 3 and part.shape[0] in (1, 3, 4))
+        if is_tensor(part)
+        else isinstance(part, str | Mapping)
+        for part in inputs
+    )
+
+
+def rebatched(inputs: Any, batch: int) -> Any:
+    """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
+
+    Every tensor whose leading dimension is `batch_of(inputs)` is changed, the others stay as they are.
+
+    Raises:
+        UsageError: nothing in them says which part is the batch, or the batch given is empty.
+    """
+    given = batch_of(inputs)
+    if given == batch:
+        return inputs
+    if not given:
+        if given is None and batch == 1:
+            return inputs
+        raise UsageError(
+            f"inputs of batch {batch} cannot be made",
+            why="the given inputs are empty"
+            if given == 0
+            else "the given inputs hold no tensor with a batch in it",
+            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
+        )
+    if is_item_list(inputs):
+        return [inputs[index % given] for index in range(batch)]
+
+    def change(leaf: Any) -> Any:
+        if is_tensor(leaf) and leaf.ndim and leaf.shape[0] == given:
+            return _picked(leaf, batch)
+        if is_array(leaf) and leaf.ndim and leaf.shape[0] == given:
+            return leaf[[index % given for index in range(batch)]]
+        return leaf
+
+    return mapped(change, inputs)
+
+
+def _picked(tensor: torch.Tensor, batch: int) -> torch.Tensor:
+    import torch
+
+    index = torch.arange(batch, device=tensor.device) % tensor.shape[0]
+    picked = tensor.detach().index_select(0, index)
+    if tensor.ndim == 4 and not tensor.is_contiguous():
+        last = torch.channels_last
+        if tensor.is_contiguous(memory_format=last):
+            return picked.contiguous(memory_format=last)
+    return picked
+
+
+def moved(
+    inputs: Any, device: torch.device, *, dtype: torch.dtype | None = None, channels_last: bool = False
+) -> Any:
+    """Inputs on a device; floats in `dtype` (None keeps theirs), integers never cast; 4-d floats NHWC."""
+    import torch
+
+    def change(leaf: Any) -> Any:
+        if not is_tensor(leaf):
+            return leaf
+        cast = dtype if dtype is not None and leaf.is_floating_point() else leaf.dtype
+        placed = leaf.to(device=device, dtype=cast)
+        if channels_last and placed.ndim == 4 and placed.is_floating_point():
+            placed = placed.contiguous(memory_format=torch.channels_last)
+        return placed
+
+    return mapped(change, inputs)
+
+
+def size(value: Any) -> int:
+    """Bytes of all tensors of a structure."""
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(value))
+
+
+def words(value: Any) -> str:
+    """A structure in words: `float32 (8, 1000)`, `{out: float32 (8, 21, 520, 520)}`, `[2 x int64 (5)]`."""
+    if is_tensor(value) or is_array(value):
+        dtype = str(value.dtype).removeprefix("torch.")
+        return f"{dtype} ({', '.join(str(length) for length in value.shape)})"
+    if _is_dataclass(value):
+        parts = ", ".join(f"{f.name}: {words(getattr(value, f.name))}" for f in dataclasses.fields(value))
+        return f"{type(value).__name__}({parts})"
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {words(part)}" for key, part in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        opening, closing = ("[", "]") if isinstance(value, list) else ("(", ")")
+        return opening + ", ".join(_runs([words(part) for part in value])) + closing
+    return type(value).__name__
+
+
+def _runs(parts: list[str]) -> list[str]:
+    """Equal neighbours told once: `2 x int64 (5)`."""
+    runs: list[tuple[str, int]] = []
+    for part in parts:
+        if runs and runs[-1][0] == part:
+            runs[-1] = (part, runs[-1][1] + 1)
+        else:
+            runs.append((part, 1))
+    return [part if times == 1 else f"{times} x {part}" for part, times in runs]
+
+
+def finite(value: Any) -> bool | None:
+    """Whether all floating-point tensors of a structure hold finite numbers only; None without any."""
+    floats = [t for t in tensors(value) if (t.is_floating_point() or t.is_complex()) and t.numel()]
+    if not floats:
+        return None
+    return all(bool(tensor.isfinite().all()) for tensor in floats)
