@@ -1,0 +1,209 @@
+"""What the hardware can do at most on paper: dense FLOP/s by dtype and bytes per second.
+
+Figures come from tables in `laptime/data` with their source; a device that is not there is estimated from its
+structure. Both say which they are. A measured peak is a better yardstick for speed, this one a hard ceiling.
+
+    datasheet   device by name:  the longest name that matches as whole words, with the right memory size
+    estimated   NVIDIA:          multiprocessors x FLOP per clock and multiprocessor x clock
+                CPU:             physical cores x FLOP per clock and core x clock
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from laptime.probes.cpu import Cpu
+from laptime.records.metric import Metric
+
+METRICS = (
+    Metric(
+        tag="peak/flops",
+        unit="FLOP/s",
+        title="peak on paper",
+        better="higher",
+        meaning="Dense floating point operations per second at the maker's clock.",
+        lies_when="The power limit holds the clock below the maker's figure (small boards reach half); "
+        "sparse weights; a CPU's physical cores or clock are hidden.",
+    ),
+    Metric(
+        tag="peak/bandwidth",
+        unit="B/s",
+        title="memory bandwidth on paper",
+        better="higher",
+        meaning="Bytes per second between the device and its memory.",
+        lies_when="The data stays in caches.",
+    ),
+)
+
+DTYPES = ("float32", "tf32", "float16", "bfloat16", "float8", "int8")
+
+_OTHER_KINDS = {"ti", "super", "laptop", "mobile", "max-q", "d", "mig", "embedded", "ada"}
+"""Words behind a name that make it another device: `RTX 3090` is not `RTX 3090 Ti`."""
+
+# FLOP per clock of one multiprocessor on tensor cores, float16 with float32 accumulation. GeForce cards have
+# half of the professional ones. From the vendors' tables; checked to be within 3 % for Volta to Ada.
+_TENSOR = {
+    (7, 0): 1024,
+    (7, 5): 1024,
+    (8, 0): 2048,
+    (8, 6): 1024,
+    (8, 7): 2048,
+    (8, 9): 1024,
+    (9, 0): 4096,
+    (10, 0): 8192,
+    (10, 3): 8192,
+    (12, 0): 1024,
+}
+_HALF_ON_GEFORCE = {(7, 5), (8, 6), (8, 9), (12, 0)}
+
+
+class Peak(Struct, frozen=True, kw_only=True):
+    """The ceiling of one device.
+
+    Attributes:
+        name: the device it was taken for.
+        flops: dense FLOP/s by dtype; what is unknown is not in it.
+        bandwidth: bytes per second, None unknown.
+        power: watts the maker allows, None unknown.
+        source: datasheet or estimated.
+        note: where the figures come from, and what was assumed.
+    """
+
+    name: str
+    flops: dict[str, float]
+    bandwidth: float | None = None
+    power: float | None = None
+    source: Literal["datasheet", "estimated"]
+    note: str
+
+
+def device_peak(
+    model: str, *, memory: int | None = None, details: Mapping[str, Any] | None = None
+) -> Peak | None:
+    """The peak of an accelerator by the name its driver gives; None when nothing is known.
+
+    Args:
+        model: "NVIDIA H200", "AMD Instinct MI300X" ...
+        memory: bytes; tells apart devices of one name, and rejects one that only sounds alike.
+        details: for devices that are not in the table: `capability` (major, minor), `multiprocessors`,
+            `max_clock` in Hz.
+    """
+    row = _row(model, memory)
+    if row is None:
+        return _estimate(model, details or {})
+    flops = {dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]}
+    return Peak(
+        name=row["name"],
+        flops=flops,
+        bandwidth=float(row["bandwidth_gb_s"]) * 1e9 if row["bandwidth_gb_s"] else None,
+        power=float(row["power_w"]) if row["power_w"] else None,
+        source="datasheet",
+        note=row["source"],
+    )
+
+
+def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = None) -> Peak | None:
+    """The peak of the CPUs that may be used; None when neither the core nor its clock is known.
+
+    Args:
+        usable: CPUs that affinity and quota leave (`Environment.usable_cpus`); None takes all.
+        hz: clock, where it is known better than from cpufreq and the table.
+    """
+    row = _core(processor)
+    if row is None:
+        return None
+    clock = hz or processor.max_hz or (float(row["ghz"]) * 1e9 if row["ghz"] else None)
+    if clock is None:
+        return None
+    cores = float(processor.physical_cores or processor.vcpus)
+    if usable is not None:
+        # A share of the machine: without knowing better, usable CPUs lie on different cores.
+        cores = min(cores, usable)
+    hidden = "" if processor.physical_cores else "; physical cores are hidden, each vCPU taken for one"
+    return Peak(
+        name=row["name"],
+        flops={
+            dtype: cores * float(row[dtype]) * clock
+            for dtype in ("float32", "bfloat16", "float16", "int8")
+            if row[dtype]
+        },
+        source="estimated",
+        note=f"{cores:g} cores x FLOP per clock x {clock / 1e9:.2g} GHz; {row['source']}{hidden}",
+    )
+
+
+@cache
+def _table(name: str) -> tuple[dict[str, str], ...]:
+    text = (files("laptime") / "data" / name).read_text(encoding="utf-8")
+    return tuple(csv.DictReader(text.splitlines()))
+
+
+def _row(model: str, memory: int | None) -> dict[str, str] | None:
+    """The row with the longest name in `model`; among equals the one with the nearest memory."""
+    best: tuple[int, float] | None = None
+    found = None
+    for row in _table("accelerators.csv"):
+        length = max((len(name) for name in row["match"].split("|") if _names(model, name)), default=0)
+        if not length:
+            continue
+        off = abs(memory / 2**30 / float(row["memory_gb"]) - 1) if memory else 0.0
+        if off > 0.15:
+            continue
+        if best is None or (-length, off) < best:
+            best, found = (-length, off), row
+    return found
+
+
+def _names(model: str, name: str) -> bool:
+    match = re.search(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", model, re.IGNORECASE)
+    if match is None:
+        return False
+    following = model[match.end() :].lower().split()
+    return not (set(following) & _OTHER_KINDS)
+
+
+def _estimate(model: str, details: Mapping[str, Any]) -> Peak | None:
+    capability = details.get("capability")
+    count, clock = details.get("multiprocessors"), details.get("max_clock")
+    if not capability or not count or not clock:
+        return None
+    major, minor = (int(part) for part in capability)
+    rate = float(count) * float(clock)
+    flops = {"float32": rate * 2 * (64 if (major, minor) <= (8, 0) else 128)}
+    per_clock = _TENSOR.get((major, minor))
+    if per_clock:
+        if "GeForce" in model and (major, minor) in _HALF_ON_GEFORCE:
+            per_clock //= 2
+        flops["float16"] = rate * per_clock
+        if major >= 8:
+            flops["bfloat16"] = flops["float16"]
+            flops["tf32"] = flops["float16"] / 2
+    note = f"{count} multiprocessors x FLOP per clock x {float(clock) / 1e9:.2f} GHz"
+    return Peak(name=model, flops=flops, source="estimated", note=note)
+
+
+def _core(processor: Cpu) -> dict[str, str] | None:
+    """The first row whose conditions hold: known microarchitectures first, then instruction sets alone."""
+    return next((row for row in _table("cpus.csv") if _is_core(processor, row)), None)
+
+
+def _is_core(processor: Cpu, row: dict[str, str]) -> bool:
+    if row["needs"] not in processor.isa:
+        return False
+    if row["vendor"] and row["vendor"] != processor.vendor:
+        return False
+    if row["family"] and int(row["family"]) != processor.family:
+        return False
+    if row["models"] and processor.code not in {int(word, 0) for word in row["models"].split("|")}:
+        return False
+    if row["steppings"]:
+        first, _, last = row["steppings"].partition("-")
+        return processor.stepping is not None and int(first) <= processor.stepping <= int(last)
+    return True
