@@ -64,7 +64,7 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
         discard_stdout()
         code = ExitCode.OK
     except click.ClickException as error:
-        code = voice.complain(from_click(error))
+        code = voice.complain(from_click(error, arguments))
     except LaptimeError as error:
         code = voice.complain(error)
     except Exception as error:
@@ -85,22 +85,23 @@ def discard_stdout() -> None:
         os.close(nowhere)
 
 
-def from_click(error: click.ClickException) -> UsageError:
+def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageError:
     """Click's errors in our three lines."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    if context is None:
-        return UsageError(
-            error.format_message(), why="the command line cannot be read", next="laptime --help"
-        )
-    usage = " ".join(context.get_usage().split()).removeprefix("Usage: ")
-    what, next_step = error.format_message().rstrip("."), f"{context.command_path} --help"
+    words = [word for word in arguments[:1] if not word.startswith("-")]
+    path = " ".join(["laptime", *words])
+    why = "the line cannot be read"
+    # Some of click's errors carry the context of the group; its usage line would not help.
+    if context is not None and context.command_path == path:
+        why = "usage: " + " ".join(context.get_usage().split()).removeprefix("Usage: ")
+    what, next_step = error.format_message().rstrip("."), f"{path} --help"
     if isinstance(error, click.NoSuchOption):
         what = f"there is no option {error.option_name}"
         if error.possibilities:
             next_step = f"did you mean {' or '.join(error.possibilities)}?"
-    elif isinstance(error, click.MissingParameter) and error.param is not None:
+    elif isinstance(error, click.MissingParameter) and error.param is not None and context is not None:
         what = f"{error.param.make_metavar(context).rstrip('.')} is missing"
-    return UsageError(what, why=f"usage: {usage}", next=next_step)
+    return UsageError(what, why=why, next=next_step)
 
 
 def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:

@@ -59,7 +59,7 @@ def result(text: str) -> None:
         UsageError: stdout takes no more (a full disk behind it).
     """
     try:
-        click.echo(text.rstrip("\n"))
+        click.echo(text.rstrip("\n"), color=True)  # colours were decided on when it was made
     except BrokenPipeError:
         discard_stdout()  # the reader has all it wanted; the exit code is still the command's own
     except OSError as error:
