@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.kit.errors import LaptimeError
+from laptime.measure.energy import energy_of
 from laptime.measure.protocol import (
     ChecksOutputs,
     CountsWork,
@@ -86,9 +87,8 @@ def _copies(command: Pass, model: Model, workload: Workload) -> _Result:
 
 
 def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
-    from laptime.measure.energy import energy_of
-
-    return energy_of(workload, seconds=command.seconds)
+    devices = [device.name for device in model.devices()]
+    return energy_of(workload, devices=devices, seconds=command.seconds)
 
 
 _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {

@@ -1,0 +1,87 @@
+"""Energy of a case: idle power first, then a window of calls long enough for the meter; gross and net.
+
+    idle (nothing runs, model loaded)  |  calls back to back, synchronised at the end  |  joules / items
+
+Nothing to read means no number and the reason, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.kit.clock import SystemClock
+from laptime.measure.protocol import Workload
+from laptime.probes import energy
+from laptime.records.series import Series
+
+
+def energy_of(
+    workload: Workload, *, devices: list[str], seconds: float
+) -> tuple[list[Series], dict[str, Any]]:
+    """Series energy/gross, energy/net (J an item), power/mean, power/idle (W); and every meter's reading.
+
+    Args:
+        devices: names of the devices the model runs on; only meters of these enter the series.
+        seconds: length of the window at least; a slow meter asks for more.
+    """
+    meters, absent = energy.survey()
+    own = [meter for meter in meters if meter.device in devices]
+    if not own:
+        why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
+        return [], {"energy": {"measured": False, "why": why}}
+    idle = energy.idle_watts(own)
+    window = max(seconds, energy.shortest_window(own))
+    calls = 0
+
+    def work() -> None:
+        nonlocal calls
+        end = SystemClock.now() + window
+        while SystemClock.now() < end:
+            # A device's queue must not run ahead of the window by more than a few calls.
+            for _ in range(4):
+                workload.call()
+            workload.sync()
+            calls += 4
+
+    found = energy.measure(own, work)
+    items = calls * workload.batch
+    read = [one for one in found if one.joules is not None]
+    details = {
+        "measured": bool(read),
+        "items": items,
+        "meters": [
+            {
+                "meter": one.meter,
+                "device": one.device,
+                "covers": one.covers,
+                "method": one.method,
+                "joules": one.joules,
+                "seconds": one.seconds,
+                "idle_watts": idle.get(one.meter),
+                "note": one.note,
+            }
+            for one in found
+        ],
+    }
+    return _series(read, idle, items), {"energy": details}
+
+
+def _series(read: list[energy.Energy], idle: dict[str, float], items: int) -> list[Series]:
+    if not read:
+        return []
+    seconds = max(one.seconds for one in read)
+    gross = sum(one.joules or 0.0 for one in read)
+    method = " and ".join(sorted({one.method for one in read}))
+    note = f"{method}: {', '.join(one.covers for one in read)}"
+    series = [
+        Series(metric=energy.GROSS, samples=[gross / items], probe="energy", note=note),
+        Series(metric=energy.POWER, samples=[gross / seconds], probe="energy", note=note),
+    ]
+    if all(one.meter in idle for one in read):
+        base = sum(idle[one.meter] for one in read)
+        net = (gross - base * seconds) / items
+        series += [
+            Series(metric=energy.NET, samples=[net], probe="energy", note=note),
+            Series(metric=energy.IDLE, samples=[base], probe="energy", note=note),
+        ]
+    return series
