@@ -94,5 +94,5 @@ def _behind(error: BaseException) -> BaseException:
 
 
 def _first_line(error: BaseException) -> str:
-    line = str(error).strip().partition("\n")[0]
+    line = str(error).strip().partition("\n")[0] or type(error).__name__  # MemoryError often says nothing
     return line if len(line) <= _LONGEST else line[: _LONGEST - 4] + " ..."
