@@ -32,7 +32,7 @@ $(STAMP): pyproject.toml constraints.txt
 		echo "next:  install it (Debian, Ubuntu: apt install python3-venv), then the same command again"; \
 		exit 2; } >&2
 	$(BIN)/python -m pip install --quiet -c constraints.txt uv
-	$(BIN)/uv pip install -p $(BIN)/python -c constraints.txt -e '.[torch,dev]'
+	$(BIN)/uv pip install --compile-bytecode -p $(BIN)/python -c constraints.txt -e '.[torch,dev]'
 	@touch $@
 
 demo: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write an HTML report
