@@ -186,11 +186,35 @@ def test_no_address_of_a_registry_is_written_down() -> None:
         assert not re.search(r"https?://|index-url", path.read_text(encoding="utf-8")), path
 
 
-def test_the_ci_script_is_valid_and_calls_make() -> None:
-    run = ROOT / ".ci" / "run"
-    assert run.stat().st_mode & 0o111
-    assert subprocess.run(["bash", "-n", str(run)]).returncode == 0
-    assert "make check" in run.read_text(encoding="utf-8")
+FAKE_MAKE = """#!/bin/sh
+case $1 in
+check) echo checked; exit {check} ;;
+test) echo '== short test summary info =='; echo '{closing}'; echo 'make: *** Error 1' >&2; exit {test} ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "test", "closing", "status"),
+    [
+        (0, 0, "====== 7 passed, 2 skipped in 1.25s ======", 0),
+        (0, 2, "====== 1 failed, 6 passed in 61.25s (0:01:01) ======", 1),
+        (2, 0, "====== 7 passed in 1.25s ======", 1),
+    ],
+)
+def test_ci_runs_both_steps_and_ends_with_the_closing_line_of_pytest(
+    tmp_path: Path, check: int, test: int, closing: str, status: int
+) -> None:
+    fake = tmp_path / "make"
+    fake.write_text(FAKE_MAKE.format(check=check, test=test, closing=closing), encoding="utf-8")
+    fake.chmod(0o755)
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [ROOT / ".ci" / "run"], capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+    assert done.returncode == status
+    assert "checked" in done.stdout
+    assert done.stdout.splitlines()[-1] == closing
 
 
 def test_scripts_need_nothing_but_the_standard_library() -> None:
