@@ -52,6 +52,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
         governor: cpufreq governor, several joined by "+".
         turbo: whether clocks above the base clock are allowed.
         max_hz: highest clock that cpufreq allows.
+        listed_hz: clock that /proc/cpuinfo lists: the present one, on guests mostly the nominal one.
     """
 
     model: str
@@ -67,6 +68,7 @@ class Cpu(Struct, frozen=True, kw_only=True):
     governor: str | None
     turbo: bool | None
     max_hz: float | None
+    listed_hz: float | None = None
 
 
 def cpu(root: str = "/") -> Cpu:
@@ -92,6 +94,7 @@ def cpu(root: str = "/") -> Cpu:
         governor=_governor(base),
         turbo=_turbo(base),
         max_hz=_max_hz(base),
+        listed_hz=_listed_hz(info),
     )
 
 
@@ -199,6 +202,13 @@ def _max_hz(base: Path) -> float | None:
     limits = [_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
     known = [limit for limit in limits if limit]
     return max(known) * 1e3 if known else None
+
+
+def _listed_hz(info: dict[str, str]) -> float | None:
+    try:
+        return float(info["cpu MHz"]) * 1e6
+    except (KeyError, ValueError):
+        return None
 
 
 def _integer(words: str | None) -> int | None:

@@ -139,7 +139,7 @@ class Nvml:
             memory_used=int(memory.used) if memory else None,
             power_limit=_scaled(self.ask("nvmlDeviceGetEnforcedPowerLimit", handle), 1e-3),
             power=self.watts(handle),
-            clock=_scaled(self.ask("nvmlDeviceGetClockInfo", handle, clock), 1e6),
+            clock=self.hertz(handle),
             max_clock=_scaled(self.ask("nvmlDeviceGetMaxClockInfo", handle, clock), 1e6),
             temperature=_scaled(self.ask("nvmlDeviceGetTemperature", handle, sensor), 1.0),
             throttles=self.throttles(handle),
@@ -147,6 +147,16 @@ class Nvml:
             persistent=None if persistent is None else bool(persistent),
             others=self._others(handle),
         )
+
+    def handle(self, device: str) -> Any | None:
+        """Handle of the GPU that frameworks call `device`; None when there is no such."""
+        names = [gpu.device for gpu in self.gpus()]
+        return self.handles[names.index(device)] if device in names else None
+
+    def hertz(self, handle: Any) -> float | None:
+        """Clock of the streaming multiprocessors now; None when it is not told."""
+        clock = self.constant("NVML_CLOCK_SM", 1)
+        return _scaled(self.ask("nvmlDeviceGetClockInfo", handle, clock), 1e6)
 
     def watts(self, handle: Any) -> float | None:
         """Power now; None when it is not told."""

@@ -119,7 +119,8 @@ def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = 
     row = _core(processor)
     if row is None:
         return None
-    clock = hz or processor.max_hz or (float(row["ghz"]) * 1e9 if row["ghz"] else None)
+    typical = float(row["ghz"]) * 1e9 if row["ghz"] else None
+    clock = hz or processor.max_hz or typical or processor.listed_hz
     if clock is None:
         return None
     cores = float(processor.physical_cores or processor.vcpus)

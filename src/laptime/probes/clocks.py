@@ -1,0 +1,63 @@
+"""The clock of the device that works: a GPU's through NVML, a CPU's through cpufreq.
+
+Virtual machines hide both; then there is no reader, and no clock is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from laptime.probes import _files
+from laptime.records.metric import Metric
+
+CLOCK = Metric(
+    tag="disturbance/clock",
+    unit="Hz",
+    title="clock",
+    better="higher",
+    meaning="Clock of the device (GPU: streaming multiprocessors; CPU: mean over its cores) at the end of the sample's block.",
+    lies_when="Read at the end of a block; a dip inside it is not seen.",
+)
+METRICS = (CLOCK,)
+
+Read = Callable[[], float | None]
+
+
+def reader(device: str, root: str = "/", library: Any | None = None) -> Read | None:
+    """A function that reads the clock of a device in Hz; None when it cannot be read here.
+
+    Args:
+        device: as frameworks name it, "cpu", "cuda:0".
+        library: stands in for pynvml in tests.
+    """
+    if device.startswith("cuda"):
+        return _gpu_reader(device, library)
+    return _cpu_reader(Path(root)) if device == "cpu" else None
+
+
+def _cpu_reader(base: Path) -> Read | None:
+    folder = base / "sys/devices/system/cpu"
+    files = sorted(folder.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
+    if not files or _files.number(files[0]) is None:
+        return None
+
+    def read() -> float | None:
+        found = [number * 1e3 for file in files if (number := _files.number(file)) is not None]
+        return sum(found) / len(found) if found else None
+
+    return read
+
+
+def _gpu_reader(device: str, library: Any | None) -> Read | None:
+    from laptime.probes.nvml import Nvml
+
+    try:
+        connection = Nvml(library)
+        handle = connection.handle(device)
+    except Exception:  # no NVML, no such GPU, no right to ask: there is no reader
+        return None
+    if handle is None or connection.hertz(handle) is None:
+        return None
+    return lambda: connection.hertz(handle)

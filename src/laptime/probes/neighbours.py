@@ -1,0 +1,82 @@
+"""Who else is using the CPUs now: the other programs, sampled over a moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import NamedTuple
+
+from laptime.records.metric import Metric
+
+METRICS = (
+    Metric(
+        tag="load/others",
+        unit="1",
+        title="CPUs used by other programs",
+        better="lower",
+        meaning="CPU time of all other visible programs divided by the time it was sampled over.",
+        lies_when="A container sees only its own programs; programs shorter than the sample are missed.",
+    ),
+)
+
+
+class Program(NamedTuple):
+    """Another program.
+
+    Attributes:
+        cpus: CPUs it used while sampled (0.5 is half of one).
+        name: as it calls itself, unprintable characters replaced.
+    """
+
+    pid: int
+    name: str
+    cpus: float
+
+
+def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
+    """Other programs that used at least a share of a CPU, the busiest first. This one's children are ours."""
+    own = _family()
+    before = _cpu_times()
+    started = time.perf_counter()
+    time.sleep(seconds)
+    after = _cpu_times()
+    length = time.perf_counter() - started
+    used = {
+        pid: (name, (total - before[pid][1]) / length)
+        for pid, (name, total) in after.items()
+        if pid in before and pid not in own
+    }
+    found = [Program(pid, name, cpus) for pid, (name, cpus) in used.items() if cpus >= at_least]
+    return sorted(found, key=lambda program: -program.cpus)
+
+
+def _cpu_times() -> dict[int, tuple[str, float]]:
+    """Name and CPU seconds of every process that can be seen."""
+    import psutil
+
+    found = {}
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        times = process.info["cpu_times"]
+        if times is not None:
+            found[process.pid] = (_printable(process.info["name"] or "?"), times.user + times.system)
+    return found
+
+
+def _family() -> set[int]:
+    import psutil
+
+    own = psutil.Process(os.getpid())
+    return {own.pid, *(child.pid for child in own.children(recursive=True))}
+
+
+def _printable(name: str) -> str:
+    return "".join(character if character.isprintable() else "?" for character in name)
+
+
+def on_battery() -> bool | None:
+    """Whether the machine runs on its battery; None where it has none or does not tell."""
+    import psutil
+
+    reader = getattr(psutil, "sensors_battery", None)
+    battery = reader() if reader else None
+    return None if battery is None or battery.power_plugged is None else not battery.power_plugged
