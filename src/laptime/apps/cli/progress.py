@@ -14,7 +14,6 @@ from contextlib import contextmanager
 import click
 
 from laptime.apps.cli.frame import one_line
-from laptime.kit.units import show
 from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
 
 Listener = Callable[[Event], None]
@@ -73,9 +72,16 @@ def _bar() -> Iterator[Listener]:
 
     def listen(event: Event) -> None:
         if isinstance(event, Progress):
-            left = f"{show(round(event.remaining), 's')} left" if event.remaining >= 1 else ""
-            bar.update(task, completed=event.done, description=one_line(event.text), left=left)
+            text = one_line(event.text)
+            bar.update(task, completed=event.done, description=text, left=_left(event.remaining))
             bar.refresh()
 
     with bar:
         yield listen
+
+
+def _left(seconds: float) -> str:
+    """`42 s left`, `3 min left`; nothing when it is not worth a word."""
+    if seconds < 1:
+        return ""
+    return f"{seconds:.0f} s left" if seconds < 120 else f"{seconds / 60:.0f} min left"
