@@ -40,7 +40,7 @@ from laptime.measure.protocol import (
     TimesDevice,
     Workload,
 )
-from laptime.probes import garbage, scheduler
+from laptime.probes import clocks, garbage, scheduler
 from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
@@ -76,6 +76,7 @@ class Engine:
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
         self._evidence: Evidence | None = None
+        self._read_clock: clocks.Read | None = None
         self._collections = garbage.Collections(None if clock is SystemClock else clock)
 
     def answer(self, command: Command) -> Iterator[Message]:
@@ -159,6 +160,7 @@ class Engine:
         self._workloads[batch] = workload
         if self._evidence is None:
             self._evidence = Evidence()
+            self._read_clock = clocks.reader(self._loaded.devices()[0].name)
         return Prepared(batch=batch, first_call=seconds, compiles=self._compiles())
 
     def _compiles(self) -> int:
@@ -182,7 +184,16 @@ class Engine:
             label = [bits | Label.RECOMPILED for bits in label]
         if command.regime == "paced":
             label = [b | (Label.LATE if late > 1e-3 else 0) for b, late in zip(label, tape.late, strict=True)]
-        return Samples(batch=command.batch, series=_as_series(tape, command.regime, label))
+        series = _as_series(tape, command.regime, label)
+        return Samples(batch=command.batch, series=[*series, *self._clock_column(series[0])])
+
+    def _clock_column(self, latency: Series) -> list[Series]:
+        """The device's clock now, at the end of a block, beside each of its samples."""
+        hertz = self._read_clock() if self._read_clock else None
+        if hertz is None:
+            return []
+        column = [hertz] * len(latency.samples)
+        return [Series(metric=clocks.CLOCK, regime=latency.regime, samples=column)]
 
     def _record(self, command: Block, workload: Workload, evidence: Evidence) -> loop.Tape:
         if command.regime == "paced":
@@ -239,7 +250,7 @@ class Engine:
             at += [began + sum(times[:i]) for i in range(len(times))]
             seconds += times
         series = Series(metric=LATENCY, regime="device", samples=seconds, at=at, clock="device events")
-        return Samples(batch=command.batch, series=[series])
+        return Samples(batch=command.batch, series=[series, *self._clock_column(series)])
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model

@@ -6,6 +6,7 @@ A sample is disturbed when its evidence says that it lost time to others, whatev
     stolen      a steal tick fell into it; or, on a virtual machine, CPU time is missing: the process used
                 clearly less CPU per second than it does in this case when nobody disturbs it
     throttled   the container's quota stopped it
+    clock       the device's clock was clearly below the one it sustains in this case
 
 Rule of thumb behind the numbers: a loss below 2 % hides inside an interval of 1 to 2 %.
 """
@@ -22,6 +23,8 @@ from laptime.records.series import DISTURBED, Label, Series
 
 WAITED_SHARE = 0.02
 MISSING_SHARE = 0.06
+CLOCK_DROP = 0.07
+"""Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
 
 
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
@@ -43,7 +46,7 @@ def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]
 
 
 def _own_labels(series: Series) -> np.ndarray:
-    made_here = int(DISTURBED & ~Label.CLOCK | Label.WARM_UP)
+    made_here = int(DISTURBED | Label.WARM_UP)
     label = np.asarray(series.label or [0] * len(series.samples), dtype=int)
     return label & ~made_here
 
@@ -64,6 +67,9 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
         label[waited > WAITED_SHARE * seconds] |= Label.WAITED
     if throttled is not None:
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
+    clock = column("clock")
+    if clock is not None and len(clock):
+        label[clock < (1 - CLOCK_DROP) * np.median(clock)] |= Label.CLOCK
     if virtual:
         if stolen is not None:
             label[stolen > WAITED_SHARE * seconds] |= Label.STOLEN

@@ -1,4 +1,4 @@
-"""The Python API: `laptime.bench(model, inputs, batch=[1, 8])`, `laptime.compare(a, b)`, `laptime.load(run)`."""
+"""The Python API: laptime.bench, laptime.compare, laptime.load."""
 
 from __future__ import annotations
 

@@ -77,8 +77,9 @@ class Lane:
         self.loaded = loaded
         for batch in batches:
             self._add_case(batch, loaded)
-            if first_time:
+            if first_time and not isinstance(self._session, InProcess):
                 self._single(batch, metrics.IMPORT, loaded.imported)
+            if first_time:
                 self._single(batch, metrics.LOAD, loaded.loaded)
             self._prepare(batch)
 

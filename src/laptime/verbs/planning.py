@@ -111,6 +111,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         "processes": setting("processes", processes),
         "timeout": setting("timeout", request.timeout, "default"),
         "seed": setting("seed", request.seed, "default"),
+        "save": setting("save", request.save, "default"),
     }
     subjects = [Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes]
     return Plan(

@@ -1,0 +1,111 @@
+"""What frameworks see, and what the hardware was measured to do. Peaks are kept until the machine changes."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from laptime.kit.clock import utc_now
+from laptime.launch import once
+from laptime.probes import software
+from laptime.probes.cpu import Cpu
+from laptime.probes.nvml import Gpu
+from laptime.probes.peaks import Peak, cpu_peak, device_peak
+from laptime.records.doctor import Rate
+from laptime.records.environment import Device, Environment
+from laptime.store import cache
+
+SECONDS = 4.0
+"""Time for the measured peaks of each device."""
+
+_SURVEY = "laptime.backends.torch.survey:survey"
+_TIMEOUT = 180.0
+
+
+class Capacity(Struct, frozen=True, kw_only=True):
+    """What a framework told; empty where none is installed.
+
+    Attributes:
+        sync: seconds to wait for an idle device, by device.
+        rates: measured peaks; `rates_from` is the time they were measured, "" when they were not.
+    """
+
+    devices: list[Device] = []
+    libraries: dict[str, str] = {}
+    knobs: dict[str, Any] = {}
+    sync: dict[str, float] = {}
+    rates: list[Rate] = []
+    rates_from: str = ""
+
+
+def capacity(
+    environment: Environment, gpus: list[Gpu], processor: Cpu, *, quick: bool = False, fresh: bool = False
+) -> Capacity:
+    """Ask torch in a process of its own.
+
+    Args:
+        quick: measure no peaks; those that are known are told.
+        fresh: measure them although they are known.
+
+    Raises:
+        Died, Hung: torch is installed, but does not answer.
+    """
+    if software.installed("torch") is None:
+        return Capacity()
+    key = _key(environment, gpus)
+    known = None if fresh else cache.get("peaks", key)
+    seconds = 0.0 if known or quick else SECONDS
+    told = once.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
+    when = utc_now() if seconds else (known or {}).get("when", "")
+    rows = told.pop("rates") if seconds else (known or {}).get("rates", [])
+    if seconds:
+        cache.put("peaks", key, {"when": when, "rates": rows})
+    devices = msgspec.convert(told["devices"], list[Device])
+    ceilings = {device.name: _ceiling(device, gpus, processor, environment) for device in devices}
+    return Capacity(
+        devices=devices,
+        libraries=told["libraries"],
+        knobs=told["knobs"],
+        sync=told["sync"],
+        rates=[_rate(row, ceilings.get(row["device"])) for row in rows],
+        rates_from=when,
+    )
+
+
+def _key(environment: Environment, gpus: list[Gpu]) -> str:
+    """All that a measured peak depends on: machine, limits, settings, torch, GPUs and their power limits."""
+    parts = [environment.fingerprint, software.installed("torch")]
+    parts += [f"{gpu.uuid} {gpu.driver} {gpu.power_limit} {gpu.device}" for gpu in gpus]
+    return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
+
+
+def _ceiling(device: Device, gpus: list[Gpu], processor: Cpu, environment: Environment) -> Peak | None:
+    if device.name == "cpu":
+        return cpu_peak(processor, usable=environment.usable_cpus)
+    details = dict(device.details)
+    if capability := details.get("compute_capability"):
+        details["capability"] = tuple(int(part) for part in str(capability).split("."))
+    gpu = next((gpu for gpu in gpus if gpu.device == device.name), None)
+    if gpu is not None and gpu.max_clock:
+        details["max_clock"] = gpu.max_clock
+    return device_peak(device.model, memory=device.memory, details=details)
+
+
+def _rate(row: dict[str, Any], ceiling: Peak | None) -> Rate:
+    limit = None
+    if ceiling is not None:
+        limit = ceiling.bandwidth if row["kind"] == "copy" else ceiling.flops.get(row["dtype"])
+    return Rate(
+        device=row["device"],
+        kind=row["kind"],
+        dtype=row["dtype"],
+        unit=row["unit"],
+        value=row["value"],
+        size=row.get("size"),
+        ceiling=limit,
+        ceiling_source=ceiling.source if ceiling is not None and limit else "",
+        reason=row.get("reason", ""),
+    )

@@ -1,0 +1,95 @@
+"""The noise floor: a program against itself, measured as `bench` measures any two programs.
+
+The smallest difference that can be shown follows from the same error that comparisons use
+(`analysis.compare`): a true difference d is called `faster` when its estimate lies beyond the margin by the
+half-width of the 99 % interval, and the estimate itself scatters with the standard error. For 4 in 5
+
+    log(1 + d) = log(1 + margin) + (t_0.995 + t_0.80) x standard error
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib.util import find_spec
+
+from laptime.analysis.compare import DECISION_LEVEL, MARGIN, Effect, effect, judge
+from laptime.analysis.quantiles import t_quantile
+from laptime.kit.clock import SystemClock
+from laptime.kit.errors import LaptimeError
+from laptime.records.case import Case
+from laptime.records.doctor import NoiseFloor
+from laptime.records.event import Event
+from laptime.records.plan import BenchRequest
+from laptime.verbs.bench import bench
+from laptime.verbs.lane import OpenSession, fresh_process
+
+POWER = 0.8
+"""How often a difference of the size named is to be found."""
+
+_NETWORK = "laptime.probes._workload:network"
+_PRODUCTS = "laptime.probes._workload:products"
+
+
+def noise_floor(
+    *,
+    quick: bool = False,
+    emit: Callable[[Event], None] | None = None,
+    open_session: OpenSession = fresh_process,
+) -> NoiseFloor:
+    """Measure a small program against itself, on the device that `bench` would take.
+
+    Args:
+        quick: without torch, two processes instead of three, and a third of the time.
+
+    Raises:
+        LaptimeError: the program could not be measured; why is in the error.
+    """
+    has_torch = find_spec("torch") is not None and not quick
+    request = BenchRequest(
+        targets=[_NETWORK if has_torch else _PRODUCTS] * 2,
+        backend="torch" if has_torch else "null",
+        regimes=["isolated"],
+        processes=2 if quick else 3,
+        budget=2.0 if quick else 6.0,
+        precision=1e-4,  # use the whole budget: the question is how good it gets
+        save=False,
+    )
+    started = SystemClock.now()
+    run = bench(request, emit or (lambda event: None), open_session=open_session)
+    seconds = SystemClock.now() - started
+    first, second = _both(run.cases)
+    left, right = first.find("latency", "isolated"), second.find("latency", "isolated")
+    found = effect(left, right) if left is not None and right is not None else None
+    if found is None:
+        raise LaptimeError("too few blocks of the same program were measured to tell the noise floor")
+    what = "a small network" if has_torch else "matrix products"
+    return floor_of(found, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
+
+
+def floor_of(found: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:
+    """The noise floor that an A/A comparison with this effect shows."""
+    reach = t_quantile((1 + DECISION_LEVEL) / 2, found.df) + t_quantile(POWER, found.df)
+    word, (low, high) = judge(found)
+    # The error moderated by what is expected between processes (see analysis.compare).
+    return NoiseFloor(
+        device=device,
+        workload=workload,
+        smallest=math.expm1(math.log1p(MARGIN) + reach * found.error),
+        half_width=(high - low) / 2,
+        seen=math.expm1(found.estimate),
+        between=found.error * math.sqrt(found.processes) if found.processes > 1 else None,
+        word=word,
+        pairs=found.pairs,
+        processes=found.processes,
+        seconds=seconds,
+    )
+
+
+def _both(cases: list[Case]) -> tuple[Case, Case]:
+    failed = next((case.failure for case in cases if case.failure is not None), None)
+    if failed is not None:
+        raise LaptimeError(failed.what, why=failed.why, next=failed.next)
+    if len(cases) != 2:
+        raise LaptimeError(f"the same program twice gave {len(cases)} cases")
+    return cases[0], cases[1]
