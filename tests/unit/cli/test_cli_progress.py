@@ -98,6 +98,17 @@ def test_on_a_terminal_a_line_shows_share_and_remaining_time(monkeypatch: pytest
     assert "\x1b[2J" not in text
 
 
+def test_bar_does_not_run_backwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as screen, progress(quiet=False) as listen:
+        listen(Progress(0.75, 10.0, "measuring"))
+        screen.text()
+        listen(Progress(0.0, 40.0, "counting FLOPs"))
+        text = screen.text()
+    assert "75 %" in text
+    assert "counting FLOPs" in text
+    assert "40 s" not in text
+
+
 def test_nothing_is_drawn_between_events_and_no_thread_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     before = threading.active_count()
     with terminal(monkeypatch) as screen, progress(quiet=False) as listen:

@@ -69,11 +69,15 @@ def _bar() -> Iterator[Listener]:
         redirect_stderr=False,
     )
     task = bar.add_task("starting", total=1.0, left="")
+    reached = 0.0
 
     def listen(event: Event) -> None:
+        nonlocal reached
         if isinstance(event, Progress):
-            text = one_line(event.text)
-            bar.update(task, completed=event.done, description=text, left=_left(event.remaining))
+            # Steps after the timing know no share of their own; the bar does not run backwards for them.
+            left = _left(event.remaining) if event.done >= reached else ""
+            reached = max(reached, event.done)
+            bar.update(task, completed=reached, description=one_line(event.text), left=left)
             bar.refresh()
 
     with bar:
