@@ -22,6 +22,9 @@ Read = Callable[[], Reading]
 BLOCK = 0.03
 """Seconds of one block of the saturated regime."""
 
+PATIENCE = 4.0
+"""A block ends after so many times its seconds (1 s at least), even if it has fewer calls than wished for."""
+
 MAX_OVERHEAD = 0.01
 """Share of the measured time that reading the disturbance counters may take."""
 
@@ -94,8 +97,9 @@ def isolated(
     done = 0
     t1 = now()
     end = t1 + seconds
+    patience = t1 + max(1.0, PATIENCE * seconds)
     next_read = t1 + stretch
-    while done < max_calls and (t1 < end or done < min_calls):
+    while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
         c0 = cpu()
         t0 = now()
         call()
@@ -144,10 +148,11 @@ def saturated(
         estimate = now() - t0
     fewest = 1 if work.synchronous else 3
     size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls)))
-    end = now() + seconds
+    t1 = now()
+    end = t1 + seconds
+    patience = t1 + max(1.0, PATIENCE * seconds)
     done = 0
-    t1 = 0.0
-    while done < max_calls and (t1 < end or done < min_calls):
+    while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
         before = read()
         c0 = cpu()
         t0 = now()

@@ -17,7 +17,7 @@ CLOCK = Metric(
     unit="Hz",
     title="clock",
     better="higher",
-    meaning="Clock of the device (GPU: streaming multiprocessors; CPU: mean over its cores) at the end of the sample's block.",
+    meaning="Clock at the end of the sample's block: a GPU's multiprocessors, or the mean of a CPU's cores.",
     lies_when="Read at the end of a block; a dip inside it is not seen.",
 )
 METRICS = (CLOCK,)

@@ -47,6 +47,8 @@ from laptime.verbs.planning import Plan, plan
 
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
+OVERTIME = 2.0
+"""The least number of rounds may take so many budgets; on a machine that crawls even that is cut short."""
 
 
 def bench(
@@ -200,7 +202,7 @@ class _Bench:
             return
         budget = self._plan.budget / self._plan.processes
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
-        portions, longest = (12, 0.5) if len(self._lanes) > 1 else (5, 1.0)
+        portions, longest = (24, 0.25) if len(self._lanes) > 1 else (5, 1.0)
         block = min(longest, max(0.02, budget / len(active) / portions))
         fewest = MIN_COMPARED_ROUNDS if len(self._lanes) > 1 else MIN_ROUNDS
         begun = self._now()
@@ -217,7 +219,7 @@ class _Bench:
             active = self._active()
             spent = self._now() - begun
             self._progress(generation, spent / budget, budget - spent)
-            if not active or (number >= fewest and spent >= budget):
+            if not active or spent >= (budget if number >= fewest else OVERTIME * budget):
                 return
             while next_look < number:
                 next_look = next(look)
