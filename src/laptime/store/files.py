@@ -18,7 +18,8 @@ from laptime.records.run import Run
 from laptime.store import folder
 from laptime.store.encoding import decode
 from laptime.store.folder import new_id as new_id
-from laptime.store.journal import Journal, is_running, read_journal
+from laptime.store.journal import Journal
+from laptime.store.recovery import is_running, read_journal
 from laptime.store.schema import DAMAGE, Head, Opening, damaged, read_run
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)

@@ -18,12 +18,8 @@ from pathlib import Path
 from types import TracebackType
 
 from msgspec import Struct, structs
-from msgspec.json import Decoder
 
 from laptime.kit.errors import UsageError
-from laptime.kit.text import count
-from laptime.records.case import Case
-from laptime.records.check import Check
 from laptime.records.event import (
     CaseChanged,
     Event,
@@ -35,13 +31,10 @@ from laptime.records.event import (
 )
 from laptime.records.run import Run
 from laptime.store import folder
-from laptime.store.encoding import decode, encode
-from laptime.store.schema import DAMAGE, Opening, damaged, version_of
+from laptime.store.encoding import encode
 
 COMPRESS_ABOVE = 1_000_000
 """Bytes of JSON from which a finished run is stored gzipped."""
-
-_EVENT: Decoder[Event] = Decoder(Event, strict=False)
 
 
 class Journal:
@@ -204,68 +197,3 @@ class Journal:
 
 def _temporary() -> Path:
     return Path(tempfile.mkdtemp(prefix="laptime-"))
-
-
-def is_running(path: Path) -> bool:
-    """Whether the process that writes this journal is still alive."""
-    try:
-        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
-        os.close(file)
-    return False
-
-
-def read_journal(data: bytes, path: Path) -> Run:
-    """The run as far as its journal goes. A torn last line, or any other that is damaged, is left out.
-
-    Raises:
-        UsageError: not even the beginning can be read, or a newer laptime wrote it.
-    """
-    builder = RunBuilder()
-    lost = 0
-    for number, line in enumerate(data.split(b"\n")):
-        if not line:
-            continue
-        try:
-            if number == 0:
-                version_of(decode(line, Opening).run, path)
-            builder(_EVENT.decode(line))
-        except (*DAMAGE, KeyError):
-            lost += 1
-    try:
-        run = builder.run()
-    except ValueError as error:
-        raise damaged(path, f"the journal holds {count(lost, 'line')}, and none begins a run") from error
-    if run.status != "running":
-        return run
-    return run if is_running(path) else _interrupted(run, lost)
-
-
-def _interrupted(run: Run, lost: int) -> Run:
-    found = [*run.checks]
-    if lost:
-        sentence = f"{count(lost, 'line')} of the journal could not be read; the samples in it are lost"
-        found.append(Check(name="journal", outcome="note", sentence=sentence))
-    cases = [_unfinished(case) for case in run.cases]
-    return structs.replace(run, status="interrupted", cases=cases, checks=found)
-
-
-def _unfinished(case: Case) -> Case:
-    """A case that nothing was said about after its samples: they stand, unchecked."""
-    if case.status != "ok" or case.checks:
-        return case
-    unchecked = Check(
-        name="journal",
-        outcome="warn",
-        sentence="the run was interrupted before these numbers were checked",
-        next="measure again",
-    )
-    return structs.replace(case, status="interrupted", checks=[unchecked])
