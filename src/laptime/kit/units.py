@@ -81,12 +81,13 @@ def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None
 
 
 def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> str:
-    """`[25.9, 26.8] ms`, in the unit that the value itself is shown in."""
+    """`[25.9, 26.8] ms` or `[37.9, 38.0]/s`, in the unit that the value itself is shown in."""
     if ci95 is None:
         return "-"
     factor, name = scale(value, unit)
     low, high = ci95[0] / factor, ci95[1] / factor
     digits = decimals(value / factor, (high - low) / 2)
+    space = "" if name in ("", "/s") else " "
     if math.isinf(high):
-        return f"[{low:,.{digits}f}, inf) {name}".rstrip()
-    return f"[{low:,.{digits}f}, {high:,.{digits}f}] {name}".rstrip()
+        return f"[{low:,.{digits}f}, inf){space}{name}"
+    return f"[{low:,.{digits}f}, {high:,.{digits}f}]{space}{name}"

@@ -11,7 +11,7 @@ from msgspec import Struct
 from laptime.analysis import compare
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
-from laptime.analysis.summary import Stat, headline, summarize
+from laptime.analysis.summary import Stat, summarize
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case, Failure
 from laptime.records.check import Trust
@@ -80,6 +80,11 @@ class Against(NamedTuple):
     sentence: str
     record: Comparison
 
+    @property
+    def amount(self) -> str:
+        """The sentence without its first word, which a table shows on its own."""
+        return self.sentence.removeprefix(self.record.word).removeprefix(": ")
+
 
 class View(Struct, frozen=True, kw_only=True):
     """All words of a report."""
@@ -117,7 +122,7 @@ def view(run: Run) -> View:
         run=run,
         title=words.title(run),
         trust=run.trust,
-        because=words.because(run, [headline(case) for case in run.cases], reasons),
+        because=words.because(run, [head(own) for own in stats], reasons),
         next=next((reason.next for reason in bad if reason.next), ""),
         reasons=reasons,
         where=words.where(run),
@@ -137,6 +142,12 @@ def view(run: Run) -> View:
         ],
         stats=stats,
     )
+
+
+def head(stats: Stats) -> Stat | None:
+    """The one number a case is known by, as `summary.headline`, from numbers already made."""
+    tags = (f"latency/{regime}/median" for regime in (*LATENCIES, "saturated"))
+    return next((stats[tag] for tag in tags if tag in stats), None)
 
 
 def table(run: Run, stats: list[Stats]) -> tuple[list[Column], list[Row]]:
@@ -289,21 +300,34 @@ def startups(run: Run, stats: list[Stats], make: Callable[[Stats], T]) -> dict[s
 
 
 def _startup_text(stats: Stats) -> str:
-    return ", ".join(f"{stat.title} {_shown(stat)}" for stat in startup(stats))
+    return ", ".join(
+        f"{words.printable(stat.title)} {_shown(stat)}"
+        + (f" ({words.printable(stat.note)})" if stat.note else "")
+        for stat in startup(stats)
+    )
+
+
+def memory(stats: Stats) -> list[Stat]:
+    """All that is known about the memory of a case, the device's first."""
+    found = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
+    return sorted(found, key=lambda stat: not stat.tag.startswith("memory/device"))
 
 
 def _memory(run: Run, stats: list[Stats]) -> list[Line]:
-    """The split of device memory; the peak is in the table."""
+    """Where device memory goes, and what a call adds on the host; the peak is in the table."""
     found: dict[str, list[str]] = {}
     for case, own in zip(run.cases, stats, strict=True):
-        split = [
-            s for tag, s in own.items() if tag.startswith("memory/device/") and not tag.endswith("/peak")
-        ]
-        if split:
-            text = ", ".join(f"{s.tag.rpartition('/')[2]} {_shown(s)}" for s in split)
+        place = "device" if "memory/device/peak" in own else "host"
+        split = [stat for stat in memory(own) if stat.tag != f"memory/{place}/peak"]
+        if split and (place == "device" or len(run.cases) == 1):
+            text = ", ".join(f"{_memory_name(s.tag)} {_shown(s)}" for s in split)
             found.setdefault(text, []).append(words.label(case, run))
     several = len(run.cases) > 1
     return [Line("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in found.items()]
+
+
+def _memory_name(tag: str) -> str:
+    return words.printable(tag.removeprefix("memory/")).replace("/", " ")
 
 
 def _others(run: Run, stats: list[Stats]) -> list[Line]:
@@ -344,4 +368,5 @@ def _against(each: Comparison, run: Run) -> Against:
         candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
     text = words.printable(each.sentence) or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
     lead = f"{shared}: " if shared else ""
+    lead += "per item, " if each.metric.startswith("time per item") else ""
     return Against(f"{lead}{candidate} against {baseline}", candidate, baseline, text, each)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 
 from msgspec import Struct
 
@@ -135,7 +136,7 @@ def where(run: Run) -> list[str]:
     phrases = devices(run)
     cpus = f"{environment.usable_cpus:g} of {count(environment.vcpus, 'CPU')}"
     phrases.append(cpus if environment.usable_cpus != environment.vcpus else count(environment.vcpus, "CPU"))
-    threads = environment.knobs.get("threads")
+    threads = environment.knobs.get("torch.num_threads", environment.knobs.get("threads"))
     if isinstance(threads, int) and not any("threads" in case.axes for case in run.cases):
         phrases.append(count(threads, "thread"))
     phrases += libraries(run)
@@ -155,7 +156,7 @@ def devices(run: Run) -> list[str]:
 
 def _device(name: str, environment: Environment) -> str:
     known = {device.name: device.model for device in environment.devices}
-    model = known.get(name) or (environment.cpu if name == "cpu" else "")
+    model = environment.cpu if name == "cpu" else known.get(name, "")
     return f"{printable(name)} ({printable(model)})" if model else printable(name)
 
 
@@ -248,8 +249,9 @@ def _processes(run: Run) -> str:
 
 
 def percent(share: float) -> str:
-    """`0.6 %` below a tenth, `18 %` above."""
-    return f"{100 * share:.{1 if share < 0.1 else 0}f} %"
+    """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
+    shown = 100 * share
+    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 10 else 0}f} %"
 
 
 def _some(names: list[str], most: int = 2) -> str:
@@ -266,20 +268,21 @@ def of_cases(reason: Reason, run: Run) -> str:
 
 def disturbed(run: Run) -> str:
     """The share of settled samples that something outside the program hit, by cause; empty when none was."""
-    settled = hit = 0
-    causes: dict[str, int] = {}
+    seen: Counter[int] = Counter()
     for series in (s for case in run.cases for s in case.series if s.metric.tag == "latency"):
-        bits = series.label or [0] * len(series.samples)
-        for mark in map(Label, bits):
-            if mark & (Label.WARM_UP | Label.RESUMED | Label.RECOMPILED):
-                continue
-            settled += 1
-            hit += bool(mark & DISTURBED)
-            for word in (mark & DISTURBED).words:
-                causes[word] = causes.get(word, 0) + 1
+        seen.update(series.label or {0: len(series.samples)})
+    unsettled = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
+    settled = hit = 0
+    causes: Counter[str] = Counter()
+    for bits, number in seen.items():
+        outside = Label(bits) & DISTURBED
+        if not bits & unsettled:
+            settled += number
+            hit += number if outside else 0
+            causes.update({word: number for word in outside.words})
     if not hit:
         return ""
-    by_cause = ", ".join(f"{word} {number:,}" for word, number in sorted(causes.items(), key=lambda c: -c[1]))
+    by_cause = ", ".join(f"{word} {number:,}" for word, number in causes.most_common())
     return f"{percent(hit / settled)} of {count(settled, 'settled sample')}: {by_cause}"
 
 

@@ -51,7 +51,7 @@ def environment() -> Environment:
         load={"1min": 0.4},
         devices=[Device(name="cpu", model="Example Xeon 8480")],
         libraries={"torch": "2.9.0", "torchvision": "0.24.0", "numpy": "2.3.1"},
-        knobs={"threads": 2, "deterministic": False},
+        knobs={"torch.num_threads": 2, "deterministic": False},
         git={"commit": "0123456789abcdef", "dirty": False},
     )
 
@@ -177,7 +177,7 @@ def trusted() -> Run:
     details = {
         "physical_cores": 2,
         "peak": {"flops": 180e9, "source": "measured GEMM, float32"},
-        "flops": {
+        "count": {
             "by_operator": {"convolution": 3.626e9, "addmm": 1.02e6},
             "not_counted": ["relu_", "max_pool2d"],
         },
@@ -272,11 +272,11 @@ def batches() -> Run:
         kind="batch/knee",
         severity="advice",
         sentence="batch 8 is the smallest within 3 % of the best throughput",
-        evidence={"batch": 8},
+        evidence={"knee": 8},
         cases=[cases[3].key],
     )
     largest = Finding(
-        kind="batch/largest", sentence="batch 32 is the largest that fits", evidence={"batch": 32}
+        kind="batch/largest", sentence="batch 32 is the largest that fits", evidence={"largest": 32}
     )
     return run(*cases, findings=[knee, largest])
 

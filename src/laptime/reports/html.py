@@ -1,0 +1,295 @@
+"""The report as one page: complete, offline, readable without JavaScript, safe with hostile names.
+
+Everything is drawn on this side: tables as HTML, charts as SVG. The script adds tooltips, sorting, copying
+and the choice of theme. A content security policy allows only the page's own style and script, by hash.
+Folders of the machine and its name are left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import msgspec
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from laptime.analysis.summary import Stat
+from laptime.kit.text import count
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.run import Run
+from laptime.reports import _charts as charts
+from laptime.reports import _samples as samples
+from laptime.reports import _words as words
+from laptime.reports import json as document
+from laptime.reports._view import Stats, View, head, memory, startup, startups, view
+
+NAME = "html"
+SUFFIXES: tuple[str, ...] = (".html", ".htm")
+
+POINTS = 6000
+"""Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
+
+
+def render(run: Run) -> str:
+    """The whole page."""
+    seen = view(run)
+    style, script = _asset("page.css"), _asset("page.js")
+    figures = _figures(run, seen.stats)
+    points = [each.figure.points for case in figures for each in case.figures]
+    template = _template(_asset("page.html"))
+    return template.render(
+        seen=seen,
+        run=run,
+        policy=_policy(style, script),
+        style=Markup(style),  # noqa: S704 (a file of ours)
+        script=Markup(script),  # noqa: S704
+        report=_inlined(msgspec.json.decode(document.encoded(document.document(run)))),
+        points=_inlined({"kinds": [kind.words for kind in samples.KINDS], "series": points}),
+        cards=_cards(seen),
+        panels=_panels(seen),
+        speedups=charts.speedups([each.record for each in seen.comparisons]),
+        speed_axis=charts.speed_axis([each.record for each in seen.comparisons]),
+        cases=figures,
+        starts=startups(run, seen.stats, lambda own: charts.waterfall(startup(own))),
+        memories=_memories(seen),
+        receipts=_receipts(run),
+        environment=_environment(run),
+        plan=[(name, setting.value, setting.origin) for name, setting in run.plan.items()],
+    )
+
+
+def _asset(name: str) -> str:
+    return files("laptime.reports").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _template(source: str) -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(
+        plain=lambda text: words.without_paths(words.printable(text)),
+        count=count,
+        case_label=words.label,
+    )
+    return environment.from_string(source)
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing from anywhere, and only the style and the script of this page."""
+    return (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _inlined(data: Any) -> Markup:
+    """JSON that cannot end its script element, without folders of this machine."""
+    text = json.dumps(_without_paths(data), separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 (escaped above)
+
+
+def _without_paths(data: Any) -> Any:
+    if isinstance(data, str):
+        return words.without_paths(data)
+    if isinstance(data, dict):
+        return {words.without_paths(str(name)): _without_paths(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_paths(value) for value in data]
+    return data
+
+
+class Card(NamedTuple):
+    """A key number: what it is, the number, its interval, the conditions it holds for."""
+
+    title: str
+    text: str
+    interval: str
+    conditions: str
+
+
+def _cards(seen: View) -> list[Card]:
+    """The numbers that people come for, each with the case that it was reached in."""
+    found: list[Card] = []
+    heads = [stat for own in seen.stats if (stat := head(own)) and stat.value is not None]
+    regime = heads[0].regime if heads else ""
+    wanted: list[tuple[str, Callable[[float], float]]] = [
+        (f"latency/{regime}/median", lambda value: -value),
+        ("throughput/saturated", lambda value: value),
+        ("throughput/isolated", lambda value: value),
+        ("flops/share_of_peak", lambda value: value),
+        ("memory/device/peak", lambda value: value),
+        ("memory/host/peak", lambda value: value),
+        *((tag, lambda value: -value) for own in seen.stats[:1] for tag in own if tag.startswith("energy/")),
+    ]
+    for tag, key in wanted:
+        if tag == "throughput/isolated" and any(card.title.endswith("throughput") for card in found):
+            continue
+        known = [
+            (case, own[tag])
+            for case, own in zip(seen.run.cases, seen.stats, strict=True)
+            if tag in own and own[tag].value is not None
+        ]
+        if known:
+            case, stat = max(known, key=lambda pair: key(pair[1].value or 0.0))
+            found.append(_card(seen, case, stat, several=len(known) > 1))
+    return found[:6]
+
+
+def _card(seen: View, case: Case, stat: Stat, *, several: bool) -> Card:
+    title = stat.title
+    if several and stat.better != "none":
+        title = (
+            f"{'highest' if stat.better == 'higher' or stat.tag.startswith('memory/') else 'lowest'} {title}"
+        )
+    conditions = [stat.regime] if stat.regime else []
+    conditions += [words.label(case, seen.run)] if len(seen.run.cases) > 1 else []
+    conditions += [seen.held] if seen.held else []
+    interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
+    return Card(title, show(stat.value, stat.unit, stat.ci95), interval, ", ".join(conditions))
+
+
+def _panels(seen: View) -> list[charts.Panel]:
+    tags = {tag for own in seen.stats for tag in own}
+    rate = next(
+        (
+            f"throughput/{r}"
+            for r in ("saturated", "isolated", "device", "paced")
+            if f"throughput/{r}" in tags
+        ),
+        "",
+    )
+    times = next(
+        (
+            f"latency/{r}/median"
+            for r in ("isolated", "paced", "device", "saturated")
+            if f"latency/{r}/median" in tags
+        ),
+        "",
+    )
+    wanted = [
+        (rate, f"Throughput ({rate.rpartition('/')[2]})"),
+        (times, f"Median latency ({times.split('/')[1] if times else ''})"),
+    ]
+    return charts.against_batch(seen.run, seen.stats, wanted)
+
+
+class Drawn(NamedTuple):
+    """One series of a case: regime, figure, how many samples."""
+
+    regime: str
+    figure: samples.Figure
+    note: str
+
+
+class CaseFigures(NamedTuple):
+    """What a case has to show: figures, every statistic, every check."""
+
+    case: Case
+    label: str
+    figures: list[Drawn]
+    stats: list[tuple[Stat, str, str, str]]
+
+
+def _figures(run: Run, stats: list[Stats]) -> list[CaseFigures]:
+    number = sum(bool(s.samples) for c in run.cases for s in c.series if s.metric.tag == "latency")
+    most = min(POINTS // 3, max(150, POINTS // max(1, number)))
+    found = []
+    for case, own in zip(run.cases, stats, strict=True):
+        drawn = []
+        for series in case.series:
+            if series.metric.tag == "latency" and series.samples:
+                regime = series.regime or ""
+                made = samples.figure(series, own, most=most)
+                drawn.append(Drawn(regime, made, series.note))
+        drawn.sort(key=lambda each: each.regime != "isolated")
+        rows = [(stat, *_cells(stat), _meaning(case, stat)) for stat in own.values()]
+        found.append(CaseFigures(case, words.label(case, run), drawn, rows))
+    return found
+
+
+def _cells(stat: Stat) -> tuple[str, str]:
+    known = stat.ci95 is not None and stat.value is not None
+    return show(stat.value, stat.unit, stat.ci95), show_interval(
+        stat.ci95, stat.value or 0.0, stat.unit
+    ) if known else ""
+
+
+def _meaning(case: Case, stat: Stat) -> str:
+    """What the metric means, and when it lies."""
+    kind = "latency" if stat.tag.startswith(("latency/", "throughput/")) else stat.tag
+    metric = next((s.metric for s in case.series if s.metric.tag == kind), None)
+    if metric is None:
+        return ""
+    return " ".join(
+        text
+        for text in (metric.meaning, f"Lies when: {metric.lies_when}" if metric.lies_when else "")
+        if text
+    )
+
+
+def _memories(seen: View) -> list[tuple[str, list[charts.Bar]]]:
+    """Memory of each case, all on one axis, so that bars of different cases can be compared."""
+    every = [
+        (case, stat) for case, own in zip(seen.run.cases, seen.stats, strict=True) for stat in memory(own)
+    ]
+    names = [stat.tag.removeprefix("memory/").replace("/", " ") for _, stat in every]
+    found: dict[str, list[charts.Bar]] = {}
+    for (case, _), bar in zip(every, charts.bars([stat for _, stat in every], names), strict=True):
+        found.setdefault(words.label(case, seen.run), []).append(bar)
+    return list(found.items())
+
+
+def _receipts(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
+    """What was counted for the FLOPs, and what was not; equal receipts are shown once."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for case in run.cases:
+        rows = _flat(case.details.get("count", {}))
+        if rows and rows not in found.values():
+            found[words.label(case, run)] = rows
+    return list(found.items())
+
+
+def _flat(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """Nested facts as (name, text) rows; large numbers get a readable size."""
+    if isinstance(value, dict):
+        return [
+            row for key, item in value.items() for row in _flat(item, f"{name} / {key}" if name else str(key))
+        ]
+    if isinstance(value, list | tuple):
+        return [(name, ", ".join(str(item) for item in value))] if value else []
+    if (
+        isinstance(value, float | int)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+        and abs(value) >= 1e5
+    ):
+        return [(name, show(float(value), "1"))]
+    return [(name, "yes" if value is True else "no" if value is False else str(value))]
+
+
+def _environment(run: Run) -> list[tuple[str, str]]:
+    environment = run.environment
+    facts: dict[str, Any] = msgspec.to_builtins(environment)
+    for name in ("host", "affinity", "memory", "memory_limit"):
+        facts.pop(name, None)
+    rows = [("fingerprint", environment.fingerprint), ("memory", show(environment.memory, "B"))]
+    if environment.memory_limit is not None:
+        rows.append(("memory limit", show(environment.memory_limit, "B")))
+    devices = facts.pop("devices", [])
+    rows += [(name.replace("_", " "), text) for name, text in _flat(facts)]
+    for device in devices:
+        rows += [(f"{device['name']} / {name}", text) for name, text in _flat(device) if name != "name"]
+    return rows

@@ -1,0 +1,186 @@
+"""The page: complete, offline, safe with hostile names, readable without its script."""
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from laptime.records.case import Failure
+from laptime.records.check import Check
+from laptime.records.finding import Finding
+from laptime.reports import html
+from laptime.reports._samples import KINDS, kinds_of, thinned
+from laptime.testing import runs
+
+HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028"
+
+
+class Page(HTMLParser):
+    """Elements with their attributes, and the text inside each kind of element."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.elements, self.text, self._open = [], {}, []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop() != tag:
+            pass
+
+    def handle_data(self, data):
+        self.text.setdefault(self._open[-1] if self._open else "", []).append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+    @property
+    def words(self):
+        return " ".join(
+            t for tag, texts in self.text.items() if tag not in ("script", "style") for t in texts
+        )
+
+
+def _hostile_run():
+    failure = Failure(kind="user_code", what=HOSTILE, why=HOSTILE, next=HOSTILE, traceback=HOSTILE)
+    odd = runs.single(HOSTILE, HOSTILE, 3.0, title=HOSTILE)
+    bad = Check(name=HOSTILE, outcome="warn", sentence=HOSTILE, next=HOSTILE)
+    cases = [
+        runs.case(
+            runs.timings(0.02), odd, target=HOSTILE, checks=[bad], details={"count": {HOSTILE: [HOSTILE]}}
+        ),
+        runs.failing(failure, target=HOSTILE, axes={HOSTILE: HOSTILE}),
+    ]
+    finding = Finding(kind=HOSTILE, sentence=HOSTILE, next=HOSTILE)
+    return runs.run(*cases, name=HOSTILE, findings=[finding], command=["laptime", HOSTILE])
+
+
+@pytest.mark.parametrize("name", sorted(runs.scenarios()))
+def test_verdict_is_the_first_thing_after_the_title(name):
+    run = runs.scenarios()[name]()
+    body = html.render(run).partition("<main>")[2]
+    assert re.match(r'\s*<h1>[^<]*</h1>\s*<section class="verdict ' + run.trust, body)
+
+
+@pytest.mark.parametrize("name", sorted(runs.scenarios()))
+def test_nothing_is_fetched_from_anywhere(name):
+    source = html.render(runs.scenarios()[name]())
+    page = Page(source)
+    assert not page.all("link")
+    assert not page.all("img")
+    assert all("src" not in attributes for _, attributes in page.elements)
+    assert all(a["href"].startswith("#") for a in page.all("a"))
+    assert not re.search(r"@import|url\(", source)
+
+
+def test_policy_allows_only_this_style_and_this_script():
+    source = html.render(runs.trusted())
+    page = Page(source)
+    policy = next(a["content"] for a in page.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+    for tag in ("style", "script"):
+        text = re.search(rf"<{tag}>(.*?)</{tag}>", source, re.DOTALL)[1]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+    # An attribute would need 'unsafe-inline'.
+    assert all("style" not in a and not any(n.startswith("on") for n in a) for _, a in page.elements)
+
+
+def test_hostile_names_stay_text():
+    page = Page(html.render(_hostile_run()))
+    assert len(page.all("script")) == 3
+    assert not page.all("img")
+    assert "alert(1)" in page.words
+    assert "{{ 7*7 }}" in page.words
+    assert not any("alert" in text for text in page.text["script"] if not text.startswith("{"))
+
+
+def test_data_blocks_are_json_and_hold_the_report():
+    source = html.render(_hostile_run())
+    blocks = dict(re.findall(r'<script type="application/json" id="(\w+)">(.*?)</script>', source, re.DOTALL))
+    assert not set("<>&") & set("".join(blocks.values()))
+    assert json.loads(blocks["report"])["schema"] == "laptime.report/1"
+    points = json.loads(blocks["points"])
+    assert len(points["series"][0]["x"]) == len(runs.timings(0.02).samples)
+
+
+def test_host_and_folders_are_left_out():
+    failure = Failure(
+        kind="user_code", what="raised", why="File /home/someone/secret/net.py: no", traceback=""
+    )
+    case = runs.case(
+        runs.timings(0.02),
+        target="/home/someone/net.py:build",
+        details={"source": "/home/someone/net.py", "count": {"file": "/home/someone/x.py"}},
+    )
+    source = html.render(runs.run(case, runs.failing(failure)))
+    assert "someone" not in source
+    assert "net.py" in source
+    assert runs.environment().host not in source
+
+
+def test_numbers_are_there_without_the_script():
+    page = Page(html.render(runs.compared()))
+    for text in ("26.33 ms", "[26.30, 26.36] ms", "138.9 ms", "faster", "unclear", "GFLOPs"):
+        assert text in page.words
+
+
+def test_marks_and_counts_of_every_kind_of_sample():
+    source = html.render(runs.noisy())
+    series = runs.noisy().cases[0].series[0]
+    kinds = kinds_of(series)
+    for index, kind in enumerate(KINDS):
+        number = int((kinds == index).sum())
+        shown = f"<span>{kind.words}</span> <b>{number}</b>" in source
+        assert shown == (number > 0)
+
+
+def test_page_of_a_long_run_stays_small_and_says_what_it_left_out():
+    cases = [
+        runs.case(
+            runs.timings(0.001, n=12_000, seed=batch, disturbed=0.05),
+            *runs.facts(batch=batch),
+            axes={"batch": batch},
+        )
+        for batch in (1, 2, 4, 8)
+    ]
+    source = html.render(runs.run(*cases))
+    assert len(source) < 500_000
+    assert "of 12,000 samples drawn" in source
+
+
+def test_thinning_keeps_the_extremes_of_every_kind():
+    values = np.random.default_rng(1).lognormal(size=10_000)
+    kinds = (np.arange(10_000) % 50 == 0).astype(np.intp)
+    kept = thinned(values, kinds, 500)
+    assert len(kept) <= 600
+    for kind in (0, 1):
+        own = values[kinds == kind]
+        drawn = values[kept][kinds[kept] == kind]
+        assert drawn.max() == own.max()
+        assert drawn.min() == own.min()
+
+
+def test_elements_are_closed_in_order():
+    source = html.render(_hostile_run())
+    void = {"meta", "br"}
+    stack = []
+
+    class Nesting(HTMLParser):
+        def handle_starttag(self, tag, attrs):
+            if tag not in void:
+                stack.append(tag)
+
+        def handle_endtag(self, tag):
+            assert stack.pop() == tag
+
+    Nesting().feed(source)
+    assert stack == []
