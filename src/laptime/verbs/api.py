@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from laptime.store import files
 from laptime.store.journal import Journal
 from laptime.verbs import bench as _bench
 from laptime.verbs.compare import compare_runs
+from laptime.verbs.lane import OpenSession
 
 
 def bench(
@@ -83,20 +85,33 @@ def bench(
         save=save,
         origins=given,
     )
-    journal = Journal() if save else None
+    session = None if isinstance(model, str) else _here(model, inputs)
+    if not save:
+        return _measured(request, on_event or _ignore, session)
+    with Journal() as journal:
 
-    def heard(event: Event) -> None:
-        if journal is not None:
+        def heard(event: Event) -> None:
             journal(event)
-        if on_event is not None:
-            on_event(event)
+            if on_event is not None:
+                on_event(event)
 
-    if isinstance(model, str):
+        run = _measured(request, heard, session)
+    if journal.complaint is not None:
+        warnings.warn(str(journal.complaint), stacklevel=2)
+    return run
+
+
+def _ignore(event: Event) -> None:
+    pass
+
+
+def _measured(request: BenchRequest, heard: Callable[[Event], None], session: OpenSession | None) -> Run:
+    if session is None:
         return _bench.bench(request, heard)
-    return _bench.bench(request, heard, open_session=_here(model, inputs), in_memory=True)
+    return _bench.bench(request, heard, open_session=session, in_memory=True)
 
 
-def _here(model: Any, inputs: Any) -> Callable[[Variant], Session]:
+def _here(model: Any, inputs: Any) -> OpenSession:
     def open_session(variant: Variant) -> Session:
         def open_model(asked: Variant) -> Model:
             opened: Model = extension("backends", asked.backend).open_object(model, inputs, asked)

@@ -100,6 +100,7 @@ class _Bench:
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
+        self._done = 0.0
         self._last: tuple[Lane, int] | None = None
 
     def _emit(self, event: Event) -> None:
@@ -143,7 +144,7 @@ class _Bench:
             linear=self._request.batch == "auto:linear",
             timeout=self._plan.timeout,
             open_session=self._open,
-            progress=lambda text: self._emit(Progress(done=0.0, remaining=self._plan.budget, text=text)),
+            progress=self._say,
         )
         self._batches = found.batches
         for finding in found.findings:
@@ -291,11 +292,13 @@ class _Bench:
         self._emit(RunFinished(status, self._now() - self._started))
 
     def _say(self, text: str) -> None:
-        self._emit(Progress(done=0.0, remaining=self._plan.budget, text=text))
+        """A word about what is going on; where we are stays as it was."""
+        self._emit(Progress(done=self._done, remaining=self._plan.budget * (1 - self._done), text=text))
 
     def _progress(self, generation: int, done: float, remaining: float) -> None:
         processes = self._plan.processes
         text = "measuring" if processes == 1 else f"measuring, process {generation + 1} of {processes}"
         share = (generation + min(1.0, done)) / processes
         left = max(0.0, remaining) + (processes - generation - 1) * self._plan.budget / processes
+        self._done = share
         self._emit(Progress(done=share, remaining=left, text=text))
