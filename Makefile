@@ -23,7 +23,7 @@ install: $(STAMP)  ## .venv with laptime, PyTorch and the tools of development
 $(STAMP): pyproject.toml constraints.txt
 	@[ -n "$(PYTHON)" ] && $(PYTHON) -c '$(ENOUGH)' || { \
 		echo "error: no Python 3.11 or newer was found"; \
-		echo "why:   python3 is $$(python3 --version 2>&1)"; \
+		echo "why:   $(or $(PYTHON),python3) is: $$($(or $(PYTHON),python3) --version 2>&1 | head -n 1)"; \
 		echo "next:  install Python 3.11 or newer, or: make PYTHON=/path/to/python3.11 $(MAKECMDGOALS)"; \
 		exit 2; } >&2
 	@$(PYTHON) -m venv $(VENV) || { \
