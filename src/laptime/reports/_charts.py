@@ -47,15 +47,14 @@ def against_batch(run: Run, stats: list[Stats], metrics: list[tuple[str, str]]) 
 
 
 def _by_variant(run: Run, stats: list[Stats]) -> dict[str, list[tuple[Case, Stats]]]:
-    names = [name for name in words.varying(run) if name != "batch"]
     several = len({case.target for case in run.cases}) > 1
     found: dict[str, list[tuple[Case, Stats]]] = {}
     for case, own in zip(run.cases, stats, strict=True):
         if "batch" not in case.axes:
             continue
         parts = [words.printable(case.target)] if several else []
-        parts += [words.axis_phrase(name, case.axes[name]) for name in names if name in case.axes]
-        found.setdefault(", ".join(parts), []).append((case, own))
+        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
+        found.setdefault(name, []).append((case, own))
     return {name: sorted(cases, key=lambda pair: pair[0].batch) for name, cases in found.items()}
 
 

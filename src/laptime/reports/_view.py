@@ -23,7 +23,7 @@ from laptime.reports import _words as words
 LATENCIES = ("isolated", "paced", "device")
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
 STARTUP = ("time/import", "time/load", "time/compile", "time/first_call", "time/warm_up")
-_SHOWN = ("latency/", "throughput/", "time/", "params/", "macs", "flops", "memory/", "energy/")
+_SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
 Stats = dict[str, Stat]
@@ -159,7 +159,7 @@ def table(run: Run, stats: list[Stats]) -> tuple[list[Column], list[Row]]:
     for name in words.varying(run):
         cells = [_axis_cell(case, name) for case in run.cases]
         numeric = all(cell.value is not None for cell in cells)
-        made.append((Column(title=words.printable(name).replace("_", " "), left=not numeric), cells))
+        made.append((Column(title=words.axis_title(name), left=not numeric), cells))
     for tag, title, regime in _metrics(stats):
         column = Column(title=title, regime=regime, lies_when=_lies_when(run, tag))
         cells = [_cell(case, own, tag) for case, own in zip(run.cases, stats, strict=True)]
@@ -174,7 +174,7 @@ def table(run: Run, stats: list[Stats]) -> tuple[list[Column], list[Row]]:
 
 
 def _axis_cell(case: Case, name: str) -> Cell:
-    value = case.axes.get(name)
+    value = case.axes.get(name, 1 if name == "again" else None)
     number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
     return Cell(text=words.axis_value(name, value), value=number)
 
@@ -240,7 +240,7 @@ def lines(run: Run, stats: list[Stats]) -> list[Line]:
     found += _memory(run, stats)
     if hit := words.disturbed(run):
         found.append(Line("disturbed", hit))
-    return found + _others(run, stats)
+    return found + _others(run, stats) + [Line("unmeasured", text) for text in words.unmeasured(run)]
 
 
 def _models(run: Run, stats: list[Stats]) -> list[str]:
@@ -257,7 +257,10 @@ def _model(run: Run, own: list[tuple[Case, Stats]]) -> str:
     parts = []
     case, stats = next(((c, s) for c, s in own if "params/all" in s or "flops" in s), own[0])
     if "params/all" in stats:
-        parts.append(f"{_shown(stats['params/all'])} parameters")
+        every, trainable = stats["params/all"], stats.get("params/trainable")
+        some = trainable is not None and trainable.value != every.value
+        few = f" ({_shown(trainable)} trainable)" if some and trainable else ""
+        parts.append(f"{_shown(every)} parameters{few}")
     work = [
         f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
     ]
@@ -288,12 +291,10 @@ def startup(stats: Stats) -> list[Stat]:
 def startups(run: Run, stats: list[Stats], make: Callable[[Stats], T]) -> dict[str, T]:
     """What `make` makes of the start of each variant (its first case), by the variant's name."""
     found: dict[str, T] = {}
-    axes = [name for name in words.varying(run) if name != "batch"]
     several = len({case.target for case in run.cases}) > 1
     for case, own in zip(run.cases, stats, strict=True):
         parts = [words.printable(case.target)] if several else []
-        parts += [words.axis_phrase(name, case.axes[name]) for name in axes if name in case.axes]
-        name = ", ".join(parts)
+        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
         if name not in found and startup(own):
             found[name] = make(own)
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter
+from typing import Any
 
 from msgspec import Struct
 
@@ -24,7 +25,7 @@ REGIMES = {
     "paced": "calls at a fixed rate, counted from when each was due",
 }
 
-_ABSENT = {"compile": "no", "channels_last": "no", "threads": "default", "backend": "torch"}
+_ABSENT = {"compile": "no", "channels_last": "no", "threads": "default", "backend": "torch", "again": "1"}
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 _ABSOLUTE = re.compile(
     r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
@@ -68,9 +69,16 @@ def axis_phrase(name: str, value: Axis) -> str:
         return count(value, "thread")
     if name == "compile":
         return f"compiled ({printable(value)})"
+    if name == "again":
+        return f"copy {printable(value)}"
     if isinstance(value, bool):
         return printable(name).replace("_", " ") if value else f"no {printable(name).replace('_', ' ')}"
     return f"{printable(name).replace('_', ' ')} {printable(value)}"
+
+
+def axis_title(name: str) -> str:
+    """An axis as the head of a column."""
+    return "copy" if name == "again" else printable(name).replace("_", " ")
 
 
 def varying(run: Run) -> list[str]:
@@ -83,8 +91,14 @@ def label(case: Case, run: Run, *, target: bool = True) -> str:
     """The shortest words that tell a case from the others of its run."""
     several = len({each.target for each in run.cases}) > 1
     parts = [printable(case.target)] if target and (several or len(run.cases) == 1) else []
-    parts += [axis_phrase(name, case.axes[name]) for name in varying(run) if name in case.axes]
+    parts += variant(case, run)
     return ", ".join(parts) or printable(case.target)
+
+
+def variant(case: Case, run: Run, *, batch: bool = True) -> list[str]:
+    """A phrase for every axis that varies in the run; axes at their default have a phrase, too."""
+    names = [name for name in varying(run) if batch or name != "batch"]
+    return [_phrase(name, case.axes.get(name)) for name in names if name in case.axes or name in _ABSENT]
 
 
 def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
@@ -110,6 +124,8 @@ def _phrase(name: str, value: Axis | None) -> str:
         return axis_phrase(name, value)
     if name in ("compile", "channels_last"):
         return f"not {'compiled' if name == 'compile' else 'channels last'}"
+    if name == "again":
+        return "copy 1"
     return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
 
 
@@ -216,11 +232,9 @@ def because(run: Run, headlines: list[Stat | None], found: list[Reason]) -> str:
     if bad and all(case.status in ("failed", "skipped") for case in run.cases):
         return f"no case could be measured: {printable(bad[0].sentence)}" if run.cases else bad[0].sentence
     if bad:
-        first = bad[0]
-        own = [label(case, run) for case in first.cases]
-        which = "" if len(run.cases) < 2 or len(own) == len(run.cases) or not own else f" ({_some(own)})"
-        more = f"; {count(len(bad) - 1, 'more reason')} below" if len(bad) > 1 else ""
-        return printable(first.sentence) + which + more
+        first, *others = likewise(bad)
+        more = f"; {count(len(others), 'more reason')} below" if others else ""
+        return said(first, run) + more
     if run.status in ("running", "interrupted"):
         done = sum(case.status == "ok" for case in run.cases)
         return (
@@ -259,11 +273,23 @@ def _some(names: list[str], most: int = 2) -> str:
     return "; ".join(names[:most]) + more
 
 
-def of_cases(reason: Reason, run: Run) -> str:
-    """Which cases a reason speaks of, in brackets; nothing when it is all of them."""
-    if not reason.cases or len(reason.cases) == len(run.cases):
-        return ""
-    return f" ({_some([label(case, run) for case in reason.cases])})"
+def likewise(found: list[Reason]) -> list[list[Reason]]:
+    """Reasons of one check and outcome together: the same thing found in several cases."""
+    groups: dict[tuple[str, str], list[Reason]] = {}
+    for reason in found:
+        groups.setdefault((reason.check, reason.outcome), []).append(reason)
+    return list(groups.values())
+
+
+def said(group: list[Reason], run: Run) -> str:
+    """The first sentence of a group with its cases in brackets, and the cases of the others."""
+    first, *others = group
+    more = [case for reason in others for case in reason.cases]
+    sentence = printable(first.sentence)
+    own = _some([label(case, run) for case in first.cases]) if first.cases else ""
+    if more:
+        return f"{sentence} ({own}; likewise {_some([label(case, run) for case in more])})"
+    return f"{sentence} ({own})" if own and len(first.cases) < len(run.cases) else sentence
 
 
 def disturbed(run: Run) -> str:
@@ -284,6 +310,30 @@ def disturbed(run: Run) -> str:
         return ""
     by_cause = ", ".join(f"{word} {number:,}" for word, number in causes.most_common())
     return f"{percent(hit / settled)} of {count(settled, 'settled sample')}: {by_cause}"
+
+
+def unmeasured(run: Run) -> list[str]:
+    """What was tried and has no number, with the reason: a missing number is never a zero."""
+    found: dict[str, None] = {}
+    for case in run.cases:
+        for name, fact in case.details.items():
+            if isinstance(fact, dict) and (reason := _reason_of(name, fact)):
+                kind = name.removesuffix("_failed")
+                found[f"{'FLOPs' if kind == 'count' else printable(kind)}: {printable(reason)}"] = None
+    return list(found)
+
+
+def _reason_of(name: str, fact: dict[str, Any]) -> str:
+    """Why a fact of a case holds no number; empty where it does."""
+    if "reason" in fact:
+        return str(fact["reason"])
+    if name.endswith("_failed"):
+        return str(fact.get("why") or fact.get("what") or "failed")
+    if fact.get("measured") is not False:
+        return ""
+    why = fact.get("why", "")
+    tried = why.values() if isinstance(why, dict) else [why]
+    return "; ".join(str(each.get("why", "")) if isinstance(each, dict) else str(each) for each in tried)
 
 
 def command(run: Run) -> str:

@@ -253,12 +253,14 @@ def _memories(seen: View) -> list[tuple[str, list[charts.Bar]]]:
 
 
 def _receipts(run: Run) -> list[tuple[str, list[tuple[str, str]]]]:
-    """What was counted for the FLOPs, and what was not; equal receipts are shown once."""
+    """What the model is, and what was counted for its FLOPs; equal ones are shown once."""
     found: dict[str, list[tuple[str, str]]] = {}
-    for case in run.cases:
-        rows = _flat(case.details.get("count", {}))
-        if rows and rows not in found.values():
-            found[words.label(case, run)] = rows
+    for name, title in (("model", "The model and its inputs"), ("count", "What was counted as FLOPs")):
+        for case in run.cases:
+            rows = _flat(case.details.get(name, {}))
+            if rows and rows not in found.values():
+                label = words.label(case, run)
+                found[f"{title}: {label}" if len(run.cases) > 1 else title] = rows
     return list(found.items())
 
 
@@ -285,7 +287,8 @@ def _environment(run: Run) -> list[tuple[str, str]]:
     facts: dict[str, Any] = msgspec.to_builtins(environment)
     for name in ("host", "affinity", "memory", "memory_limit"):
         facts.pop(name, None)
-    rows = [("fingerprint", environment.fingerprint), ("memory", show(environment.memory, "B"))]
+    rows = [("command", words.command(run))] if run.command else []
+    rows += [("fingerprint", environment.fingerprint), ("memory", show(environment.memory, "B"))]
     if environment.memory_limit is not None:
         rows.append(("memory limit", show(environment.memory_limit, "B")))
     devices = facts.pop("devices", [])

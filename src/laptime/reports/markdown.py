@@ -95,11 +95,12 @@ def _details(seen: View) -> str:
     """What few readers need: model, start-up, every check that had something to say, the machine."""
     environment = seen.run.environment
     items = [f"{topic}: {text}" for topic, text in seen.lines]
-    items += [f"{r.outcome}: {r.sentence}{words.of_cases(r, seen.run)}" for r in seen.reasons]
+    items += [f"{group[0].outcome}: {words.said(group, seen.run)}" for group in words.likewise(seen.reasons)]
     items += [
         f"machine: {environment.cpu}, {environment.os}, Python {environment.python}",
         "libraries: " + ", ".join(f"{name} {version}" for name, version in environment.libraries.items()),
         "settings: " + ", ".join(f"{name} {value}" for name, value in environment.knobs.items()),
+        f"command: {words.command(seen.run)}",
         f"fingerprint {environment.fingerprint}, run {seen.run.id}, laptime {seen.run.laptime}",
     ]
     body = "\n".join(f"- {_text(item)}" for item in items if not item.endswith(": "))

@@ -197,18 +197,19 @@ def _below(seen: View, width: int) -> list[Text]:
 
 def _checks(seen: View, width: int) -> list[Text]:
     """Reasons beyond the one in the verdict; failures have their own lines."""
-    found = []
-    said = next((reason for reason in seen.reasons if reason.outcome in ("fail", "warn")), None)
     failed = {failure.kind for _, status, failure in seen.failures if status in ("failed", "skipped")}
-    for reason in seen.reasons:
-        if reason is said or reason.check in failed:
+    groups = words.likewise(seen.reasons)
+    if groups and groups[0][0].outcome in ("fail", "warn"):
+        groups = groups[1:]  # said with the verdict
+    found = []
+    for group in groups:
+        first = group[0]
+        if first.check in failed:
             continue
-        style = {"fail": "bold red", "warn": "bold yellow"}.get(reason.outcome, "dim")
-        found += _topic(
-            reason.outcome, reason.sentence + words.of_cases(reason, seen.run), width, style=style
-        )
-        if reason.next and reason.next != seen.next:
-            found += _topic("", f"next: {reason.next}", 0)
+        style = {"fail": "bold red", "warn": "bold yellow"}.get(first.outcome, "dim")
+        found += _topic(first.outcome, words.said(group, seen.run), width, style=style)
+        if first.next and first.next != seen.next:
+            found += _topic("", f"next: {first.next}", 0)
     return found
 
 

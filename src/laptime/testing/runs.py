@@ -12,9 +12,10 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.analysis.compare import compare
+from laptime.analysis.compare import sentence
 from laptime.records.case import Axis, Case, Failure, case_key
 from laptime.records.check import Check
+from laptime.records.comparison import Comparison, Word
 from laptime.records.environment import Device, Environment
 from laptime.records.finding import Finding
 from laptime.records.metric import Metric
@@ -223,8 +224,29 @@ def compared() -> Run:
             start=1,
         )
     ]
-    made = [compare(cases[0], cases[2]), compare(cases[1], cases[3])]
-    return run(*cases, comparisons=[each for each in made if each is not None])
+    made = [
+        against(cases[0], cases[2], word="faster", speedup=1.249, ci95=(1.237, 1.260)),
+        against(cases[1], cases[3], word="unclear", speedup=1.003, ci95=(0.994, 1.013)),
+    ]
+    return run(*cases, comparisons=made)
+
+
+def against(
+    baseline: Case, candidate: Case, *, word: Word, speedup: float, ci95: tuple[float, float]
+) -> Comparison:
+    """A comparison with the sentence that belongs to it."""
+    return Comparison(
+        baseline=baseline.key,
+        candidate=candidate.key,
+        metric="latency/isolated",
+        speedup=speedup,
+        ci95=ci95,
+        word=word,
+        margin=0.01,
+        pairs=12,
+        processes=2,
+        sentence=sentence(word, speedup, ci95, 0.01),
+    )
 
 
 def invalid() -> Run:

@@ -6,6 +6,7 @@ import pytest
 
 from laptime.kit import registry
 from laptime.records.case import Failure
+from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.reports import markdown, text
 from laptime.testing import runs
@@ -99,3 +100,36 @@ def test_markdown_leaves_out_folders_and_host():
     assert "someone" not in shown
     assert "model.py" in shown
     assert "build-7" not in shown
+
+
+def test_one_check_that_speaks_in_two_cases_is_said_once():
+    cases = [
+        runs.case(
+            runs.timings(0.02 * batch, seed=batch),
+            axes={"batch": batch},
+            checks=[Check(name="disturbed", outcome="warn", sentence=f"{batch} % of the samples waited")],
+        )
+        for batch in (1, 8)
+    ]
+    shown = text.render(runs.run(*cases))
+    assert "1 % of the samples waited (batch 1; likewise batch 8)" in shown
+    assert "8 % of the samples" not in shown
+
+
+def test_the_same_target_twice_is_told_apart():
+    cases = [runs.case(runs.timings(0.02)), runs.case(runs.timings(0.02, seed=2), axes={"again": 2})]
+    even = runs.against(cases[0], cases[1], word="same", speedup=1.0, ci95=(0.995, 1.005))
+    assert "copy 2 against copy 1: same" in text.render(runs.run(*cases, comparisons=[even]))
+
+
+def test_what_could_not_be_measured_says_why():
+    tried = {"nvml": {"why": "no GPU"}, "rapl": {"why": "hidden by the hypervisor"}}
+    details = {
+        "count": {"reason": "no operators seen"},
+        "energy": {"measured": False, "why": tried},
+        "memory_failed": {"what": "the pass failed", "why": "RuntimeError"},
+    }
+    shown = text.render(runs.run(runs.case(runs.timings(0.02), details=details)))
+    assert "FLOPs: no operators seen" in shown
+    assert "energy: no GPU; hidden by the hypervisor" in shown
+    assert "memory: RuntimeError" in shown

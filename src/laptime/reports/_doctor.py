@@ -1,0 +1,135 @@
+"""What `laptime doctor` found, for a terminal and as JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from io import StringIO
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.doctor import DoctorReport, Line, NoiseFloor, Rate
+
+_MARKS = {"ok": ("ok", "green"), "warn": ("warn", "bold yellow"), "none": ("--", "dim")}
+_INDENT = 8
+_WIDEST = 62
+"""Columns up to which sentences push the `next:` beside them to the right."""
+
+
+def to_json(report: DoctorReport) -> str:
+    """One JSON document; SI units throughout."""
+    document = msgspec.to_builtins(report)
+    document["environment"]["fingerprint"] = report.environment.fingerprint
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+
+
+def to_text(report: DoctorReport, *, width: int = 100, color: bool = False) -> str:
+    """Lines to read: what machine, what was found, measured peaks, and the noise floor at the end."""
+    out = Console(
+        file=StringIO(),
+        width=10_000,  # lines are broken here, not by rich
+        color_system="standard" if color else None,
+        force_terminal=color,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        legacy_windows=False,
+    )
+    lines = [Text(part, style="bold") for part in textwrap.wrap(_head(report), width)]
+    column = _column(report.lines)
+    for line in report.lines:
+        lines += _line(line, column=column, width=width)
+    lines += _rates(report)
+    lines += [Text(), *_noise(report, width)]
+    with out.capture() as captured:
+        for text in lines:
+            out.print(text, soft_wrap=True)
+    return captured.get()
+
+
+def _head(report: DoctorReport) -> str:
+    environment = report.environment
+    models = [device.model for device in report.devices if device.name != "cpu"]
+    drivers = sorted({device.driver for device in report.devices if device.driver})
+    parts = [environment.host, environment.cpu, *models, *(f"driver {driver}" for driver in drivers)]
+    parts += [f"on {environment.virtual}" if environment.virtual else ""]
+    parts += [environment.os, f"Python {environment.python.split()[0]}"]
+    return " · ".join(_plain(part) for part in parts if part)
+
+
+def _column(lines: list[Line]) -> int:
+    """Where `next:` begins, so that commands stand below each other."""
+    short = [len(_plain(line.sentence)) for line in lines if line.next]
+    return max((length for length in short if length <= _WIDEST), default=0) + 3
+
+
+def _line(line: Line, *, column: int, width: int) -> list[Text]:
+    mark, style = _MARKS[line.outcome]
+    sentence, command = _plain(line.sentence), _plain(line.next)
+    text = Text("  ").append(f"{mark:<{_INDENT - 2}}", style=style)
+    beside = _INDENT + column + len("next: ") + len(command) <= width and len(sentence) + 3 <= column
+    if command and beside:
+        text.append(f"{sentence:<{column}}").append("next: ", style="dim").append(command, style="bold")
+        return [text]
+    body = textwrap.wrap(sentence, max(20, width - _INDENT)) or [""]
+    found = [text.append(body[0]), *(Text(" " * _INDENT + part) for part in body[1:])]
+    if command:
+        found.append(Text(" " * _INDENT).append("next: ", style="dim").append(command, style="bold"))
+    return found
+
+
+def _rates(report: DoctorReport) -> list[Text]:
+    if not report.rates:
+        return []
+    rows = [_rate(rate) for rate in report.rates]
+    widths = [max(len(row[index]) for row in rows) for index in range(4)]
+    when = f" (measured {report.rates_from[:10]}; again: laptime doctor --fresh)" if report.rates_from else ""
+    found = [Text(), Text("Peak rates").append(when, style="dim")]
+    for device, what, value, paper in rows:
+        line = f"  {device:<{widths[0]}}  {what:<{widths[1]}}  {value:>{widths[2]}}  {paper}"
+        found.append(Text(line.rstrip()))
+    return found
+
+
+def _rate(rate: Rate) -> tuple[str, str, str, str]:
+    what = rate.dtype if rate.kind == "gemm" else "copy"
+    if rate.value is None:
+        return rate.device, what, "-", _plain(rate.reason)
+    paper = ""
+    if rate.ceiling:
+        share = rate.value / rate.ceiling
+        paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} on paper ({rate.ceiling_source})"
+    return rate.device, what, show(rate.value, rate.unit), paper
+
+
+def _noise(report: DoctorReport, width: int) -> list[Text]:
+    if report.noise is None:
+        return [Text("The smallest difference it can show is not known: see the warning above.")]
+    verdict = f"Can see differences from about {_share(report.noise.smallest)} on {report.noise.device}"
+    found = [Text(verdict, style="bold")]
+    found += [Text(part, style="dim") for part in textwrap.wrap(_how(report.noise), width)]
+    return found
+
+
+def _how(noise: NoiseFloor) -> str:
+    return (
+        f"{noise.workload} against itself: {noise.word}, difference {abs(noise.seen):.1%} "
+        f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, "
+        f"{count(noise.processes, 'fresh process').removesuffix('s') + ('es' if noise.processes > 1 else '')} "
+        f"each, {show(round(noise.seconds), 's')}"
+    )
+
+
+def _share(value: float) -> str:
+    """A share in per cent; above 100 % it is a factor."""
+    if value >= 1.0:
+        return f"a factor of {1 + value:.1f}" if value < 99 else "a factor of 100 and more"
+    return f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
+
+
+def _plain(text: str) -> str:
+    """On one line, with nothing in it that a terminal would obey."""
+    return "".join(c if c.isprintable() else " " for c in " ".join(text.splitlines()))
