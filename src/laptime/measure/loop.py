@@ -4,8 +4,10 @@
     saturated   sync | t0 call call call ... sync t1 |              back to back, one sync a block
     paced       wait for the schedule | call sync t1 |              latency from the scheduled time
 
-Disturbance counters are read between samples, at most every `stretch` seconds, so that reading them costs
-below 1 % of the time measured whatever the length of a call; a reading covers all samples since the last.
+Disturbance counters and CPU time are read between samples, at most every `stretch` seconds, so that this
+costs below 1 % of the time measured whatever the length of a call; a reading covers all samples since the
+last. Between two short calls nothing is read: even a system call outside the timed window slows the call
+that follows it by about a microsecond.
 """
 
 from __future__ import annotations
@@ -35,42 +37,69 @@ class Tape:
     Attributes:
         start: seconds on the clock when the sample began (paced: when it was scheduled).
         seconds: its duration; for blocks of several calls, per call.
-        cpu: CPU seconds that the process used in it, all threads; per call likewise.
         calls: calls in it.
-        waited, stolen, throttled: seconds lost, read around it or its stretch; per call likewise.
-            Empty when the system does not tell.
+        cpu: CPU seconds that the process used, all threads, read around it or its stretch; per call likewise.
+        waited, stolen, throttled: seconds lost, likewise. Empty when the system does not tell.
         late: paced only: seconds between the scheduled and the real start.
     """
 
     def __init__(self) -> None:
         self.start: list[float] = []
         self.seconds: list[float] = []
-        self.cpu: list[float] = []
         self.calls: list[int] = []
+        self.cpu: list[float] = []
         self.waited: list[float] = []
         self.stolen: list[float] = []
         self.throttled: list[float] = []
         self.late: list[float] = []
 
-    def charge(self, before: Reading, after: Reading) -> None:
-        """Spread what was lost between two readings over the samples since the last charge.
+    def charge(self, before: Reading, after: Reading, *, cpu: float, span: float) -> None:
+        """Spread what was used and lost over the samples since the last charge.
 
-        Each gets a share proportional to its duration: the share of time lost is what is known of it.
+        Each gets a share proportional to its duration: the share of time is what is known of it.
+
+        Args:
+            cpu: CPU seconds used between the two readings.
+            span: wall seconds between them.
         """
+        fresh = self.seconds[len(self.cpu) :]
+        use = cpu / span if span > 0 else 0.0
+        self.cpu.extend(seconds * use for seconds in fresh)
         for column, was, now in (
             (self.waited, before.waited_s, after.waited_s),
             (self.stolen, before.stolen_s, after.stolen_s),
             (self.throttled, before.throttled_s, after.throttled_s),
         ):
-            if was is None or now is None:
-                continue
-            fresh = self.seconds[len(column) :]
-            if len(fresh) == 1:
-                column.append((now - was) / self.calls[-1])
-                continue
-            total = sum(s * c for s, c in zip(fresh, self.calls[len(column) :], strict=True))
-            share = (now - was) / total if total > 0 else 0.0
-            column.extend(seconds * share for seconds in fresh)
+            if was is not None and now is not None:
+                share = (now - was) / span if span > 0 else 0.0
+                column.extend(seconds * share for seconds in fresh)
+
+
+class _Meter:
+    """Reads the counters at the ends of stretches and charges what lies between to the tape."""
+
+    def __init__(self, tape: Tape, evidence: Evidence | None, clock: type[SystemClock] | Clock) -> None:
+        self._tape, self._now, self._cpu = tape, clock.now, clock.cpu
+        nothing = Reading(None, None, None, None)
+        self._read: Read = (lambda: nothing) if evidence is None else evidence.read
+        self.stretch = float("inf") if evidence is None else evidence.cost / MAX_OVERHEAD
+        self._before = self._read()
+        self.begin()
+
+    def begin(self) -> float:
+        """A stretch begins now; returns when it should end."""
+        self._cpu_then = self._cpu()
+        self._then = self._now()
+        return self._then + self.stretch
+
+    def end(self) -> float:
+        """The stretch ends here, the next one begins; returns when that should end."""
+        span = self._now() - self._then
+        cpu = self._cpu() - self._cpu_then
+        after = self._read()
+        self._tape.charge(self._before, after, cpu=cpu, span=span)
+        self._before = after
+        return self.begin()
 
 
 def isolated(
@@ -84,38 +113,26 @@ def isolated(
 ) -> Tape:
     """Time every call on its own: sync, call, sync."""
     tape = Tape()
-    call, sync, now, cpu = _call(work), work.sync, clock.now, clock.cpu
-    start, took, used, calls = (
-        tape.start.append,
-        tape.seconds.append,
-        tape.cpu.append,
-        tape.calls.append,
-    )
-    read, stretch = _reader(evidence)
-    sync()
-    before = read()
-    done = 0
+    call, now = _call(work), clock.now
+    start, took = tape.start.append, tape.seconds.append
+    work.sync()
+    meter = _Meter(tape, evidence, clock)
+    next_read = meter.begin()
     t1 = now()
     end = t1 + seconds
     patience = t1 + max(1.0, PATIENCE * seconds)
-    next_read = t1 + stretch
+    done = 0
     while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
-        c0 = cpu()
         t0 = now()
         call()
         t1 = now()
-        c1 = cpu()
         start(t0)
         took(t1 - t0)
-        used(c1 - c0)
-        calls(1)
         done += 1
         if t1 >= next_read:
-            after = read()
-            tape.charge(before, after)
-            before = after
-            next_read = now() + stretch
-    tape.charge(before, read())
+            next_read = meter.end()
+    meter.end()
+    tape.calls = [1] * done
     return tape
 
 
@@ -138,8 +155,7 @@ def saturated(
         estimate: seconds of one call; measured by one more call when unknown.
     """
     tape = Tape()
-    call, sync, now, cpu = work.call, work.sync, clock.now, clock.cpu
-    read, _ = _reader(evidence)
+    call, sync, now = work.call, work.sync, clock.now
     sync()
     if estimate is None:
         t0 = now()
@@ -148,24 +164,22 @@ def saturated(
         estimate = now() - t0
     fewest = 1 if work.synchronous else 3
     size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls)))
+    meter = _Meter(tape, evidence, clock)
     t1 = now()
     end = t1 + seconds
     patience = t1 + max(1.0, PATIENCE * seconds)
     done = 0
     while done < max_calls and (t1 < end or (done < min_calls and t1 < patience)):
-        before = read()
-        c0 = cpu()
+        meter.begin()
         t0 = now()
         for _ in range(size):
             call()
         sync()
         t1 = now()
-        c1 = cpu()
         tape.start.append(t0)
         tape.seconds.append((t1 - t0) / size)
-        tape.cpu.append((c1 - c0) / size)
         tape.calls.append(size)
-        tape.charge(before, read())
+        meter.end()
         done += size
     return tape
 
@@ -187,30 +201,31 @@ def paced(
     spin, because a sleep alone wakes up to a millisecond late.
     """
     tape = Tape()
-    call, now, cpu = _call(work), clock.now, clock.cpu
-    read, _ = _reader(evidence)
+    call, now = _call(work), clock.now
     work.sync()
-    before = read()
+    meter = _Meter(tape, evidence, clock)
     period = 1.0 / rate
     first = now() + min(period, 0.01)
     total = max(min_calls, min(max_calls, int(seconds * rate)))
+    cost = evidence.cost if evidence else 0.0
+    open_stretch = False
     for index in range(total):
         due = first + index * period
         _wait_until(due, clock)
-        c0 = cpu()
+        if not open_stretch:
+            meter.begin()
+            open_stretch = True
         t0 = now()
         call()
         t1 = now()
         tape.start.append(due)
         tape.seconds.append(t1 - due)
-        tape.cpu.append(cpu() - c0)
         tape.calls.append(1)
         tape.late.append(t0 - due)
-        if due + period - now() > 5 * (evidence.cost if evidence else 0.0):
-            after = read()
-            tape.charge(before, after)
-            before = after
-    tape.charge(before, read())
+        # Reading must not make the next call late.
+        if due + period - t1 > 10 * cost or index == total - 1:
+            meter.end()
+            open_stretch = False
     return tape
 
 
@@ -232,10 +247,3 @@ def _call(work: Workload) -> Callable[[], Any]:
         sync()
 
     return call_and_sync
-
-
-def _reader(evidence: Evidence | None) -> tuple[Read, float]:
-    if evidence is None:
-        nothing = Reading(None, None, None, None)
-        return lambda: nothing, float("inf")
-    return evidence.read, evidence.cost / MAX_OVERHEAD
