@@ -12,6 +12,7 @@ from laptime.measure.protocol import (
     CountsWork,
     Facts,
     MeasuresMemory,
+    MeasuresPeak,
     Model,
     Pass,
     TimesCopies,
@@ -22,7 +23,12 @@ from laptime.records.metric import Metric
 from laptime.records.series import Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
-"""In the order in which they are run: cheap first."""
+"""Passes of every case, in the order in which they are run: cheap first."""
+
+PEAK = "peak"
+"""Pass of a variant: the same for all its batch sizes."""
+
+PEAK_SECONDS = 0.4
 
 _HOST: dict[str, Metric] = {metric.tag: metric for metric in host_memory.METRICS}
 
@@ -91,10 +97,15 @@ def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
     return energy_of(workload, devices=devices, seconds=command.seconds)
 
 
+def _peak(command: Pass, model: Model, workload: Workload) -> _Result:
+    return [], ({"peak": model.peak(PEAK_SECONDS)} if isinstance(model, MeasuresPeak) else {})
+
+
 _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
     "outputs": _outputs,
     "count": _count,
     "memory": _memory,
     "copies": _copies,
     "energy": _energy,
+    PEAK: _peak,
 }

@@ -117,6 +117,15 @@ class ChecksOutputs(Protocol):
 
 
 @runtime_checkable
+class MeasuresPeak(Protocol):
+    """What the device reaches at best in the model's dtype."""
+
+    def peak(self, seconds: float) -> dict[str, Any]:
+        """Measured GEMM rate: `flops` (FLOP/s), `source` in words; `limit` (FLOP/s on paper) or None."""
+        ...
+
+
+@runtime_checkable
 class Compiles(Protocol):
     """Knows how often a compiler ran."""
 

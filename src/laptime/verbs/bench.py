@@ -15,6 +15,7 @@ import math
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 
@@ -258,15 +259,28 @@ class _Bench:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
         wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         virtual = bool(self._builder.run().environment.virtual)
-        return reached(relabel(self._builder.case(lane.keys[batch]), virtual=virtual)[0]) <= wanted
+        return reached(relabel(self._case(lane, batch), virtual=virtual)[0]) <= wanted
 
     def _passes(self) -> None:
         cases = self._active()
         for kind in passes.KINDS:
             self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
             for lane, batch in cases:
-                case = lane.do(kind, batch, self._builder.case(lane.keys[batch]))
-                self._emit(CaseChanged(case))
+                self._emit(CaseChanged(lane.do(kind, batch, self._case(lane, batch))))
+        self._say("measuring the device's peak")
+        for lane in self._lanes:
+            own = [batch for other, batch in cases if other is lane]
+            peak: dict[str, Any] = {}
+            for batch in own:
+                case = self._case(lane, batch)
+                if not peak:
+                    case = lane.do(passes.PEAK, batch, case)
+                    peak = case.details.get("peak", {})
+                details = {**case.details, "peak": peak}
+                self._emit(CaseChanged(msgspec.structs.replace(case, details=details)))
+
+    def _case(self, lane: Lane, batch: int) -> Case:
+        return self._builder.case(lane.keys[batch])
 
     # The end.
 
