@@ -72,6 +72,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         processes: fresh processes of each variant.
         timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
         save: keep the run under .laptime/.
+        timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.
     """
 
     targets: list[str]
@@ -92,4 +93,5 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seed: int = 0
     name: str = ""
     save: bool = True
+    timing_only: bool = False
     origins: dict[str, Origin] = {}
