@@ -162,7 +162,7 @@ class _Bench:
     def _generation(self, generation: int) -> None:
         self._load(generation)
         self._measure(generation)
-        if generation == self._plan.processes - 1:
+        if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
         for lane in self._lanes:
             lane.close()
