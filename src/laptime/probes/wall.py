@@ -54,13 +54,12 @@ def timers() -> list[Timer]:
 def step_of(clock: Callable[[], float], tries: int = 2000) -> float:
     """Seconds of the smallest step in `tries` readings; of the first step when it takes more of them."""
     smallest = float("inf")
-    before = clock()
     for _ in range(tries):
-        after = clock()
+        before, after = clock(), clock()  # nothing between the two readings
         if after > before:
             smallest = min(smallest, after - before)
-            before = after
-    while smallest == float("inf"):  # a clock coarser than all the readings
+    before = clock()
+    while smallest == float("inf"):  # a clock coarser than all the pairs
         smallest = (clock() - before) or smallest
     return smallest
 

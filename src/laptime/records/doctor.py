@@ -83,7 +83,8 @@ class DoctorReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
         timers: step and cost in seconds, by clock.
         sync: seconds that waiting for an idle device takes, by device.
         meters: energy meters that work: name, device, covers, method, period.
-        rates: measured peaks; `rates_from` tells when they were measured.
+        rates: measured peaks; `rates_from` tells when they were measured, `rates_disturbed` that others used
+            the machine meanwhile (then they are too low, and not kept).
         noise: the noise floor, None where it could not be measured.
         steal: share of the machine's CPU time that the hypervisor gave to others meanwhile.
     """
@@ -100,6 +101,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
     meters: list[dict[str, Any]] = []
     rates: list[Rate] = []
     rates_from: str = ""
+    rates_disturbed: bool = False
     noise: NoiseFloor | None = None
     steal: float | None = None
 

@@ -18,6 +18,9 @@ _INDENT = 8
 _WIDEST = 62
 """Columns up to which sentences push the `next:` beside them to the right."""
 
+USELESS = 0.25
+"""From here on the machine, not the tool, is what keeps differences from being seen."""
+
 
 def to_json(report: DoctorReport) -> str:
     """One JSON document; SI units throughout."""
@@ -86,7 +89,9 @@ def _rates(report: DoctorReport) -> list[Text]:
         return []
     rows = [_rate(rate) for rate in report.rates]
     widths = [max(len(row[index]) for row in rows) for index in range(4)]
-    when = f" (measured {report.rates_from[:10]}; again: laptime doctor --fresh)" if report.rates_from else ""
+    when = f" (measured {report.rates_from[:10]}; again: laptime doctor --fresh)"
+    if report.rates_disturbed:
+        when = " (too low: others used the machine meanwhile, so they are not kept)"
     found = [Text(), Text("Peak rates").append(when, style="dim")]
     for device, what, value, paper in rows:
         line = f"  {device:<{widths[0]}}  {what:<{widths[1]}}  {value:>{widths[2]}}  {paper}"
@@ -108,18 +113,21 @@ def _rate(rate: Rate) -> tuple[str, str, str, str]:
 def _noise(report: DoctorReport, width: int) -> list[Text]:
     if report.noise is None:
         return [Text("The smallest difference it can show is not known: see the warning above.")]
-    verdict = f"Can see differences from about {_share(report.noise.smallest)} on {report.noise.device}"
+    noise = report.noise
+    verdict = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
+    if noise.smallest > USELESS:
+        verdict = f"Can see only differences beyond {_share(noise.smallest)} on {noise.device} now"
     found = [Text(verdict, style="bold")]
-    found += [Text(part, style="dim") for part in textwrap.wrap(_how(report.noise), width)]
+    found += [Text(part, style="dim") for part in textwrap.wrap(_how(noise), width)]
     return found
 
 
 def _how(noise: NoiseFloor) -> str:
+    processes = "1 fresh process" if noise.processes == 1 else f"{noise.processes} fresh processes"
     return (
         f"{noise.workload} against itself: {noise.word}, difference {abs(noise.seen):.1%} "
-        f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, "
-        f"{count(noise.processes, 'fresh process').removesuffix('s') + ('es' if noise.processes > 1 else '')} "
-        f"each, {show(round(noise.seconds), 's')}"
+        f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, {processes} each, "
+        f"{show(round(noise.seconds), 's')}"
     )
 
 

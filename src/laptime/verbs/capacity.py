@@ -42,13 +42,20 @@ class Capacity(Struct, frozen=True, kw_only=True):
 
 
 def capacity(
-    environment: Environment, gpus: list[Gpu], processor: Cpu, *, quick: bool = False, fresh: bool = False
+    environment: Environment,
+    gpus: list[Gpu],
+    processor: Cpu,
+    *,
+    quick: bool = False,
+    fresh: bool = False,
+    keep: bool = True,
 ) -> Capacity:
     """Ask torch in a process of its own.
 
     Args:
         quick: measure no peaks; those that are known are told.
         fresh: measure them although they are known.
+        keep: let later runs have what is measured now; not on a machine that others are using.
 
     Raises:
         Died, Hung: torch is installed, but does not answer.
@@ -61,7 +68,7 @@ def capacity(
     told = once.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
     when = utc_now() if seconds else (known or {}).get("when", "")
     rows = told.pop("rates") if seconds else (known or {}).get("rates", [])
-    if seconds:
+    if seconds and keep:
         cache.put("peaks", key, {"when": when, "rates": rows})
     devices = msgspec.convert(told["devices"], list[Device])
     ceilings = {device.name: _ceiling(device, gpus, processor, environment) for device in devices}

@@ -54,9 +54,12 @@ def noise_floor(
         budget=2.0 if quick else 6.0,
         precision=1e-4,  # use the whole budget: the question is how good it gets
         save=False,
+        timing_only=True,
     )
     started = SystemClock.now()
     run = bench(request, emit or (lambda event: None), open_session=open_session)
+    if run.status == "interrupted":
+        raise KeyboardInterrupt
     seconds = SystemClock.now() - started
     first, second = _both(run.cases)
     left, right = first.find("latency", "isolated"), second.find("latency", "isolated")

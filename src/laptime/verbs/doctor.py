@@ -1,0 +1,197 @@
+"""`doctor`: what this machine can measure, and the smallest difference it can show.
+
+look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ── A/A run ── lines
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from msgspec import structs
+
+import laptime
+from laptime.kit import registry
+from laptime.kit.clock import SystemClock, utc_now
+from laptime.kit.errors import LaptimeError
+from laptime.probes import energy, host_memory, machine, neighbours, nvml, wall
+from laptime.probes.cpu import Cpu, cpu
+from laptime.probes.neighbours import Program
+from laptime.probes.nvml import Gpu
+from laptime.probes.scheduler import Evidence
+from laptime.records.doctor import DoctorReport, Line, NoiseFloor
+from laptime.records.environment import Device, Environment
+from laptime.records.event import Event, Progress
+from laptime.verbs import symptoms, symptoms_gpu
+from laptime.verbs.capacity import Capacity, capacity
+from laptime.verbs.noise import noise_floor
+
+Emit = Callable[[Event], None]
+
+
+class _Seen(NamedTuple):
+    """What was looked at while nothing of ours was running."""
+
+    environment: Environment
+    processor: Cpu
+    gpus: list[Gpu]
+    running: list[Program]
+    timers: list[wall.Timer]
+    exact_peak: bool
+
+
+def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = None) -> DoctorReport:
+    """Look at the machine.
+
+    Args:
+        quick: no measured peaks unless they are known, and a shorter A/A run; some 5 s.
+        fresh: measure the peaks although they are known.
+        emit: hears how far it is.
+    """
+    tell = emit or (lambda event: None)
+    started, when = SystemClock.now(), utc_now()
+    with Evidence() as evidence:
+        before = evidence.read()
+        _say(tell, 0.05, "looking at the machine")
+        seen = _look()
+        meters, absent = energy.survey()
+        rooms = {room: registry.broken(room) for room in registry.ROOMS}
+        _say(tell, 0.15, "asking torch, measuring peaks")
+        told, trouble = _capacity(seen, quick=quick, fresh=fresh)
+        _say(tell, 0.45, "measuring a program against itself")
+        noise, complaint = _noise(quick=quick, emit=_second_half(tell))
+        after, seconds = evidence.read(), SystemClock.now() - started
+        cost = evidence.cost
+    environment = structs.replace(
+        seen.environment,
+        libraries={**seen.environment.libraries, **told.libraries},
+        knobs={**seen.environment.knobs, **told.knobs},
+    )
+    visible = [gpu for gpu in seen.gpus if gpu.device]
+    lines = [
+        *symptoms.cpus(environment),
+        *symptoms.memory(environment, host_memory.available_bytes(), exact_peak=seen.exact_peak),
+        *symptoms.clocks(environment, vendor=seen.processor.vendor, battery=neighbours.on_battery()),
+        symptoms.others(seen.running, environment),
+        *symptoms.stolen(before, after, seconds, environment),
+        *symptoms.timing(seen.timers, wall.clock_source(), after, cost),
+        *symptoms_gpu.gpus(seen.gpus),
+        *symptoms_gpu.framework_devices(
+            told.devices, told.sync, visible=visible, version=told.libraries.get("torch", "")
+        ),
+        *symptoms.energy(meters, absent),
+        *symptoms.frameworks(_versions()),
+        *trouble,
+        *symptoms.settings(environment),
+        *symptoms.extensions(rooms, sum(len(registry.names(room)) for room in registry.ROOMS)),
+        *complaint,
+    ]
+    return DoctorReport(
+        laptime=laptime.__version__,
+        started=when,
+        seconds=seconds,
+        environment=environment,
+        devices=[*(gpu.as_device() for gpu in visible), *_unlisted(told, visible)],
+        lines=lines,
+        timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in seen.timers},
+        sync=told.sync,
+        meters=[
+            {key: getattr(meter, key) for key in ("name", "device", "covers", "method", "period")}
+            for meter in meters
+        ],
+        rates=told.rates,
+        rates_from=told.rates_from,
+        rates_disturbed=bool(told.rates) and told.rates_from >= when and _busy(seen),
+        noise=noise,
+        steal=symptoms.steal_share(before, after, seconds, environment),
+    )
+
+
+def _look() -> _Seen:
+    running = neighbours.programs()
+    return _Seen(
+        environment=machine.environment(),
+        processor=cpu(),
+        gpus=_gpus(),
+        running=running,
+        timers=wall.timers(),
+        exact_peak=host_memory.peak_of(lambda: None).exact,
+    )
+
+
+def _gpus() -> list[Gpu]:
+    """NVIDIA's GPUs; why there are none is told with the energy meters."""
+    if not nvml.has_hardware():
+        return []
+    try:
+        return nvml.Nvml().gpus()
+    except (ImportError, OSError):
+        return []
+
+
+def _capacity(seen: _Seen, *, quick: bool, fresh: bool) -> tuple[Capacity, list[Line]]:
+    try:
+        told = capacity(
+            seen.environment, seen.gpus, seen.processor, quick=quick, fresh=fresh, keep=not _busy(seen)
+        )
+        return told, []
+    except LaptimeError as error:
+        sentence = f"torch is installed, but does not work: {error.why or error.what}"
+        next_step = "python -c 'import torch; print(torch.__version__)'"
+        return Capacity(), [
+            Line(name="framework/torch/works", outcome="warn", sentence=sentence, next=next_step)
+        ]
+
+
+def _busy(seen: _Seen) -> bool:
+    return sum(program.cpus for program in seen.running) >= symptoms.NOTABLE_LOAD
+
+
+def _noise(*, quick: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
+    try:
+        found = noise_floor(quick=quick, emit=emit)
+    except LaptimeError as error:
+        sentence = f"the noise floor could not be measured: {error.what} {error.why}".strip()
+        return None, [
+            Line(
+                name="noise",
+                outcome="warn",
+                sentence=sentence,
+                next=error.next or "laptime doctor   (again, when nobody else uses the machine)",
+            )
+        ]
+    if found.word in ("faster", "slower"):
+        sentence = f"the same program against itself came out {found.word} by {abs(found.seen):.1%}"
+        next_step = "laptime doctor   (again: this may happen 1 time in 100)"
+        return found, [Line(name="noise", outcome="warn", sentence=sentence, next=next_step)]
+    return found, []
+
+
+def _versions() -> dict[str, dict[str, str]]:
+    """What each backend has to work with; one that is broken is told among the extensions."""
+    found = {}
+    for name in registry.names("backends"):
+        try:
+            found[name] = registry.load("backends", name).available()
+        except LaptimeError:
+            continue
+    return found
+
+
+def _unlisted(told: Capacity, visible: list[Gpu]) -> list[Device]:
+    listed = {gpu.device for gpu in visible}
+    return [device for device in told.devices if device.name not in listed]
+
+
+def _say(emit: Emit, done: float, text: str) -> None:
+    emit(Progress(done=done, remaining=0.0, text=text))
+
+
+def _second_half(emit: Emit) -> Emit:
+    """The A/A run's own progress, as the rest of ours."""
+
+    def passed_on(event: Event) -> None:
+        if isinstance(event, Progress):
+            emit(Progress(done=0.45 + 0.55 * event.done, remaining=event.remaining, text=event.text))
+
+    return passed_on
