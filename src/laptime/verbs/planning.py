@@ -69,8 +69,31 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     _check(request)
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
+    variants = _variants(request, recipes)
+    batches = request.batch if isinstance(request.batch, list) else []
+    # An object of this process has one process only, however often it is asked.
+    several = len(variants) > 1
+    wanted = request.processes or (preset.compared if several else preset.processes)
+    processes = 1 if in_memory else wanted
+    budget = request.budget or preset.seconds * len(variants) * max(1, len(batches)) * processes
+    precision = request.precision or preset.precision
+    return Plan(
+        settings=_settings(request, precision=precision, budget=budget, processes=processes),
+        variants=_without_twins(variants),
+        subjects=[Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes],
+        batches=batches,
+        regimes=list(request.regimes),
+        precision=precision,
+        budget=budget,
+        processes=processes,
+        timeout=request.timeout,
+        rate=request.rate,
+    )
+
+
+def _variants(request: BenchRequest, recipes: list[Recipe]) -> list[Variant]:
     unset: list[int | None] = [None]
-    variants = [
+    return [
         Variant(
             target=recipe.target,
             backend=recipe.backend if request.backend == "torch" else request.backend,
@@ -85,47 +108,32 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         for dtype in request.dtype
         for threads in ([*request.threads] or unset)
     ]
-    batches = request.batch if isinstance(request.batch, list) else []
-    several = len(variants) > 1
-    # An object of this process has one process only, however often it is asked.
-    processes = 1 if in_memory else request.processes or (preset.compared if several else preset.processes)
-    cases = len(variants) * max(1, len(batches))
-    budget = request.budget or preset.seconds * cases * processes
-    precision = request.precision or preset.precision
 
-    def setting(name: str, value: object, fallback: Origin = "preset") -> Setting:
-        return Setting(value=value, origin=request.origins.get(name, fallback))
 
-    settings = {
-        "preset": setting("preset", request.preset, "default"),
-        "batch": setting("batch", request.batch, "default"),
-        "dtype": setting("dtype", request.dtype, "default"),
-        "device": setting("device", request.device, "default"),
-        "threads": setting("threads", request.threads or None, "default"),
-        "channels_last": setting("channels_last", request.channels_last, "default"),
-        "compile": setting("compile", request.compile or None, "default"),
-        "regimes": setting("regimes", request.regimes or None, "machine"),
-        "rate": setting("rate", request.rate, "default"),
-        "precision": setting("precision", precision),
-        "budget": setting("budget", budget),
-        "processes": setting("processes", processes),
-        "timeout": setting("timeout", request.timeout, "default"),
-        "seed": setting("seed", request.seed, "default"),
-        "save": setting("save", request.save, "default"),
+def _settings(
+    request: BenchRequest, *, precision: float, budget: float, processes: int
+) -> dict[str, Setting]:
+    """Effective values for the record, each with where it came from."""
+    rows: list[tuple[str, object, Origin]] = [
+        ("preset", request.preset, "default"),
+        ("batch", request.batch, "default"),
+        ("dtype", request.dtype, "default"),
+        ("device", request.device, "default"),
+        ("threads", request.threads or None, "default"),
+        ("channels_last", request.channels_last, "default"),
+        ("compile", request.compile or None, "default"),
+        ("regimes", request.regimes or None, "machine"),
+        ("rate", request.rate, "default"),
+        ("precision", precision, "preset"),
+        ("budget", budget, "preset"),
+        ("processes", processes, "preset"),
+        ("timeout", request.timeout, "default"),
+        ("seed", request.seed, "default"),
+        ("save", request.save, "default"),
+    ]
+    return {
+        name: Setting(value=value, origin=request.origins.get(name, origin)) for name, value, origin in rows
     }
-    subjects = [Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes]
-    return Plan(
-        settings=settings,
-        variants=_without_twins(variants),
-        subjects=subjects,
-        batches=batches,
-        regimes=list(request.regimes),
-        precision=precision,
-        budget=budget,
-        processes=processes,
-        timeout=request.timeout,
-        rate=request.rate,
-    )
 
 
 def _named(target: str) -> Recipe:
