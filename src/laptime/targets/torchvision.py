@@ -56,6 +56,10 @@ def _build(name: str) -> Program:
     model = get_model(name, weights=None, **_arguments(name))
     make, family, size = _inputs(model, get_model_weights(name))
     facts = {"family": family, "size": size, "weights": "random, untrained"}
+    if family == "detection":
+        facts["note"] = (
+            "untrained: how many boxes it finds, and the work on them, is not that of trained weights"
+        )
     return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
 
 

@@ -22,9 +22,9 @@ def model(spec: str) -> null.NullModel:
 
 
 def seconds(call: object) -> float:
-    start = time.perf_counter()
+    start = time.thread_time()
     call()  # type: ignore[operator]
-    return time.perf_counter() - start
+    return time.thread_time() - start
 
 
 def test_grammar() -> None:
@@ -69,10 +69,8 @@ def test_wrong_spec_is_explained(spec: str, word: str) -> None:
 def test_spin_grows_with_the_batch_and_burns_cpu() -> None:
     opened = model("spin=1ms,per_item=1ms")
     one, eight = opened.workload(1), opened.workload(8)
-    cpu = time.process_time()
-    assert min(seconds(one.call) for _ in range(5)) == pytest.approx(2e-3, rel=0.2)
-    assert min(seconds(eight.call) for _ in range(5)) == pytest.approx(9e-3, rel=0.2)
-    assert time.process_time() - cpu > 0.03
+    assert min(seconds(one.call) for _ in range(5)) == pytest.approx(2e-3, rel=0.05)
+    assert min(seconds(eight.call) for _ in range(5)) == pytest.approx(9e-3, rel=0.05)
 
 
 def test_first_call_and_warm_up_are_slow_for_each_batch() -> None:

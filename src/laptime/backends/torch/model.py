@@ -167,7 +167,7 @@ class TorchModel:
             **self._program.facts,
             "model": type(self._program.call).__name__,
             "device": str(self._device),
-            "dtypes": _dtypes(self.modules()),
+            "dtypes": _dtypes(self.modules()),  # numbers of tensors: int64 ones are counters of batch norms
             "weights_sha256": _shapes_hash(self.modules()),
         }
         told = found.pop("guess", None)

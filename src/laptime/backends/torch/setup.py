@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends.torch import tensors
 from laptime.backends.torch.errors import memory_exhausted
 from laptime.backends.torch.guess import guess
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, arguments
 
@@ -183,7 +183,7 @@ def with_guess(program: Program) -> Program:
         return program
     guessed = guess(program.call)
     if guessed is None:
-        raise UsageError(
+        raise TargetError(
             f"{type(program.call).__name__} came without inputs, and none can be guessed",
             why="it has no convolution, linear, recurrent or embedding layer of torch's own",
             next="return (model, inputs) from the function",

@@ -10,10 +10,10 @@ import copy
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import TargetError
 
 if TYPE_CHECKING:
     import torch
@@ -36,19 +36,26 @@ def _is_dataclass(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def leaves(value: Any) -> Iterator[Any]:
-    """Everything in a structure that is not itself a structure, in order."""
-    if _is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from leaves(getattr(value, field.name))
+def _never(value: Any) -> bool:
+    return False
+
+
+def leaves(value: Any, *, whole: Callable[[Any], bool] = _never) -> Iterator[Any]:
+    """Everything in a structure that is not itself a structure (or counts as `whole`), in order."""
+    parts: Iterable[Any] | None = None
+    if whole(value):
+        pass
+    elif _is_dataclass(value):
+        parts = [getattr(value, field.name) for field in dataclasses.fields(value)]
     elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from leaves(part)
+        parts = value.values()
     elif isinstance(value, list | tuple):
-        for part in value:
-            yield from leaves(part)
-    else:
+        parts = value
+    if parts is None:
         yield value
+        return
+    for part in parts:
+        yield from leaves(part, whole=whole)
 
 
 def tensors(value: Any) -> list[torch.Tensor]:
@@ -56,16 +63,22 @@ def tensors(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in leaves(value) if is_tensor(leaf)]
 
 
-def mapped(change: Callable[[Any], Any], value: Any) -> Any:
+def mapped(change: Callable[[Any], Any], value: Any, *, whole: Callable[[Any], bool] = _never) -> Any:
     """A structure of the same types with every leaf changed; the given one is not touched."""
+
+    def inner(part: Any) -> Any:
+        return mapped(change, part, whole=whole)
+
+    if whole(value):
+        return change(value)
     if _is_dataclass(value):
         changed = copy.copy(value)
         for field in dataclasses.fields(value):
             # Frozen dataclasses, too, and fields that __init__ does not take.
-            object.__setattr__(changed, field.name, mapped(change, getattr(value, field.name)))
+            object.__setattr__(changed, field.name, inner(getattr(value, field.name)))
         return changed
     if isinstance(value, Mapping):
-        parts = {key: mapped(change, part) for key, part in value.items()}
+        parts = {key: inner(part) for key, part in value.items()}
         if type(value) is dict or not hasattr(value, "__setitem__"):
             return parts
         changed = copy.copy(value)
@@ -73,72 +86,70 @@ def mapped(change: Callable[[Any], Any], value: Any) -> Any:
             changed[key] = part
         return changed
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(mapped(change, part) for part in value))
+        return type(value)(*(inner(part) for part in value))
     if isinstance(value, list | tuple):
-        return type(value)(mapped(change, part) for part in value)
+        return type(value)(inner(part) for part in value)
     return change(value)
 
 
 def batch_of(inputs: Any) -> int | None:
-    """The batch size of inputs: items of a list, else the leading dimension that most tensors share.
+    """The batch size of inputs: the leading dimension that most of their tensors (and item lists) share.
 
-    Of two equally frequent dimensions it is the one that comes first. None when nothing has one.
+    Of two equally frequent ones it is the one that comes first. None when nothing has any.
     """
-    if is_item_list(inputs):
-        return len(inputs)
-    sizes = Counter(
-        int(leaf.shape[0]) for leaf in leaves(inputs) if (is_tensor(leaf) or is_array(leaf)) and leaf.ndim
-    )
-    return sizes.most_common(1)[0][0] if sizes else None
+    found = [_length(leaf) for leaf in leaves(inputs, whole=is_item_list)]
+    lengths = Counter(length for length in found if length is not None)
+    return lengths.most_common(1)[0][0] if lengths else None
 
 
-def is_item_list(inputs: Any) -> bool:
-    """Whether inputs are a list with one entry an item (detection): images (C, H, W), dicts, texts.
+def _length(leaf: Any) -> int | None:
+    if is_item_list(leaf):
+        return len(leaf)
+    return int(leaf.shape[0]) if (is_tensor(leaf) or is_array(leaf)) and leaf.ndim else None
 
-    A list of tensors of any other shape is one argument that holds several batched tensors.
+
+def is_item_list(value: Any) -> bool:
+    """Whether it is a list with one entry an item (detection): images (C, H, W), dicts, texts.
+
+    A list of tensors of any other shape holds several batched tensors.
     """
-    if not isinstance(inputs, list) or not inputs:
+    if not isinstance(value, list) or not value:
         return False
     return all(
         (part.ndim == 3 and part.shape[0] in (1, 3, 4))
         if is_tensor(part)
         else isinstance(part, str | Mapping)
-        for part in inputs
+        for part in value
     )
 
 
 def rebatched(inputs: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
 
-    Every tensor whose leading dimension is `batch_of(inputs)` is changed, the others stay as they are.
+    Every tensor (and item list) as long as `batch_of(inputs)` is changed, the others stay as they are.
 
     Raises:
-        UsageError: nothing in them says which part is the batch, or the batch given is empty.
+        TargetError: nothing in them says which part is the batch, or the batch given is empty.
     """
     given = batch_of(inputs)
-    if given == batch:
+    if given == batch or (given is None and batch == 1):
         return inputs
     if not given:
-        if given is None and batch == 1:
-            return inputs
-        raise UsageError(
+        raise TargetError(
             f"inputs of batch {batch} cannot be made",
-            why="the given inputs are empty"
-            if given == 0
-            else "the given inputs hold no tensor with a batch in it",
+            why="the given inputs are empty" if given == 0 else "no tensor in the given inputs has a batch",
             next="give the function a `batch` argument, or pass inputs as a function of the batch size",
         )
-    if is_item_list(inputs):
-        return [inputs[index % given] for index in range(batch)]
 
     def change(leaf: Any) -> Any:
-        if is_tensor(leaf) and leaf.ndim and leaf.shape[0] == given:
+        if _length(leaf) != given:
+            return leaf
+        if is_tensor(leaf):
             return _picked(leaf, batch)
-        if is_array(leaf) and leaf.ndim and leaf.shape[0] == given:
-            return leaf[[index % given for index in range(batch)]]
-        return leaf
+        order = [index % given for index in range(batch)]
+        return leaf[order] if is_array(leaf) else [leaf[index] for index in order]
 
-    return mapped(change, inputs)
+    return mapped(change, inputs, whole=is_item_list)
 
 
 def _picked(tensor: torch.Tensor, batch: int) -> torch.Tensor:

@@ -1,0 +1,48 @@
+"""Measured peaks: formulas, best of five, and an end in time."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+from laptime.backends.torch import peaks  # noqa: E402
+from laptime.kit.errors import Unavailable  # noqa: E402
+
+
+def test_rates_follow_their_formulas() -> None:
+    gemm, nothing, copy = peaks.peaks("cpu", ["float32", "tf32"], 0.6)
+    assert gemm["value"] == pytest.approx(2 * gemm["size"] ** 3 / gemm["seconds"])
+    assert gemm["unit"] == "FLOP/s"
+    assert gemm["value"] > 1e9
+    assert nothing["value"] is None
+    assert "NVIDIA" in nothing["reason"]
+    assert copy["value"] == pytest.approx(2 * copy["size"] / copy["seconds"])
+    assert copy["unit"] == "B/s"
+    assert copy["value"] > 1e8
+
+
+def test_precision_setting_is_given_back() -> None:
+    before = torch.get_float32_matmul_precision()
+    peaks.peaks("cpu", ["float32"], 0.1)
+    assert torch.get_float32_matmul_precision() == before
+
+
+def test_best_of_five() -> None:
+    naps = iter([0.0, 0.012, 0.03, 0.012, 0.03, 0.012, 0.03])
+    timed = peaks.best_of(lambda: time.sleep(next(naps)), lambda: None, deadline=time.perf_counter() + 60)
+    assert len(timed["samples"]) == 5
+    assert timed["seconds"] == min(timed["samples"]) == pytest.approx(0.012, abs=4e-3)
+
+
+def test_deadline_ends_it_after_one_sample() -> None:
+    timed = peaks.best_of(lambda: time.sleep(0.01), lambda: None, deadline=0.0)
+    assert len(timed["samples"]) == 1
+
+
+def test_missing_device_is_told() -> None:
+    with pytest.raises(Unavailable):
+        peaks.peaks("cuda:77", ["float32"], 0.1)
