@@ -29,7 +29,10 @@ MARGIN = 0.01
 BETWEEN_PROCESSES = 0.005
 """Standard deviation, as a share, expected between two fresh processes of one program (layout, placement)."""
 
-PRIOR_DF = 4
+TRIM = 0.2
+"""Share of rounds left out at each end of their order: the usual amount for a robust mean (Wilcox 2012)."""
+
+PRIOR_DF = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
 
@@ -60,10 +63,10 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
         return None
     differences = np.array([left[key] - right[key] for key in shared])
     process = np.array([key[0] for key in shared])
-    own = np.unique(process)
-    means = np.array([float(np.median(differences[process == p])) for p in own])
-    within = _within_variance(differences, process)
-    expected = within / (len(shared) / len(own)) + BETWEEN_PROCESSES**2
+    own = [differences[process == p] for p in np.unique(process)]
+    means = np.array([_trimmed_mean(part) for part in own])
+    rounds = len(shared) / len(own)
+    expected = _within_variance(own, means) / rounds + BETWEEN_PROCESSES**2
     seen = float(means.var(ddof=1)) if len(own) > 1 else 0.0
     freedom = PRIOR_DF + len(own) - 1
     variance = (PRIOR_DF * expected + (len(own) - 1) * seen) / freedom
@@ -85,13 +88,20 @@ def _block_levels(series: Series) -> dict[tuple[int, int], float]:
     return levels
 
 
-def _within_variance(differences: Floats, process: np.ndarray) -> float:
-    """Variance of one round's difference around its process's level, robust to single bad rounds."""
-    residuals = np.concatenate(
-        [differences[process == p] - np.median(differences[process == p]) for p in np.unique(process)]
-    )
-    robust = (1.4826 * float(np.median(np.abs(residuals)))) ** 2
-    return max(robust, float(np.var(np.clip(residuals, *np.quantile(residuals, [0.05, 0.95])))))
+def _trimmed_mean(values: Floats) -> float:
+    """Mean without the lowest and the highest fifth, so that single bad rounds do not matter."""
+    cut = int(TRIM * len(values))
+    return float(np.sort(values)[cut : len(values) - cut].mean())
+
+
+def _within_variance(own: list[Floats], means: Floats) -> float:
+    """Variance that one round contributes to a trimmed mean (Yuen 1974): winsorized, all processes pooled."""
+    residuals = np.sort(np.concatenate([part - mean for part, mean in zip(own, means, strict=True)]))
+    n = len(residuals)
+    cut = int(TRIM * n)
+    winsorized = np.clip(residuals, residuals[cut], residuals[n - 1 - cut])
+    lost = max(1, n - len(own))  # every process's level was fitted
+    return float((winsorized**2).sum()) / lost / (1 - 2 * cut / n) ** 2
 
 
 def judge(found: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:

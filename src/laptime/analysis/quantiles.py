@@ -131,12 +131,14 @@ def t_quantile(p: float, df: float) -> float:
     return math.sqrt(df * y)
 
 
-def mean_interval(samples: Floats, *, level: float = LEVEL) -> tuple[float, float] | None:
+def mean_interval(
+    samples: Floats, *, effective: float | None = None, level: float = LEVEL
+) -> tuple[float, float] | None:
     """Interval of the mean: Student's t on the effective number of samples; None below 3."""
     n = len(samples)
     if n < 3:
         return None
-    independent = max(2.0, effective_size(samples))
+    independent = max(2.0, effective_size(samples) if effective is None else effective)
     half = t_quantile((1 + level) / 2, independent - 1) * float(samples.std(ddof=1)) / math.sqrt(independent)
     return float(samples.mean()) - half, float(samples.mean()) + half
 

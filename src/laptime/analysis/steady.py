@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from laptime.analysis.quantiles import Floats
+from laptime.analysis.quantiles import Floats, effective_size, t_quantile
 
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
 
@@ -22,6 +22,8 @@ SMALLEST_STEP = 0.03
 """Relative change of level that counts; smaller ones are drift that the interval has to carry."""
 
 _MIN_TAIL = 5
+_SURE = 0.99997
+"""Four standard errors where there are many samples, more where the noise itself is little known."""
 
 
 class Steady(NamedTuple):
@@ -74,9 +76,13 @@ def _cut(x: Floats) -> int | None:
     before, after = x[:best], x[best:]
     step = abs(float(np.median(before) - np.median(after)))
     noise = 1.4826 * float(np.median(np.abs(after - np.median(after))))
-    # Standard error of a median is about 1.25 sigma / sqrt(n); a lone first sample needs 4 sigma.
-    error = 1.25 * noise * np.sqrt(1 / len(before) + 1 / len(after))
-    needed = max(np.log1p(SMALLEST_STEP), 4.0 * error)
+    # Standard error of a median is about 1.25 sigma / sqrt(n), n being what the samples are worth: where
+    # the level drifts, neighbours repeat each other, and a cut through a drift is no end of a warm-up.
+    # The second half shows the drift alone, since no cut falls into it.
+    tail = x[n // 2 :]
+    worth = effective_size(tail) / len(tail)
+    error = 1.25 * noise * np.sqrt(1 / max(1.0, worth * len(before)) + 1 / (worth * len(after)))
+    needed = max(np.log1p(SMALLEST_STEP), t_quantile(_SURE, len(after) - 1) * error)
     return best if step > needed else None
 
 

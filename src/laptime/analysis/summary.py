@@ -125,7 +125,7 @@ def latency(series: Series) -> list[Stat]:
     wanted = {"median": 0.5} if is_block else QUANTILES
     stats = [_quantile_stat(series, values, name, q, note) for name, q in wanted.items()]
     for name, value, ci95 in (
-        ("mean", float(values.mean()), mean_interval(values)),
+        ("mean", float(values.mean()), _mean_interval(series)),
         ("std", float(values.std(ddof=1)) if len(values) > 1 else None, deviation_interval(values)),
         ("min", float(values.min()), None),
         ("max", float(values.max()), None),
@@ -142,7 +142,7 @@ def latency(series: Series) -> list[Stat]:
                 n=len(values),
                 regime=series.regime,
                 better="lower",
-                note=note,
+                note=note if value is not None else f"{name} needs 2 samples, has {len(values)}",
             )
         )
     return stats
@@ -153,7 +153,7 @@ def _quantile_stat(series: Series, values: Floats, name: str, q: float, note: st
     value: float | None = quantile(values, q)
     needed = samples_needed(q)
     if ci95 is None and q != 0.5:
-        have = math.floor(min(len(values), effective_size(values, q)))
+        have = math.floor(_worth(_by_process(series, select(series)), q))
         note = f"{name} needs {needed} samples, has {have}"
         value = None
     return Stat(
@@ -176,13 +176,20 @@ def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
     tell more about the error than the samples within one. Two processes: their own quantiles are
     enclosed. Three and more: Student's t on the logarithms of their quantiles.
     """
-    evidence = select(series)
-    pooled = interval(evidence.values, q)
-    if pooled is None or not series.process:
-        return pooled
-    process = np.asarray(series.process)[evidence.positions]
-    own = [quantile(evidence.values[process == p], q) for p in np.unique(process)]
-    if len(own) < 2:
+    parts = _by_process(series, select(series))
+    pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
+    return _widened(pooled, [quantile(part, q) for part in parts])
+
+
+def _mean_interval(series: Series) -> tuple[float, float] | None:
+    """95 % interval of the mean time of a sample, widened likewise."""
+    parts = _by_process(series, select(series))
+    pooled = mean_interval(np.concatenate(parts), effective=_worth(parts, 0.5))
+    return _widened(pooled, [float(part.mean()) for part in parts])
+
+
+def _widened(pooled: tuple[float, float] | None, own: list[float]) -> tuple[float, float] | None:
+    if pooled is None or len(own) < 2:
         return pooled
     low, high = min(own), max(own)
     if len(own) > 2 and low > 0:
@@ -190,6 +197,19 @@ def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
         half = t_quantile(0.975, len(own) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(own))
         low, high = math.exp(float(logs.mean()) - half), math.exp(float(logs.mean()) + half)
     return min(low, pooled[0]), max(high, pooled[1])
+
+
+def _by_process(series: Series, evidence: Evidence) -> list[Floats]:
+    """The samples that statistics use, one array a process."""
+    if not series.process:
+        return [evidence.values]
+    process = np.asarray(series.process)[evidence.positions]
+    return [evidence.values[process == p] for p in np.unique(process)]
+
+
+def _worth(parts: list[Floats], q: float) -> float:
+    """Independent samples for the q-quantile, counted within processes: their levels may differ."""
+    return sum(effective_size(part, q) for part in parts)
 
 
 def throughput(series: Series, *, batch: int) -> Stat:
@@ -201,7 +221,7 @@ def throughput(series: Series, *, batch: int) -> Stat:
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
     per_call = evidence.values  # samples are seconds per call, also where one covers a block
     mean = float((per_call * calls).sum() / calls.sum())
-    around = mean_interval(per_call)
+    around = _mean_interval(series)
     ci95 = None
     if around is not None:
         half = (around[1] - around[0]) / 2
