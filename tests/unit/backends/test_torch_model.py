@@ -201,6 +201,34 @@ def test_users_model_is_neither_moved_nor_cast_nor_left_in_eval() -> None:
     assert not net[1].training
 
 
+def test_flags_come_back_when_a_model_was_made_ready_twice() -> None:
+    net = torch.nn.Linear(2, 2).train()
+    first, second = (in_memory(net, torch.ones(1, 2)) for _ in range(2))
+    second.close()
+    first.close()
+    assert net.training
+
+
+def test_function_that_returns_one_model_for_all_batches_is_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    path = tmp_path / "one_model_for_all.py"
+    path.write_text(
+        "import torch\nnet = torch.nn.Linear(2, 2)\ndef build(batch): return net, torch.ones(batch, 2)\n"
+    )
+    model = opened(f"{path}:build")
+    assert model.workload(3).call().shape == (3, 2)
+    model.close()
+    assert sys.modules["one_model_for_all"].net.training
+
+
+def test_imports_bring_the_framework_and_the_targets_package() -> None:
+    backend.imports(Variant(target="timm:resnet18"))
+    assert "timm" in sys.modules
+    assert set(backend.available()) >= {"torch"}
+
+
 def test_half_model_stays_half_when_nothing_else_is_asked() -> None:
     net = torch.nn.Linear(3, 3).to(torch.bfloat16)
     inputs = torch.ones(1, 3, dtype=torch.bfloat16)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from laptime import targets
+from laptime.kit import registry
 from laptime.kit.errors import TargetError, UserCodeError
 
 MODEL = """
@@ -199,6 +200,21 @@ def test_folder_of_the_file_can_be_imported_from(tmp_path: Path, monkeypatch: py
         "if __name__ == '__main__': raise RuntimeError\n"
     )
     assert targets.parse(f"{tmp_path}/main_target.py:build").build(1).inputs == 11
+
+
+@pytest.mark.parametrize("kind", registry.names("targets"))
+def test_every_kind_keeps_the_contract(kind: str) -> None:
+    module = registry.load("targets", kind)
+    assert ":" in module.FORM
+    assert not module.matches("")
+    assert not module.matches("word")
+    assert callable(module.resolve)
+    assert callable(module.names)
+    example = {"file": "a/b.py:f", "module": "a.b:f"}.get(kind, f"{kind}:x")
+    claimed = [
+        other for other in registry.names("targets") if registry.load("targets", other).matches(example)
+    ]
+    assert claimed == [kind]
 
 
 def test_inputs_are_passed_by_their_shape() -> None:

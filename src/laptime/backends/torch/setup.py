@@ -136,7 +136,7 @@ class Setup:
         """Training flags and threads as they were."""
         import torch
 
-        for module, was_training in self._training:
+        for module, was_training in reversed(self._training):  # the first note of a module is the true one
             module.training = was_training
         self._training.clear()
         if self.variant.threads is not None:
