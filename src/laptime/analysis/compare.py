@@ -81,11 +81,14 @@ def _block_levels(series: Series) -> dict[tuple[int, int], float]:
     n = len(series.samples)
     process = np.asarray(series.process or [0] * n)[evidence.positions]
     rounds = np.asarray(series.round or list(range(n)))[evidence.positions]
-    levels = {}
-    for p, r in {(int(a), int(b)) for a, b in zip(process, rounds, strict=True)}:
-        chosen: Floats = evidence.values[(process == p) & (rounds == r)]
-        levels[(p, r)] = math.log(float(np.median(chosen)))
-    return levels
+    order = np.lexsort((rounds, process))
+    process, rounds, values = process[order], rounds[order], evidence.values[order]
+    starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]
+    blocks = np.split(values, starts[1:])
+    return {
+        (int(process[at]), int(rounds[at])): math.log(float(np.median(block)))
+        for at, block in zip(starts, blocks, strict=True)
+    }
 
 
 def _trimmed_mean(values: Floats) -> float:

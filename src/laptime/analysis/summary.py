@@ -76,10 +76,10 @@ def summarize(case: Case) -> dict[str, Stat]:
 
 def headline(case: Case) -> Stat | None:
     """The one number a case is known by: median latency, isolated where measured."""
-    found = summarize(case)
     for regime in ("isolated", "paced", "device", "saturated"):
-        if f"latency/{regime}/median" in found:
-            return found[f"latency/{regime}/median"]
+        series = case.find("latency", regime)
+        if series is not None and series.samples:
+            return median(series)
     return None
 
 
@@ -112,6 +112,12 @@ def _is_poorer(one: tuple[Stat, Evidence], other: tuple[Stat, Evidence]) -> bool
         return found[0].ci95 is not None and found[1].basis == "undisturbed"
 
     return not sound(one) and sound(other)
+
+
+def median(series: Series) -> Stat:
+    """The median of one regime's calls, with its interval."""
+    evidence = select(series)
+    return _quantile_stat(series, evidence.values, "median", 0.5, _basis_note(evidence))
 
 
 def latency(series: Series) -> list[Stat]:
@@ -285,7 +291,13 @@ def _derived(case: Case, stats: list[Stat]) -> list[Stat]:
     ends = (per_item * rate.ci95[0], per_item * rate.ci95[1]) if rate.ci95 else None
     found = [_rate_stat("flops/achieved", "achieved FLOP/s", achieved, ends, rate)]
     cores = case.details.get("physical_cores")
-    if cores and case.axes.get("device") == "cpu":
+    if case.axes.get("device") != "cpu":
+        cores = None
+    elif not cores and (vcpus := case.details.get("usable_cpus")):
+        # The hypervisor hides which CPUs share a core.
+        ends_each = (ends[0] / vcpus, ends[1] / vcpus) if ends else None
+        found.append(_rate_stat("flops/per_vcpu", "FLOP/s per vCPU", achieved / vcpus, ends_each, rate))
+    if cores:
         per_core = (ends[0] / cores, ends[1] / cores) if ends else None
         found.append(
             _rate_stat("flops/per_core", "FLOP/s per physical core", achieved / cores, per_core, rate)

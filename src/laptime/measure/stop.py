@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 
-from laptime.analysis.summary import Stat, latency, main_throughput
+from laptime.analysis.summary import Stat, main_throughput, median
 from laptime.records.case import Case
 
 
 def printed(case: Case) -> list[Stat]:
     """The statistics whose precision decides: the median of every latency regime, and the throughput."""
     found = [
-        latency(series)[0]
+        median(series)
         for series in case.series
         if series.metric.tag == "latency" and series.samples and series.regime != "saturated"
     ]
