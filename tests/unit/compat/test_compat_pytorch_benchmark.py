@@ -11,7 +11,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
-from laptime.compat import pytorch_benchmark as drop_in  # noqa: E402
+from laptime.compat._procedure import Procedure  # noqa: E402
 from laptime.compat.pytorch_benchmark import benchmark  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
 
@@ -301,7 +301,7 @@ def test_late_warm_up_is_no_timed_run() -> None:
 def test_copies_are_timed_apart_on_a_device_with_memory_of_its_own(
     sample: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drop_in._Benchmark, "_has_own_memory", True)
+    monkeypatch.setattr(Procedure, "_has_own_memory", True)
 
     class There(torch.Tensor):  # type: ignore[misc]
         """A tensor that was moved to the device."""
