@@ -13,7 +13,7 @@ SCHEMA = "laptime.doctor/1"
 Outcome = Literal["ok", "warn", "none"]
 
 
-class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Line(Struct, frozen=True, kw_only=True):
     """One thing looked at.
 
     Attributes:
@@ -29,7 +29,7 @@ class Line(Struct, frozen=True, kw_only=True, omit_defaults=True):
     next: str = ""
 
 
-class Rate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Rate(Struct, frozen=True, kw_only=True):
     """A measured peak of a device.
 
     Attributes:
@@ -51,7 +51,7 @@ class Rate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
 
 
-class NoiseFloor(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class NoiseFloor(Struct, frozen=True, kw_only=True):
     """A program against itself, interleaved, in fresh processes.
 
     Attributes:
@@ -75,7 +75,7 @@ class NoiseFloor(Struct, frozen=True, kw_only=True, omit_defaults=True):
     seconds: float
 
 
-class DoctorReport(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DoctorReport(Struct, frozen=True, kw_only=True):
     """Everything the doctor found.
 
     Attributes:

@@ -59,7 +59,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         _say(tell, 0.15, "asking torch, measuring peaks")
         told, trouble = _capacity(seen, quick=quick, fresh=fresh)
         _say(tell, 0.45, "measuring a program against itself")
-        noise, complaint = _noise(quick=quick, emit=_second_half(tell))
+        noise, complaint = _noise(quick=quick, busy=_busy(seen), emit=_second_half(tell))
         after, seconds = evidence.read(), SystemClock.now() - started
         cost = evidence.cost
     environment = structs.replace(
@@ -147,7 +147,7 @@ def _busy(seen: _Seen) -> bool:
     return sum(program.cpus for program in seen.running) >= symptoms.NOTABLE_LOAD
 
 
-def _noise(*, quick: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
+def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
     try:
         found = noise_floor(quick=quick, emit=emit)
     except LaptimeError as error:
@@ -163,6 +163,9 @@ def _noise(*, quick: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
     if found.word in ("faster", "slower"):
         sentence = f"the same program against itself came out {found.word} by {abs(found.seen):.1%}"
         next_step = "laptime doctor   (again: this may happen 1 time in 100)"
+        if busy:
+            sentence += ", while others used the CPUs"
+            next_step = "stop the others (see above), then: laptime doctor"
         return found, [Line(name="noise", outcome="warn", sentence=sentence, next=next_step)]
     return found, []
 

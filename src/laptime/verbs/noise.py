@@ -15,7 +15,7 @@ from importlib.util import find_spec
 
 from laptime.analysis.compare import DECISION_LEVEL, MARGIN, Effect, effect, judge
 from laptime.analysis.quantiles import t_quantile
-from laptime.kit.clock import SystemClock
+from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.records.case import Case
 from laptime.records.doctor import NoiseFloor
@@ -36,10 +36,12 @@ def noise_floor(
     quick: bool = False,
     emit: Callable[[Event], None] | None = None,
     open_session: OpenSession = fresh_process,
+    clock: Clock | type[SystemClock] = SystemClock,
 ) -> NoiseFloor:
     """Measure a small program against itself, on the device that `bench` would take.
 
     Args:
+        open_session, clock: as in `bench`.
         quick: without torch, two processes instead of three, and a third of the time.
 
     Raises:
@@ -56,11 +58,11 @@ def noise_floor(
         save=False,
         timing_only=True,
     )
-    started = SystemClock.now()
-    run = bench(request, emit or (lambda event: None), open_session=open_session)
+    started = clock.now()
+    run = bench(request, emit or (lambda event: None), open_session=open_session, clock=clock)
     if run.status == "interrupted":
         raise KeyboardInterrupt
-    seconds = SystemClock.now() - started
+    seconds = clock.now() - started
     first, second = _both(run.cases)
     left, right = first.find("latency", "isolated"), second.find("latency", "isolated")
     found = effect(left, right) if left is not None and right is not None else None

@@ -128,7 +128,8 @@ def others(running: Sequence[Program], environment: Environment) -> Line:
         return Line(name="load", outcome="ok", sentence=f"nobody else uses the CPUs ({total:.2f} of a CPU)")
     named = ", ".join(f"{p.name} ({p.pid}) {p.cpus:.0%}" for p in running[:3])
     more = f" and {len(running) - 3} more" if len(running) > 3 else ""
-    pids = " ".join(str(p.pid) for p in running[:3] if p.cpus >= NOTABLE_LOAD / 2)
+    busy = [p for p in running[:3] if p.cpus >= NOTABLE_LOAD / 2] or running[:3]
+    pids = " ".join(str(p.pid) for p in busy)
     return Line(
         name="load",
         outcome="warn",

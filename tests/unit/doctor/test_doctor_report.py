@@ -1,0 +1,296 @@
+"""The doctor's report: rendering, the peaks' cache, the command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from msgspec import structs
+
+from laptime.analysis.compare import Effect
+from laptime.apps.cli.commands.doctor import command
+from laptime.kit.errors import Died, Hung, LaptimeError
+from laptime.launch import once
+from laptime.probes import machine
+from laptime.probes.cpu import cpu
+from laptime.records.doctor import DoctorReport, Line, Rate
+from laptime.records.environment import Environment
+from laptime.reports import _doctor
+from laptime.store import cache
+from laptime.verbs import capacity, doctor
+from laptime.verbs.noise import floor_of
+
+
+def _report(**changes: Any) -> DoctorReport:
+    environment = Environment(
+        host="gpu-07", os="Linux 6.8", python="3.12.1 CPython", cpu="Xeon", vcpus=4, usable_cpus=4.0, memory=1
+    )
+    effect = Effect(estimate=0.002, error=0.004, df=6.0, pairs=36, processes=3)
+    report = DoctorReport(
+        laptime="0.1.0",
+        started="2026-11-20T19:00:00Z",
+        seconds=12.0,
+        environment=environment,
+        lines=[
+            Line(name="load", outcome="ok", sentence="nobody else uses the CPUs"),
+            Line(name="cpu/governor", outcome="warn", sentence="governor is powersave", next="sudo cpupower"),
+            Line(name="energy", outcome="none", sentence="no energy readings"),
+        ],
+        rates=[
+            Rate(
+                device="cpu",
+                kind="gemm",
+                dtype="float32",
+                unit="FLOP/s",
+                value=2e11,
+                ceiling=4e11,
+                ceiling_source="estimated",
+            ),
+            Rate(device="cpu", kind="copy", dtype="float32", unit="B/s", value=2.3e10),
+            Rate(device="cpu", kind="gemm", dtype="float16", unit="FLOP/s", reason="not implemented"),
+        ],
+        rates_from="2026-11-20T19:00:00Z",
+        noise=floor_of(effect, device="cpu", workload="a small network", seconds=12.0),
+    )
+    return structs.replace(report, **changes)
+
+
+def test_the_text_reads_as_it_should() -> None:
+    assert _doctor.to_text(_report()).splitlines() == [
+        "gpu-07 · Xeon · Linux 6.8 · Python 3.12.1",
+        "  ok    nobody else uses the CPUs",
+        "  warn  governor is powersave   next: sudo cpupower",
+        "  --    no energy readings",
+        "",
+        "Peak rates (measured 2026-11-20; again: laptime doctor --fresh)",
+        "  cpu  float32  200 GFLOP/s  50% of 400 GFLOP/s on paper (estimated)",
+        "  cpu  copy       23.0 GB/s",
+        "  cpu  float16            -  not implemented",
+        "",
+        "Can see differences from about 2.9% on cpu",
+        "a small network against itself: unclear, difference 0.2% ± 1.0%; 36 pairs, 3 fresh processes each,",
+        "12.0 s",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_sentences_stay_within_the_width_and_commands_stay_whole(width: int) -> None:
+    long = Line(name="x", outcome="warn", sentence="word " * 40, next="sudo " + "x" * 70)
+    text = _doctor.to_text(_report(lines=[long]), width=width)
+    for line in text.splitlines():
+        assert len(line) <= width or "next:" in line or "on paper" in line or "Peak rates" in line
+    assert "sudo " + "x" * 70 in text
+
+
+def test_names_of_strangers_cannot_steer_the_terminal() -> None:
+    hostile = Line(name="load", outcome="warn", sentence="evil\x1b[2J\nname", next="kill \x07 1")
+    text = _doctor.to_text(_report(lines=[hostile]), color=False)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def test_colours_only_repeat_what_words_say() -> None:
+    assert "\x1b[" in _doctor.to_text(_report(), color=True)
+    assert "\x1b[" not in _doctor.to_text(_report(), color=False)
+
+
+def test_a_machine_that_is_too_busy_is_not_praised() -> None:
+    effect = Effect(estimate=0.5, error=0.4, df=6.0, pairs=10, processes=3)
+    noisy = floor_of(effect, device="cpu", workload="x", seconds=1.0)
+    text = _doctor.to_text(_report(noise=noisy))
+    assert "Can see only differences beyond a factor of" in text
+    assert "not known" in _doctor.to_text(_report(noise=None))
+
+
+def test_peaks_measured_beside_others_say_so() -> None:
+    assert "too low: others used the machine" in _doctor.to_text(_report(rates_disturbed=True))
+
+
+def test_the_json_is_one_document_in_si_units() -> None:
+    found = json.loads(_doctor.to_json(_report()))
+    assert found["schema"] == "laptime.doctor/1"
+    assert found["rates"][0]["value"] == 2e11
+    assert found["noise"]["smallest"] > 0.01
+    assert len(found["environment"]["fingerprint"]) == 12
+    assert [line["outcome"] for line in found["lines"]] == ["ok", "warn", "none"]
+
+
+def test_the_smallest_difference_grows_with_the_error() -> None:
+    def smallest(error: float) -> float:
+        effect = Effect(estimate=0.0, error=error, df=6.0, pairs=36, processes=3)
+        return floor_of(effect, device="cpu", workload="x", seconds=1.0).smallest
+
+    assert smallest(0.0) == pytest.approx(0.01)  # the margin below which nothing is claimed
+    assert smallest(0.001) < smallest(0.01) < smallest(0.1)
+    # 1 % margin + (t_0.995 + t_0.80 at 6 degrees of freedom) x 1 % = (3.707 + 0.906) x 1 %
+    assert smallest(0.01) == pytest.approx(1.01 * 2.718281828 ** (4.613 * 0.01) - 1, abs=2e-4)
+
+
+# Peaks and their cache
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """A torch that answers; the seconds that it was asked to measure for."""
+    monkeypatch.setenv("LAPTIME_CACHE", str(tmp_path))
+    seconds: list[float] = []
+
+    def call(function: str, arguments: dict[str, Any], *, timeout: float) -> dict[str, Any]:
+        seconds.append(arguments["seconds"])
+        row = {
+            "kind": "gemm",
+            "device": "cpu",
+            "dtype": "float32",
+            "unit": "FLOP/s",
+            "value": 1e11,
+            "size": 512,
+        }
+        return {
+            "devices": [{"name": "cpu", "model": "CPU"}],
+            "libraries": {"torch": "2.15"},
+            "knobs": {},
+            "sync": {"cpu": 0.0},
+            "rates": [row] if arguments["seconds"] else [],
+        }
+
+    monkeypatch.setattr(once, "call", call)
+    monkeypatch.setattr(capacity.software, "installed", lambda package: "2.15")
+    return seconds
+
+
+def _capacity(**how: bool) -> capacity.Capacity:
+    return capacity.capacity(machine.environment(), [], cpu(), **how)
+
+
+def test_peaks_are_measured_once_for_a_machine(asked: list[float]) -> None:
+    first, second = _capacity(), _capacity()
+    assert asked == [capacity.SECONDS, 0.0]
+    assert first.rates == second.rates
+    assert first.rates[0].value == 1e11
+    assert second.rates_from == first.rates_from != ""
+
+
+def test_fresh_measures_them_again(asked: list[float]) -> None:
+    _capacity()
+    _capacity(fresh=True)
+    assert asked == [capacity.SECONDS, capacity.SECONDS]
+
+
+def test_quick_measures_none_but_tells_those_known(asked: list[float]) -> None:
+    assert _capacity(quick=True).rates == []
+    _capacity()
+    assert _capacity(quick=True).rates[0].value == 1e11
+    assert asked == [0.0, capacity.SECONDS, 0.0]
+
+
+def test_peaks_of_a_busy_machine_are_not_kept(asked: list[float]) -> None:
+    assert _capacity(keep=False).rates
+    _capacity()
+    assert asked == [capacity.SECONDS, capacity.SECONDS]
+
+
+def test_another_torch_is_another_machine(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    _capacity()
+    monkeypatch.setattr(capacity.software, "installed", lambda package: "2.16")
+    _capacity()
+    assert asked == [capacity.SECONDS, capacity.SECONDS]
+    assert len(list(cache.folder().iterdir())) == 2
+
+
+def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capacity.software, "installed", lambda package: None)
+    assert _capacity() == capacity.Capacity()
+    assert asked == []
+
+
+# One question to a fresh process
+
+
+def test_a_fresh_process_answers() -> None:
+    assert once.call("laptime.kit.text:count", {"number": 2, "noun": "sample"}, timeout=30) == "2 samples"
+
+
+def test_a_function_that_raises_is_told_with_its_last_words() -> None:
+    with pytest.raises(Died) as caught:
+        once.call("laptime.kit.text:count", {"number": "x"}, timeout=30)
+    assert "TypeError" in caught.value.why
+
+
+def test_a_function_that_hangs_is_ended() -> None:
+    with pytest.raises(Hung):
+        once.call("laptime.probes.neighbours:programs", {"seconds": 60}, timeout=1.0)
+
+
+def test_only_our_own_functions_are_called() -> None:
+    with pytest.raises(Died) as caught:
+        once.call("os:getcwd", {}, timeout=30)
+    assert "only functions of laptime" in caught.value.why
+
+
+# The verb and the command
+
+
+@pytest.fixture
+def examined(monkeypatch: pytest.MonkeyPatch) -> DoctorReport:
+    """The real examination of this machine, without its two slow parts."""
+
+    def no_noise(**how: object) -> None:
+        raise LaptimeError("not measured", why="a test")
+
+    monkeypatch.setattr(doctor, "noise_floor", no_noise)
+    monkeypatch.setattr(doctor, "capacity", lambda *given, **how: capacity.Capacity())
+    monkeypatch.setattr(doctor.neighbours, "programs", lambda: [])
+    return doctor.examine(quick=True)
+
+
+def test_every_warning_of_this_machine_ends_with_a_command(examined: DoctorReport) -> None:
+    for line in examined.lines:
+        assert line.sentence
+        assert line.outcome != "warn" or line.next, line
+    assert len({line.name for line in examined.lines}) == len(examined.lines)
+
+
+def test_a_noise_floor_that_failed_is_a_warning_and_not_an_error(examined: DoctorReport) -> None:
+    assert examined.noise is None
+    (line,) = [line for line in examined.lines if line.name == "noise"]
+    assert "not measured a test" in line.sentence
+
+
+def test_timers_are_in_seconds(examined: DoctorReport) -> None:
+    assert 0 < examined.timers["perf_counter"]["step"] < 1e-3
+
+
+def test_a_torch_that_is_broken_is_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    def died(*given: object, **how: object) -> None:
+        raise Died("x", why="ImportError: libcudart.so")
+
+    monkeypatch.setattr(doctor, "capacity", died)
+    monkeypatch.setattr(doctor.neighbours, "programs", lambda: [])
+    found, lines = doctor._capacity(doctor._look(), quick=True, fresh=False)
+    assert found == capacity.Capacity()
+    assert "libcudart" in lines[0].sentence
+    assert lines[0].next
+
+
+def test_the_command_prints_one_json_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda **how: _report())
+    answer = CliRunner().invoke(command, ["--json"])
+    assert answer.exit_code == 0
+    assert json.loads(answer.stdout)["schema"] == "laptime.doctor/1"
+
+
+def test_the_command_prints_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "examine", lambda **how: _report())
+    answer = CliRunner().invoke(command, [])
+    assert answer.exit_code == 0
+    assert "Can see differences" in answer.stdout
+
+
+@pytest.mark.slow
+def test_the_noise_floor_is_measured_live() -> None:
+    found = doctor.noise_floor(quick=True)
+    assert found.smallest > 0.01
+    assert found.processes == 2
