@@ -7,7 +7,6 @@ for a message; the parent keeps standard error in a file and shows its end when 
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 
@@ -17,7 +16,6 @@ from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
 from laptime.measure.protocol import Close, Model
 from laptime.records.plan import Variant
-from laptime.targets import parse
 
 
 def open_variant(variant: Variant) -> Model:
@@ -27,9 +25,10 @@ def open_variant(variant: Variant) -> Model:
 
 
 def import_framework(variant: Variant) -> None:
-    """Import what the target needs, so that import and load can be told apart."""
-    for package in parse(variant.target).packages:
-        importlib.import_module(package)
+    """Import what the variant needs, so that import and load can be told apart."""
+    imports = getattr(load("backends", variant.backend), "imports", None)
+    if imports is not None:
+        imports(variant)
 
 
 def _plain(value: object) -> object:

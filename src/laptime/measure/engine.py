@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UserCodeError
+from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.measure import loop, passes
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
@@ -280,6 +280,7 @@ _KINDS: tuple[tuple[type[LaptimeError], str], ...] = (
     (UserCodeError, "user_code"),
     (TargetError, "target"),
     (Unavailable, "unavailable"),
+    (UsageError, "usage"),
 )
 
 

@@ -17,7 +17,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a case has no (complete) numbers: the three lines of an error, and its kind.
 
     Attributes:
-        kind: user_code, out_of_memory, hung, died, target, unavailable, interrupted, bug.
+        kind: user_code, out_of_memory, hung, died, target, unavailable, usage, interrupted, bug.
     """
 
     kind: str

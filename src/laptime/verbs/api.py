@@ -19,6 +19,7 @@ from laptime.store.journal import Journal
 from laptime.verbs import bench as _bench
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.lane import OpenSession
+from laptime.verbs.planning import AS_IT_IS
 
 
 def bench(
@@ -27,7 +28,7 @@ def bench(
     *,
     batch: int | Sequence[int] = 1,
     device: str = "auto",
-    dtype: str | Sequence[str] = "float32",
+    dtype: str | Sequence[str] | None = None,
     threads: Sequence[int] = (),
     channels_last: bool = False,
     compile: str = "",
@@ -49,6 +50,7 @@ def bench(
         inputs: inputs of one call, any nested structure: one tensor, a tuple (positional arguments), a
             mapping (keyword arguments), a dataclass. Re-batched along their common leading dimension.
         batch: items in a call; one or several.
+        dtype: float32, bfloat16, float16, one or several; None takes an object as it is.
         precision: half-width of the 95 % interval asked for, as a share.
         budget: seconds of measuring in all.
         save: keep the run under .laptime/.
@@ -62,6 +64,10 @@ def bench(
     """
     sizes = [batch] if isinstance(batch, int) else list(batch)
     target = model if isinstance(model, str) else _name_of(model)
+    if dtype is None:
+        dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]
+    else:
+        dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
     given: dict[str, Origin] = {
         key: "argument"
         for key, value in {"precision": precision, "budget": budget, "batch": batch}.items()
@@ -71,7 +77,7 @@ def bench(
         targets=[target],
         batch=sizes,
         device=device,
-        dtype=[dtype] if isinstance(dtype, str) else list(dtype),
+        dtype=dtypes,
         threads=list(threads),
         channels_last=channels_last,
         compile=compile,

@@ -24,6 +24,7 @@ def judged(case: Case, environment: Environment, plan: dict[str, Setting]) -> Ca
     case, _ = relabel(case, virtual=bool(environment.virtual))
     case = _with_costs(case)
     details = {**case.details}
+    details["usable_cpus"] = environment.usable_cpus
     if environment.physical_cores:
         details["physical_cores"] = min(environment.physical_cores, environment.usable_cpus)
     case = msgspec.structs.replace(case, details=details)

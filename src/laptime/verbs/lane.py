@@ -192,7 +192,8 @@ class Lane:
         if batch in self.keys:
             return
         device = loaded.devices[0].name if loaded and loaded.devices else self.variant.device
-        axes = axes_of(self.variant, batch, device)
+        held = loaded.facts.get("dtypes", {}) if loaded else {}
+        axes = axes_of(self.variant, batch, device=device, held=held)
         key = case_key(self.variant.target, axes)
         self.keys[batch] = key
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}

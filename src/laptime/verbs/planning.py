@@ -13,6 +13,8 @@ from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
 
 DTYPES = ("float32", "bfloat16", "float16")
+AS_IT_IS = "auto"
+"""The dtype that an object of this process has already."""
 
 
 class Preset(NamedTuple):
@@ -66,7 +68,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     Raises:
         UsageError: a value is impossible; nothing has been measured yet.
     """
-    _check(request)
+    _check(request, in_memory=in_memory)
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
     variants = _variants(request, recipes)
@@ -145,7 +147,7 @@ def _named(target: str) -> Recipe:
     return Recipe(target=target, kind="object", build=build, source="object in memory")
 
 
-def _check(request: BenchRequest) -> None:
+def _check(request: BenchRequest, *, in_memory: bool) -> None:
     if not request.targets:
         raise UsageError(
             "nothing to measure", why="no target was named", next="laptime bench torchvision:resnet18"
@@ -157,7 +159,7 @@ def _check(request: BenchRequest) -> None:
             next="--batch 1,8   or   --batch auto",
         )
     for dtype in request.dtype:
-        if dtype not in DTYPES:
+        if dtype not in DTYPES and not (in_memory and dtype == AS_IT_IS):
             near = closest(dtype, DTYPES)
             raise UsageError(
                 f"no dtype is called {dtype!r}",
@@ -229,9 +231,16 @@ def _without_twins(variants: list[Variant]) -> list[Variant]:
     return found
 
 
-def axes_of(variant: Variant, batch: int, device: str) -> dict[str, Axis]:
-    """Axis values of a case, the device as the worker told it."""
+def axes_of(variant: Variant, batch: int, *, device: str, held: dict[str, int]) -> dict[str, Axis]:
+    """Axis values of a case, device and dtype as the worker told them.
+
+    Args:
+        held: number of the model's tensors by dtype; names the dtype where the variant left it open.
+    """
     axes: dict[str, Axis] = {"batch": batch, **variant.axes(), "device": device}
+    floats = {dtype: number for dtype, number in held.items() if "float" in dtype}
+    if variant.dtype == AS_IT_IS and floats:
+        axes["dtype"] = max(floats, key=lambda dtype: floats[dtype])
     if "again" in variant.options:
         axes["again"] = variant.options["again"]
     return axes

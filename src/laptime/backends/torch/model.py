@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends.torch import count, cuda, place, tensors
+from laptime.backends.torch import count, cuda, peaks, place, tensors
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.kit.errors import LaptimeError, UsageError
@@ -212,6 +212,16 @@ class TorchModel:
     def copies(self, batch: int, repeats: int) -> list[Series]:
         """Empty: the CPU has no memory of its own to copy to."""
         return []
+
+    def peak(self, seconds: float) -> dict[str, Any]:
+        """The best FLOP/s of this device in this dtype. See `laptime.backends.torch.peaks.of_model`."""
+        dtype = self._setup.variant.dtype
+        if dtype == "auto":
+            held = {name: n for name, n in _dtypes(self.modules()).items() if "float" in name}
+            if not held:
+                return {}
+            dtype = max(held, key=lambda name: held[name])
+        return peaks.of_model(self._device, dtype, seconds)
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""

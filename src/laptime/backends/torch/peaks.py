@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch import place
 from laptime.backends.torch.errors import memory_exhausted
+from laptime.probes import peaks as ceilings
+from laptime.probes.cpu import cpu
 
 if TYPE_CHECKING:
     import torch
@@ -51,6 +53,42 @@ def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]
     share = seconds / (len(dtypes) + 1)
     found = [_gemm(where, dtype, share) for dtype in dtypes]
     return [*found, _copy(where, share)]
+
+
+def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
+    """What a model in this dtype could reach at best here: `flops`, `source`, `limit` (on paper) or None.
+
+    Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is
+    then that of TF32, or a healthy model would look faster than its hardware.
+    """
+    import torch
+
+    wanted = [dtype]
+    if device.type == "cuda" and dtype == "float32":
+        precise = torch.get_float32_matmul_precision() == "highest"
+        if torch.backends.cudnn.allow_tf32 or not precise:
+            wanted.append("tf32")
+    rows = [_gemm(device, each, seconds / len(wanted)) for each in wanted]
+    best = max((row for row in rows if row["value"]), key=lambda row: row["value"], default=None)
+    if best is None:
+        return {}
+    return {
+        "flops": best["value"],
+        "dtype": best["dtype"],
+        "source": f"of the measured {best['dtype']} GEMM peak",
+        "limit": _on_paper(device, wanted),
+    }
+
+
+def _on_paper(device: torch.device, dtypes: list[str]) -> float | None:
+    """FLOP/s that tables or the instruction set promise, for the fastest of the dtypes."""
+    if device.type == "cpu":
+        ceiling = ceilings.cpu_peak(cpu())
+    else:
+        found = place.describe(device)[0]
+        ceiling = ceilings.device_peak(found.model, memory=found.memory)
+    known = [ceiling.flops[each] for each in dtypes if ceiling is not None and each in ceiling.flops]
+    return max(known, default=None)
 
 
 def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:

@@ -6,18 +6,22 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
+from laptime.records.series import DISTURBED
 
 TOLERATED = 0.01
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn when more than 1 % of the calls began more than a tenth of a period behind schedule."""
+    """Warn when over 1 % of the undisturbed calls began more than a tenth of a period behind schedule."""
     late = case.find("disturbance/late", "paced")
     rate = plan.get("rate")
     if late is None or rate is None or not rate.value or not late.samples:
         return None
+    latency = case.find("latency", "paced")
+    label = (latency.label if latency else []) or [0] * len(late.samples)
+    own = [seconds for seconds, bits in zip(late.samples, label, strict=True) if not bits & DISTURBED]
     period = 1.0 / float(rate.value)
-    share = sum(1 for seconds in late.samples if seconds > 0.1 * period) / len(late.samples)
+    share = sum(1 for seconds in own if seconds > 0.1 * period) / max(1, len(own))
     if share <= TOLERATED:
         return Check(name="late", outcome="ok", sentence=f"{rate.value:g} calls/s were kept")
     return Check(
