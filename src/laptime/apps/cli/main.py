@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import io
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
+from types import FrameType
 
 import click
 
@@ -97,4 +99,10 @@ def main() -> None:
         with contextlib.suppress(io.UnsupportedOperation):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
+    # Being asked to end (by `timeout`, a scheduler, a container) is Ctrl-C in other words: keep what there is.
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run(sys.argv[1:]))
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -79,7 +79,7 @@ def exit_code(run: Run) -> ExitCode:
     kinds = {case.failure.kind for case in run.cases if case.status == "failed" and case.failure}
     if "bug" in kinds:
         return ExitCode.BUG
-    if kinds - {"target", "unavailable"}:
+    if kinds - {"target", "unavailable", "usage"}:
         return ExitCode.USER_CODE
     if kinds:
         return ExitCode.USAGE
