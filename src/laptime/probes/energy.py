@@ -58,6 +58,10 @@ UPDATES = 20
 """A window should last so many updates of the meter: the error of its two ends is then about 5 %."""
 
 
+IDLE_SECONDS = 0.5
+"""Idle power comes in bursts (timers, other programs): a pause shorter than this may hit none or one."""
+
+
 class Absence(NamedTuple):
     """Why there is no reading, and the command that would help ("" when none does)."""
 
@@ -170,8 +174,12 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
 
 
 def idle_watts(using: Sequence[Meter], seconds: float | None = None) -> dict[str, float]:
-    """Mean power of each meter while this process sleeps; a meter without a reading is left out."""
-    length = shortest_window(using) if seconds is None else seconds
+    """Mean power of each meter while this process sleeps; a meter without a reading is left out.
+
+    Args:
+        seconds: length of the pause; None takes half a second, or what the slowest meter asks for.
+    """
+    length = max(IDLE_SECONDS, shortest_window(using)) if seconds is None else seconds
     found = measure(using, lambda: time.sleep(length))
     return {energy.meter: energy.watts for energy in found if energy.watts is not None}
 
