@@ -161,7 +161,9 @@ def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, l
             )
         ]
     if found.word in ("faster", "slower"):
-        sentence = f"the same program against itself came out {found.word} by {abs(found.seen):.1%}"
+        size = abs(found.seen)
+        by = f"{size:.1%}" if size < 1 else f"a factor of {1 + size:.1f}"
+        sentence = f"the same program against itself came out {found.word} by {by}"
         next_step = "laptime doctor   (again: this may happen 1 time in 100)"
         if busy:
             sentence += ", while others used the CPUs"
