@@ -1,7 +1,7 @@
 """What does the measuring loop add to each sample, over a bare loop around `perf_counter`?
 
-Asked for: under 2 us. Measured with a call that does nothing and with one of about 50 us, once with the
-disturbance evidence that `laptime bench` reads and once without; interleaved rounds, medians.
+Asked for: under 2 us. Measured with a call that does nothing and with one of about 20 us, once without and
+once with the disturbance evidence that `laptime bench` reads; interleaved rounds in one process.
 
     adds       wall time of the whole loop over that of the bare one, for each sample
     inside     what of it lies inside the timed window, so in the printed latency
@@ -14,13 +14,14 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any
 
+from _shown import head, median, parser, shown, table, write
 from laptime.measure import loop
 from laptime.probes.scheduler import Evidence
 
-ROUNDS = 25
 LIMIT = 2e-6
-Round = tuple[float, float]  # wall time of the loop, and median sample, both in seconds
+Round = tuple[float, float]  # wall time of the loop, and median sample, both in seconds a call
 
 
 @dataclass
@@ -39,9 +40,17 @@ def nothing() -> None:
     """The shortest call there is."""
 
 
-def work() -> int:
-    """About 50 us of Python."""
-    return sum(range(2500))
+def spin(count: int) -> Callable[[], object]:
+    """A call that adds so many numbers."""
+    numbers = range(count)
+    return lambda: sum(numbers)
+
+
+def spin_of(seconds: float) -> Callable[[], object]:
+    """A call of about so many seconds on this machine."""
+    calls = 200
+    best = min(bare(spin(1000), calls)[0] for _ in range(5))
+    return spin(max(1, int(1000 * seconds / best)))
 
 
 def bare(call: Callable[[], object], calls: int) -> Round:
@@ -64,18 +73,25 @@ def ours(call: Callable[[], object], calls: int, evidence: Evidence | None) -> R
 
 def main() -> int:
     """Print the table; 1 when the limit is passed."""
+    options = parser(__doc__ or "")
+    options.add_argument("--rounds", type=int, default=31)
+    asked = options.parse_args()
+    data: dict[str, Any] = head("Cost of the measuring loop per sample")
     evidence = Evidence()
-    print("| call | evidence | bare loop | adds | of it inside |\n| --- | --- | --- | --- | --- |")
-    worst = 0.0
-    for call, calls in ((nothing, 20_000), (work, 2_000)):
-        for name, read in (("no", None), ("yes", evidence)):
-            pairs = [(bare(call, calls), ours(call, calls, read)) for _ in range(ROUNDS)]
-            adds, inside = (statistics.median(b[i] - a[i] for a, b in pairs) for i in (0, 1))
-            worst = max(worst, adds)
-            base = statistics.median(a[0] for a, _ in pairs)
-            figures = " | ".join(f"{value * 1e6:.2f} us" for value in (base, adds, inside))
-            print(f"| {call.__name__} | {name} | {figures} |")
-    print(f"\nlimit {LIMIT * 1e6:.0f} us: {'kept' if worst < LIMIT else 'passed'}")
+    rows, worst = [], 0.0
+    data["limit"], data["rows"] = LIMIT, []
+    for name, call, calls in (("no-op", nothing, 20_000), ("spin of 20 us", spin_of(20e-6), 2_000)):
+        for reads, read in (("no", None), ("yes", evidence)):
+            pairs = [(bare(call, calls), ours(call, calls, read)) for _ in range(asked.rounds)]
+            adds, inside = ([b[i] - a[i] for a, b in pairs] for i in (0, 1))
+            base = [a[0] for a, _ in pairs]
+            worst = max(worst, median(adds)[0])
+            rows.append((name, reads, *(shown(v, factor=1e6, unit="us") for v in (base, adds, inside))))
+            row = {"call": name, "evidence": reads == "yes", "bare": base, "adds": adds, "inside": inside}
+            data["rows"].append(row)
+    table(("call", "evidence read", "bare loop", "adds", "of it inside the window"), rows)
+    print(f"\nlimit {LIMIT * 1e6:.0f} us: {'kept' if worst < LIMIT else 'passed'}, {asked.rounds} rounds")
+    write(asked.json, data)
     return int(worst >= LIMIT)
 
 

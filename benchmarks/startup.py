@@ -1,23 +1,25 @@
 """How long does laptime take to start? `laptime --help` and `import laptime` against a bare interpreter.
 
-Asked for: help within 150 ms of the bare interpreter, the import under 60 ms. Interleaved rounds of fresh
-processes; medians.
+Asked for: help within 150 ms of the bare interpreter, the import under 60 ms over it. Interleaved rounds of
+fresh processes, each round in another order.
 """
 
 from __future__ import annotations
 
-import statistics
+import random
 import subprocess
 import sys
 import time
+from typing import Any
 
-ROUNDS = 21
+from _shown import head, median, parser, shown, table, write
+
 COMMANDS = {
-    "bare interpreter": ["-c", "pass"],
-    "import laptime": ["-c", "import laptime"],
+    "python -c pass": ["-c", "pass"],
+    "python -c 'import laptime'": ["-c", "import laptime"],
     "laptime --help": ["-m", "laptime", "--help"],
 }
-LIMITS = {"import laptime": 0.060, "laptime --help": 0.150}
+LIMITS = {"python -c 'import laptime'": 0.060, "laptime --help": 0.150}
 
 
 def seconds(arguments: list[str]) -> float:
@@ -29,23 +31,34 @@ def seconds(arguments: list[str]) -> float:
 
 def main() -> int:
     """Print the table; 1 when a limit is passed."""
+    options = parser(__doc__ or "")
+    options.add_argument("--rounds", type=int, default=21)
+    asked = options.parse_args()
+    data: dict[str, Any] = head("Start-up")
     for arguments in COMMANDS.values():
         seconds(arguments)  # bytecode and file cache
     times: dict[str, list[float]] = {name: [] for name in COMMANDS}
-    for _ in range(ROUNDS):
-        for name, arguments in COMMANDS.items():
-            times[name].append(seconds(arguments))
-    bare = times["bare interpreter"]
-    print(f"| command | median of {ROUNDS} | over a bare interpreter | limit |\n| --- | --- | --- | --- |")
-    slow = False
-    for name, taken in times.items():
-        # Differences within a round: neighbours in time share the state of the machine.
-        over = statistics.median(a - b for a, b in zip(taken, bare, strict=True))
-        limit = LIMITS.get(name)
-        slow |= limit is not None and over > limit
-        shown = f"{limit * 1e3:.0f} ms" if limit else "-"
-        print(f"| {name} | {statistics.median(taken) * 1e3:.0f} ms | {over * 1e3:.0f} ms | {shown} |")
-    return int(slow)
+    order = list(COMMANDS)
+    shuffle = random.Random(0)
+    for _ in range(asked.rounds):
+        shuffle.shuffle(order)
+        for name in order:
+            times[name].append(seconds(COMMANDS[name]))
+    bare = times["python -c pass"]
+    # Differences within a round: neighbours in time share the state of the machine.
+    over = {name: [a - b for a, b in zip(taken, bare, strict=True)] for name, taken in times.items()}
+    rows = [
+        (
+            f"`{name}`",
+            shown(taken, factor=1e3, unit="ms", digits=0),
+            shown(over[name], factor=1e3, unit="ms", digits=0) if name in LIMITS else "-",
+            f"{LIMITS[name] * 1e3:.0f} ms" if name in LIMITS else "-",
+        )
+        for name, taken in times.items()
+    ]
+    table(("command", f"median of {asked.rounds}", "over the bare interpreter", "limit"), rows)
+    write(asked.json, {**data, "seconds": times, "limits": LIMITS})
+    return int(any(median(over[name])[0] > limit for name, limit in LIMITS.items()))
 
 
 if __name__ == "__main__":

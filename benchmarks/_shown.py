@@ -1,0 +1,81 @@
+"""What all benchmarks share: where and when, a Markdown table, a median with its interval, a JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laptime.analysis.quantiles import interval
+from laptime.kit.clock import utc_now
+from laptime.probes import machine
+
+
+def parser(text: str) -> argparse.ArgumentParser:
+    """Options that every benchmark has; the first paragraph of its text is the help."""
+    made = argparse.ArgumentParser(description=text.partition("\n\n")[0])
+    made.add_argument("--json", type=Path, metavar="FILE", help="also write the figures here")
+    return made
+
+
+def where() -> dict[str, Any]:
+    """Machine and date of what is measured now; no name of the machine."""
+    seen = machine.environment()
+    return {
+        "date": utc_now(),
+        "cpu": seen.cpu,
+        "vcpus": seen.vcpus,
+        "usable_cpus": seen.usable_cpus,
+        "virtual": seen.virtual,
+        "os": seen.os,
+        "python": seen.python,
+        "libraries": seen.libraries,
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+    }
+
+
+def head(title: str) -> dict[str, Any]:
+    """Print title, machine and date; the same as data."""
+    seen = where()
+    virtual = f", virtual ({seen['virtual']})" if seen["virtual"] else ""
+    load = f", load {seen['load']:.1f}" if seen["load"] is not None else ""
+    print(f"**{title}**\n")
+    print(
+        f"{seen['cpu']}, {seen['usable_cpus']:g} CPUs{virtual}{load}; Python {seen['python']}; "
+        f"{seen['date']}\n"
+    )
+    return {"title": title, "where": seen}
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A Markdown table on stdout."""
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}")
+    for row in rows:
+        print(f"| {' | '.join(row)} |", flush=True)
+
+
+def median(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
+    """Median and its distribution-free 95 % interval (None below six values)."""
+    return statistics.median(values), interval(np.asarray(values, dtype=float), 0.5)
+
+
+def shown(values: Sequence[float], *, factor: float, unit: str, digits: int = 2) -> str:
+    """`1.23 [1.20, 1.31] us`: the median of the values times a factor, and its interval."""
+    middle, ends = median(values)
+    around = f" [{ends[0] * factor:.{digits}f}, {ends[1] * factor:.{digits}f}]" if ends else ""
+    return f"{middle * factor:.{digits}f}{around} {unit}"
+
+
+def write(file: Path | None, data: Any) -> None:
+    """The figures as JSON, in one move, so that a killed program leaves the file as it was."""
+    if file is None:
+        return
+    fresh = file.with_name(file.name + ".part")
+    fresh.write_text(json.dumps(data, indent=1) + "\n")
+    fresh.replace(file)
