@@ -37,6 +37,13 @@ DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
 
 
+MIN_PAIRS = 5
+"""Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
+
+CROWDED = 0.75
+"""Share of disturbed samples from which the rest are suspect, too: nothing but `unclear` is said."""
+
+
 class Effect(NamedTuple):
     """Log ratio of baseline time over candidate time (positive: candidate faster) and its error.
 
@@ -139,6 +146,10 @@ def compare(
     found = found._replace(estimate=found.estimate + math.log(candidate.batch / baseline.batch))
     word, ci95 = judge(found, margin)
     speedup = math.exp(found.estimate)
+    told = sentence(word, speedup, ci95, margin)
+    if word != "unclear" and (doubt := thin_evidence(left, right, found)):
+        word = "unclear"
+        told = f"{sentence(word, speedup, ci95, margin)}; {doubt}"
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
@@ -149,8 +160,25 @@ def compare(
         margin=margin,
         pairs=found.pairs,
         processes=found.processes,
-        sentence=sentence(word, speedup, ci95, margin),
+        sentence=told,
     )
+
+
+def thin_evidence(baseline: Series, candidate: Series, found: Effect) -> str:
+    """Why no word may be said although the interval would allow it; "" when it may.
+
+    On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
+    and say nothing about the program.
+    """
+    run = min(len(set(series.process or [0])) for series in (baseline, candidate))
+    if found.pairs < MIN_PAIRS:
+        return f"only {found.pairs} of the {MIN_PAIRS} pairs of blocks needed were undisturbed on both sides"
+    if found.processes < min(2, run):
+        return f"only {found.processes} of {run} processes has undisturbed blocks on both sides"
+    worst = max((select(series) for series in (baseline, candidate)), key=lambda each: each.disturbed)
+    if worst.disturbed > CROWDED:
+        return f"{worst.disturbed:.0%} of the samples were disturbed"
+    return ""
 
 
 def sentence(word: Word, speedup: float, ci95: tuple[float, float], margin: float) -> str:
