@@ -13,7 +13,9 @@ import math
 from collections.abc import Callable
 from importlib.util import find_spec
 
-from laptime.analysis.compare import DECISION_LEVEL, MARGIN, Effect, effect, judge
+import msgspec
+
+from laptime.analysis.compare import DECISION_LEVEL, MARGIN, Effect, effect, judge, thin_evidence
 from laptime.analysis.quantiles import t_quantile
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
@@ -69,7 +71,10 @@ def noise_floor(
     if found is None:
         raise LaptimeError("too few blocks of the same program were measured to tell the noise floor")
     what = "a small network" if has_torch else "matrix products"
-    return floor_of(found, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
+    floor = floor_of(found, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
+    # A comparison would not say a word on thin evidence, so neither does the floor.
+    thin = left is not None and right is not None and thin_evidence(left, right, found)
+    return msgspec.structs.replace(floor, word="unclear") if thin else floor
 
 
 def floor_of(found: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:
