@@ -69,7 +69,7 @@ def shown(values: Sequence[float], *, factor: float, unit: str, digits: int = 2)
     """`1.23 [1.20, 1.31] us`: the median of the values times a factor, and its interval."""
     middle, ends = median(values)
     around = f" [{ends[0] * factor:.{digits}f}, {ends[1] * factor:.{digits}f}]" if ends else ""
-    return f"{middle * factor:.{digits}f}{around} {unit}"
+    return f"{middle * factor:.{digits}f}{around} {unit}".rstrip()
 
 
 def write(file: Path | None, data: Any) -> None:
