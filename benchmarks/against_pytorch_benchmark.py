@@ -37,6 +37,7 @@ from pathlib import Path
 from typing import Any
 
 from _shown import head, parser, shown, table, where, write
+from laptime.kit.text import count
 
 HERE = Path(__file__).resolve().parent
 TARGET = "torchvision:efficientnet_b0"
@@ -140,7 +141,7 @@ def tables(rounds: list[Round], quiet: list[Round], name: str) -> None:
     """Wall time, and headline by batch size."""
     their, our = ([each[tool]["wall"] for each in rounds] for tool in ("theirs", "ours"))
     ratio = [b / a for a, b in zip(their, our, strict=True)]
-    print(f"\n{name}, {len(rounds)} rounds\n")
+    print(f"\n{name}, {count(len(rounds), 'round')}\n")
     values = (
         shown(their, factor=1, unit="s", digits=1),
         shown(our, factor=1, unit="s", digits=1),
