@@ -133,6 +133,7 @@ class Procedure:
         # Compiled modules hide their operators from the counter; the module inside is the same program.
         plain = getattr(self._model, "_orig_mod", self._model)
         sample = self._on_device(1)
+        self._settle_shapes(plain, sample)
         series, receipt = count.count(modules_in(self._model), lambda: plain(sample), batch=1)
         keys = {
             "params/all": "params",
@@ -142,6 +143,15 @@ class Procedure:
         }
         self._counted, self._receipt = series, receipt
         return {keys[s.metric.tag]: int(s.samples[0]) for s in series if s.metric.tag in keys}
+
+    def _settle_shapes(self, model: Any, sample: Any) -> None:
+        """One call for lazy layers: before it they have no parameters to count."""
+        import torch
+
+        held = [p for module in modules_in(self._model) for p in module.parameters()]
+        if any(torch.nn.parameter.is_lazy(p) for p in held):
+            with torch.no_grad():
+                model(sample)
 
     def _run_warm_up(self, batch: int, *, runs: int) -> None:
         if self._warm_up is None:

@@ -91,6 +91,13 @@ def test_frozen_parameters_count() -> None:
     assert (found["params"], found["trainable_params"]) == (16 * 3 + 3 + 3 * 2 + 2, 3 * 2 + 2)
 
 
+def test_lazy_layers_are_counted_and_can_be_trained_afterwards() -> None:
+    model = torch.nn.Sequential(torch.nn.LazyLinear(3))
+    assert benchmark(model, torch.randn(4, 8), num_runs=2)["params"] == 8 * 3 + 3
+    model(torch.randn(2, 8)).sum().backward()
+    assert model[0].weight.grad is not None
+
+
 def test_seconds_are_seconds_and_as_many_runs_as_asked_are_timed(sample: Any) -> None:
     calls = []
 
