@@ -86,7 +86,7 @@ def kept(score: dict[str, Any]) -> bool:
     """Whether the promise holds for this line."""
     if score["slower"] == 1.0:
         return score["wrong"] <= max(1, score["n"] // 100)
-    return score["wrong"] == 0 and score["words"]["slower"] >= 0.95 * score["n"]
+    return score["wrong"] == 0 and score["words"]["slower"] >= 95 * score["n"] // 100
 
 
 def main() -> int:
