@@ -21,7 +21,7 @@ from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats, t_quantile
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
-from laptime.records.series import Series
+from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
 
 MARGIN = 0.01
 """Relative difference below which nothing is claimed, and within which `same` is."""
@@ -32,6 +32,7 @@ BETWEEN_PROCESSES = 0.005
 TRIM = 0.2
 """Share of rounds left out at each end of their order: the usual amount for a robust mean (Wilcox 2012)."""
 
+FEWEST_ROUNDS = 3
 PRIOR_DF = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
@@ -63,10 +64,17 @@ class Effect(NamedTuple):
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
-    """The paired effect; None when fewer than three rounds have both sides."""
-    left, right = _block_levels(baseline), _block_levels(candidate)
-    shared = sorted(left.keys() & right.keys())
-    if len(shared) < 3:
+    """The paired effect; None when fewer than three rounds have both sides.
+
+    Disturbed samples are set aside on both sides or on neither: when they leave too few rounds in common,
+    all settled samples speak, and the error grows with what disturbed them.
+    """
+    for aside in (SET_ASIDE, SET_ASIDE & ~DISTURBED, Label.NONE):
+        left, right = _block_levels(baseline, aside), _block_levels(candidate, aside)
+        shared = sorted(left.keys() & right.keys())
+        if len(shared) >= FEWEST_ROUNDS:
+            break
+    else:
         return None
     differences = np.array([left[key] - right[key] for key in shared])
     process = np.array([key[0] for key in shared])
@@ -82,14 +90,15 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
     return Effect(float(means.mean()), math.sqrt(variance / len(own)), freedom, len(shared), len(own))
 
 
-def _block_levels(series: Series) -> dict[tuple[int, int], float]:
-    """Log median of every (process, round) that has usable samples."""
-    evidence = select(series)
+def _block_levels(series: Series, aside: Label) -> dict[tuple[int, int], float]:
+    """Log median of every (process, round) that has samples without these labels."""
     n = len(series.samples)
-    process = np.asarray(series.process or [0] * n)[evidence.positions]
-    rounds = np.asarray(series.round or list(range(n)))[evidence.positions]
+    kept = (np.asarray(series.label or [0] * n, dtype=int) & int(aside)) == 0
+    values = np.asarray(series.samples, dtype=float)[kept]
+    process = np.asarray(series.process or [0] * n, dtype=int)[kept]
+    rounds = np.asarray(series.round or list(range(n)), dtype=int)[kept]
     order = np.lexsort((rounds, process))
-    process, rounds, values = process[order], rounds[order], evidence.values[order]
+    process, rounds, values = process[order], rounds[order], values[order]
     starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]
     blocks = np.split(values, starts[1:])
     return {

@@ -206,7 +206,9 @@ def paced(
     meter = _Meter(tape, evidence, clock)
     period = 1.0 / rate
     first = now() + min(period, 0.01)
-    total = max(min_calls, min(max_calls, int(seconds * rate)))
+    # At a slow rate the calls wished for would take longer than anybody waits.
+    fewest = min(min_calls, 1 + int(max(1.0, PATIENCE * seconds) * rate))
+    total = max(fewest, min(max_calls, int(seconds * rate)))
     cost = evidence.cost if evidence else 0.0
     open_stretch = False
     for index in range(total):

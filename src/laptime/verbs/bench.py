@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 import laptime
+from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock, utc_now
 from laptime.measure import passes
 from laptime.measure.labels import relabel
@@ -227,7 +228,7 @@ class _Bench:
                 next_look = next(look)
             if number >= fewest and number == next_look:
                 enough = {case for case in active if self._is_precise(*case, generation)}
-                if len(enough) == len(active):
+                if len(enough) == len(active) and self._is_told_apart(active, generation):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = enough if len(self._lanes) == 1 else set()
@@ -260,6 +261,23 @@ class _Bench:
         wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         virtual = bool(self._builder.run().environment.virtual)
         return reached(relabel(self._case(lane, batch), virtual=virtual)[0]) <= wanted
+
+    def _is_told_apart(self, active: list[tuple[Lane, int]], generation: int) -> bool:
+        """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
+        if len(self._lanes) == 1:
+            return True
+        share = (generation + 1) / self._plan.processes
+        wanted = self._plan.precision / math.sqrt(share)
+        virtual = bool(self._builder.run().environment.virtual)
+        cases = [relabel(self._case(lane, batch), virtual=virtual)[0] for lane, batch in active]
+        found = comparisons(cases)
+        return len(active) == 1 or (
+            bool(found)
+            and all(
+                each.pairs >= MIN_PAIRS * share and math.log(each.ci95[1] / each.ci95[0]) / 2 <= wanted
+                for each in found
+            )
+        )
 
     def _passes(self) -> None:
         cases = self._active()
