@@ -12,6 +12,7 @@ from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
+from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 
@@ -46,6 +47,12 @@ class EnvironmentChanged(Struct, frozen=True, tag="environment_changed"):
 
     environment: Environment
     subjects: list[Subject] = []
+
+
+class PlanChanged(Struct, frozen=True, tag="plan_changed"):
+    """A search has settled what the plan had left open."""
+
+    plan: dict[str, Setting]
 
 
 class Progress(Struct, frozen=True, tag="progress"):
@@ -87,6 +94,7 @@ Event = (
     | Measured
     | CaseChanged
     | EnvironmentChanged
+    | PlanChanged
     | Progress
     | Found
     | Compared
@@ -117,6 +125,8 @@ class RunBuilder:
                     **({"subjects": subjects} if subjects else {}),
                 }
                 self._run = structs.replace(self._started, **changes)
+            case PlanChanged(plan):
+                self._run = structs.replace(self._started, plan=plan)
             case Found(finding):
                 self._run = structs.replace(self._started, findings=[*self._started.findings, finding])
             case Compared(comparison):

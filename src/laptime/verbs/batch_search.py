@@ -45,12 +45,14 @@ class Probe(NamedTuple):
         seconds: one call; inf when it does not fit.
         memory: bytes that the call added to the process or the device; None when not told.
         failure: None when it fits.
+        on_device: whether `memory` is the device's.
     """
 
     batch: int
     seconds: float
     memory: float | None
     failure: Failure | None
+    on_device: bool = False
 
 
 class Found(NamedTuple):
@@ -180,8 +182,9 @@ class _Search:
         sizes = {
             series.metric.tag: series.samples[0] for m in told if isinstance(m, Facts) for series in m.series
         }
-        memory = sizes.get("memory/device/peak", sizes.get("memory/host/increase"))
-        return Probe(batch, seconds, memory, None)
+        device = sizes.get("memory/device/peak")
+        memory = sizes.get("memory/host/increase") if device is None else device
+        return Probe(batch, seconds, memory, None, on_device=device is not None)
 
     def _is_far(self, batch: int) -> bool:
         """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
@@ -195,6 +198,22 @@ class _Search:
         last = known[-1]
         assert last.memory is not None
         return last.memory * batch / last.batch < FAR * available_bytes()
+
+    def _predicted(self) -> int | None:
+        """Largest batch by a straight line through the two largest memory readings; None without two.
+
+        Host memory only: what a device has left is not known here.
+        """
+        known = [p for p in self._probes if p.failure is None and p.memory and not p.on_device]
+        if len(known) < 2:
+            return None
+        (small, large) = sorted(known, key=lambda p: p.batch)[-2:]
+        assert small.memory is not None
+        assert large.memory is not None
+        slope = (large.memory - small.memory) / (large.batch - small.batch)
+        room = available_bytes() * MEMORY_SHARE - large.memory
+        found = large.batch + room / slope if slope > 0 else 0
+        return int(float(f"{found:.2g}")) if found > large.batch else None
 
     def _retire_scout(self) -> None:
         if self._scout is not None:
@@ -211,11 +230,13 @@ class _Search:
 
     def _finding(self, largest: int, stopped: str) -> Finding:
         failed = [p for p in self._probes if p.failure is not None]
+        predicted = self._predicted()
+        guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
         smallest_failed = min((p.batch for p in failed), default=None)
         reasons = {
             "memory": f"batch {largest} fits, batch {smallest_failed} runs out of memory",
-            "time": f"at least batch {largest} fits; the search stopped when its time was up",
-            "slow": f"at least batch {largest} fits; one call takes over {LONGEST_CALL:g} s there",
+            "time": f"at least batch {largest} fits{guess}; the search stopped when its time was up",
+            "slow": f"at least batch {largest} fits{guess}; one call takes over {LONGEST_CALL:g} s there",
             "cap": f"at least batch {largest} fits; larger ones were not tried",
             "error": f"batch {largest} works; batch {smallest_failed} fails: "
             + (failed[-1].failure.what if failed and failed[-1].failure else ""),
@@ -226,7 +247,8 @@ class _Search:
             sentence=reasons[stopped],
             evidence={
                 "largest": largest,
-                "exact": stopped == "memory",
+                "exact": stopped == "memory" and smallest_failed == largest + 1,
+                "predicted": predicted if stopped in ("time", "slow") else None,
                 "smallest_failing": smallest_failed,
                 "stopped_by": stopped,
                 "probes": [

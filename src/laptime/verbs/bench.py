@@ -34,6 +34,7 @@ from laptime.records.event import (
     EnvironmentChanged,
     Event,
     Found,
+    PlanChanged,
     Progress,
     RunBuilder,
     RunFinished,
@@ -49,6 +50,8 @@ from laptime.verbs.planning import Plan, plan
 
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
+CURVE_SHARE = 0.6
+"""Of a case's usual measuring time, when a search has made many cases out of one."""
 OVERTIME = 2.0
 """The least number of rounds may take so many budgets; on a machine that crawls even that is cut short."""
 
@@ -151,12 +154,13 @@ class _Bench:
         self._batches = found.batches
         for finding in found.findings:
             self._emit(Found(finding))
-        cases = len(self._batches) * len(self._lanes)
+        settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
-            share = self._plan.budget  # planned for one case
-            self._plan = self._plan._replace(budget=share * max(1, cases) * 0.6)
-            settings = {**self._plan.settings, "budget": Setting(value=self._plan.budget, origin="preset")}
-            self._plan = self._plan._replace(settings=settings)
+            # Planned for one case each; the curve needs less of each than a headline does.
+            budget = self._plan.budget * len(self._batches) * CURVE_SHARE
+            settings["budget"] = Setting(value=budget, origin="preset")
+            self._plan = self._plan._replace(budget=budget)
+        self._emit(PlanChanged(settings))
 
     # One generation: a fresh process of every variant.
 

@@ -56,6 +56,7 @@ class Lane:
 
     def start(self) -> None:
         """Start a fresh worker process; its imports run while others do the same."""
+        self.close()
         self._session = self._open(self.variant)
         self._process += 1
         self._prepared = set()
@@ -65,9 +66,8 @@ class Lane:
 
         What fails marks the cases it concerns; the others go on.
         """
-        limit = int(available_bytes() * MEMORY_SHARE) if self.variant.device in ("cpu", "auto") else None
         try:
-            told = self._ask(Load(variant=self.variant, memory_limit=limit))
+            told = self._ask(self._load_command())
         except CommandFailed as error:
             for batch in batches:
                 self._fail(batch, error.failure)
@@ -81,7 +81,7 @@ class Lane:
                 self._single(batch, metrics.IMPORT, loaded.imported)
             if first_time:
                 self._single(batch, metrics.LOAD, loaded.loaded)
-            self._prepare(batch)
+            self._revive(batch)
 
     def measure(
         self,
@@ -98,7 +98,7 @@ class Lane:
 
         When other cases ran since, caches are theirs: the first call is labelled `resumed`.
         """
-        if batch in self.failed or not self._revive(batch):
+        if not self._revive(batch):
             return
         estimate = self.estimate[batch]
         slow = estimate > seconds
@@ -128,14 +128,15 @@ class Lane:
                         round=[round] * n,
                     )
                     if series.metric.tag == "latency" and n:
-                        self.estimate[batch] = sorted(series.samples)[n // 2]
+                        if regime != "paced":  # there it holds the waiting in line, too
+                            self.estimate[batch] = sorted(series.samples)[n // 2]
                         if resumed and regime != "saturated":
                             placed = _with_label(placed, Label.RESUMED)
                     self._emit(Measured(self.keys[batch], placed))
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
         """A separate pass; returns the case with its series and details. A failing pass is a detail."""
-        if batch in self.failed or not self._revive(batch):
+        if not self._revive(batch):
             return case
         try:
             told = self._ask(Pass(kind=kind, batch=batch, seconds=seconds), extra=seconds)
@@ -157,13 +158,16 @@ class Lane:
             self._session = None
 
     def _revive(self, batch: int) -> bool:
-        """A worker that died with another batch size is replaced, so that one bad case costs no other."""
-        if self._session is None:
+        """Whether this batch size is ready, in a new worker if one has died with another batch size.
+
+        So one bad case costs no other its numbers.
+        """
+        if self._session is None or batch in self.failed:
             return False
         if not self._session.alive:
             self.start()
             try:
-                self._ask(Load(variant=self.variant))
+                self._ask(self._load_command())
             except CommandFailed as error:
                 self._fail(batch, error.failure)
                 return False
@@ -171,9 +175,11 @@ class Lane:
             self._prepare(batch)
         return batch not in self.failed
 
+    def _load_command(self) -> Load:
+        limit = int(available_bytes() * MEMORY_SHARE) if self.variant.device in ("cpu", "auto") else None
+        return Load(variant=self.variant, memory_limit=limit)
+
     def _prepare(self, batch: int) -> None:
-        if batch in self.failed:
-            return
         try:
             told = self._ask(Prepare(batch=batch))
         except CommandFailed as error:
