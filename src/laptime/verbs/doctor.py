@@ -6,7 +6,7 @@ look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ─
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -60,8 +60,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         told, trouble = _capacity(seen, quick=quick, fresh=fresh)
         _say(tell, 0.45, "measuring a program against itself")
         noise, complaint = _noise(quick=quick, busy=_busy(seen), emit=_second_half(tell))
-        after, seconds = evidence.read(), SystemClock.now() - started
-        cost = evidence.cost
+        after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
     environment = structs.replace(
         seen.environment,
         libraries={**seen.environment.libraries, **told.libraries},
@@ -75,10 +74,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         symptoms.others(seen.running, environment),
         *symptoms.stolen(before, after, seconds, environment),
         *symptoms.timing(seen.timers, wall.clock_source(), after, cost),
-        *symptoms_gpu.gpus(seen.gpus),
-        *symptoms_gpu.framework_devices(
-            told.devices, told.sync, visible=visible, version=told.libraries.get("torch", "")
-        ),
+        *_device_lines(seen, told, visible),
         *symptoms.energy(meters, absent),
         *symptoms.frameworks(_versions()),
         *trouble,
@@ -95,16 +91,23 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         lines=lines,
         timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in seen.timers},
         sync=told.sync,
-        meters=[
-            {key: getattr(meter, key) for key in ("name", "device", "covers", "method", "period")}
-            for meter in meters
-        ],
+        meters=[_told_of(meter) for meter in meters],
         rates=told.rates,
         rates_from=told.rates_from,
         rates_disturbed=bool(told.rates) and told.rates_from >= when and _busy(seen),
         noise=noise,
         steal=symptoms.steal_share(before, after, seconds, environment),
     )
+
+
+def _device_lines(seen: _Seen, told: Capacity, visible: list[Gpu]) -> list[Line]:
+    version = told.libraries.get("torch", "")
+    frameworks = symptoms_gpu.framework_devices(told.devices, told.sync, visible=visible, version=version)
+    return [*symptoms_gpu.gpus(seen.gpus), *frameworks]
+
+
+def _told_of(meter: energy.Meter) -> dict[str, Any]:
+    return {key: getattr(meter, key) for key in ("name", "device", "covers", "method", "period")}
 
 
 def _look() -> _Seen:

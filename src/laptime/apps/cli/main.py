@@ -99,7 +99,7 @@ def main() -> None:
         with contextlib.suppress(io.UnsupportedOperation):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="replace")
-    # Being asked to end (by `timeout`, a scheduler, a container) is Ctrl-C in other words: keep what there is.
+    # Being asked to end (by `timeout`, a scheduler) is Ctrl-C in other words: keep what there is.
     signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(run(sys.argv[1:]))
 

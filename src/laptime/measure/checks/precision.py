@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from laptime.analysis.evidence import MIN_SAMPLES
 from laptime.measure.stop import printed, reached
 from laptime.records.case import Case
 from laptime.records.check import Check
@@ -26,6 +27,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if math.isinf(half):
         fewest = min(stat.n for stat in printed(case))
         sentence = f"too few samples for an interval ({fewest} of the 6 that a median needs)"
+        if fewest >= MIN_SAMPLES:
+            sentence = f"{fewest} samples that repeat each other are too few for an interval"
     else:
         sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{asked.value:.1%}: time was up"
     missed = math.isinf(half) or asked.origin in ("flag", "argument") or half > TOLERATED
