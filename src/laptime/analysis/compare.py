@@ -94,6 +94,8 @@ def _block_levels(series: Series, aside: Label) -> dict[tuple[int, int], float]:
     """Log median of every (process, round) that has samples without these labels."""
     n = len(series.samples)
     kept = (np.asarray(series.label or [0] * n, dtype=int) & int(aside)) == 0
+    if not kept.any():
+        return {}
     values = np.asarray(series.samples, dtype=float)[kept]
     process = np.asarray(series.process or [0] * n, dtype=int)[kept]
     rounds = np.asarray(series.round or list(range(n)), dtype=int)[kept]

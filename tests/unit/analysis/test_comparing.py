@@ -1,0 +1,101 @@
+"""Comparisons of two interleaved series: what is said, and when nothing may be said."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from laptime.analysis.compare import compare, effect, judge, thin_evidence
+from laptime.measure.metrics import LATENCY
+from laptime.records.case import Case
+from laptime.records.series import Label, Series
+
+
+def series(
+    level: float, *, seed: int, processes: int = 3, rounds: int = 6, label: int = 0, noise: float = 0.01
+) -> Series:
+    """Blocks of five samples in every round of every process."""
+    draw = np.random.default_rng(seed)
+    n = processes * rounds * 5
+    return Series(
+        metric=LATENCY,
+        regime="isolated",
+        samples=[float(v) for v in level * np.exp(noise * draw.standard_normal(n))],
+        process=[p for p in range(processes) for _ in range(rounds * 5)],
+        round=[p * rounds + r for p in range(processes) for r in range(rounds) for _ in range(5)],
+        label=[label] * n if label else [],
+    )
+
+
+def case(target: str, latency: Series, batch: int = 1) -> Case:
+    return Case(key=f"{target}/batch={batch}", target=target, axes={"batch": batch}, series=[latency])
+
+
+def test_a_tenth_is_found_and_named_in_the_right_direction() -> None:
+    found = compare(case("a", series(0.011, seed=1)), case("b", series(0.010, seed=2)))
+    assert found is not None
+    assert found.word == "faster"
+    assert found.speedup == pytest.approx(1.1, rel=0.02)
+    assert found.ci95[0] < 1.1 < found.ci95[1]
+    turned = compare(case("b", series(0.010, seed=2)), case("a", series(0.011, seed=1)))
+    assert turned is not None
+    assert turned.word == "slower"
+    assert turned.speedup == pytest.approx(1 / found.speedup)
+
+
+def test_equals_are_proved_the_same_when_the_interval_lies_inside_the_margin() -> None:
+    quiet = [series(0.010, seed=s, noise=0.001, processes=6) for s in (1, 2)]
+    found = compare(case("a", quiet[0]), case("b", quiet[1]))
+    assert found is not None
+    assert found.word == "same"
+    assert max(abs(math.log(end)) for end in found.ci95) < math.log1p(found.margin)
+
+
+def test_unclear_is_not_same() -> None:
+    noisy = [series(0.010, seed=s, noise=0.2, rounds=3) for s in (1, 2)]
+    found = compare(case("a", noisy[0]), case("b", noisy[1]))
+    assert found is not None
+    assert found.word == "unclear"
+
+
+def test_batch_sizes_are_compared_by_item() -> None:
+    found = compare(case("a", series(0.010, seed=1)), case("a", series(0.040, seed=2), batch=8))
+    assert found is not None
+    assert found.metric == "time per item/isolated"
+    assert found.speedup == pytest.approx(2.0, rel=0.02)
+
+
+def test_a_side_without_usable_samples_is_no_crash() -> None:
+    empty = Series(metric=LATENCY, regime="isolated", samples=[0.1], label=[int(Label.WARM_UP)])
+    assert effect(empty, empty) is None
+
+
+def test_blocks_of_one_process_out_of_three_say_nothing() -> None:
+    left, right = series(0.011, seed=1), series(0.010, seed=2)
+    hit = [int(Label.WAITED) if p > 0 else 0 for p in left.process]
+    left = Series(
+        metric=LATENCY,
+        regime="isolated",
+        samples=left.samples,
+        process=left.process,
+        round=left.round,
+        label=hit,
+    )
+    found = effect(left, right)
+    assert found is not None
+    assert found.processes == 1
+    assert judge(found)[0] == "faster"  # the blocks that are left agree with each other ...
+    assert "1 of 3 processes" in thin_evidence(left, right, found)  # ... and are not enough
+    compared = compare(case("a", left), case("b", right))
+    assert compared is not None
+    assert compared.word == "unclear"
+
+
+def test_a_crowded_machine_gives_no_word() -> None:
+    crowded = series(0.011, seed=1, label=int(Label.WAITED))
+    found = compare(case("a", crowded), case("b", series(0.010, seed=2)))
+    assert found is not None
+    assert found.word == "unclear"
+    assert "100% of the samples were disturbed" in found.sentence
