@@ -102,6 +102,8 @@ class Worker:
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         self._buffer = b""
+        self._is_busy = False
+        self._is_swept = False
         self._decode = msgspec.json.Decoder(Message).decode
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ)
@@ -109,7 +111,10 @@ class Worker:
     @property
     def alive(self) -> bool:
         """Whether the process runs."""
-        return self._process.poll() is None
+        if self._process.poll() is None:
+            return True
+        self._kill()
+        return False
 
     @property
     def pid(self) -> int:
@@ -118,6 +123,7 @@ class Worker:
 
     def start(self, command: Command) -> None:
         """Send a command without waiting: the answer is fetched with `finish`."""
+        self._is_busy = True
         try:
             self._input.write(msgspec.json.encode(command) + b"\n")
             self._input.flush()
@@ -130,6 +136,7 @@ class Worker:
         end = SystemClock.now() + timeout
         for line in self._lines(end, timeout):
             message = self._decode(line)
+            self._is_busy = not isinstance(message, Done | Failed)
             if isinstance(message, Done):
                 break
             if isinstance(message, Failed):
@@ -165,6 +172,7 @@ class Worker:
     def _obituary(self) -> Failure:
         """Why the worker is gone: the signal that ended it, or its last words."""
         code = self._process.wait()
+        self._kill()
         tail = self._last_words()
         if code < 0:
             name = _signal_name(-code)
@@ -194,14 +202,22 @@ class Worker:
         return self._log.read().decode(errors="replace")
 
     def _kill(self) -> None:
-        if self._process.poll() is None:
-            with suppress(ProcessLookupError):
+        """End the worker's process group: what a model has started (data loaders, servers) ends with it.
+
+        Once, and as soon as its leader has ended: its number may be somebody else's later.
+        """
+        if not self._is_swept:
+            self._is_swept = True
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
-        """End the worker and everything it started: politely, then not."""
-        if self.alive:
+        """End the worker and all it started: politely, or at once when it is in the middle of a command.
+
+        The latter is Ctrl-C; nobody wants to wait then.
+        """
+        if self.alive and not self._is_busy:
             with suppress(CommandFailed, subprocess.TimeoutExpired):
                 self.ask(Close(), timeout=5.0)
                 self._process.wait(timeout=5.0)

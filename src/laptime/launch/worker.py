@@ -2,7 +2,8 @@
 
 Commands come as JSON lines on standard input, messages go as JSON lines to what was standard output.
 Standard output itself is pointed at standard error first, so that whatever a model prints cannot be taken
-for a message; the parent keeps standard error in a file and shows its end when something fails.
+for a message, and standard input at nothing, so that a model that reads takes no command away; the
+parent keeps standard error in a file and shows its end when something fails.
 """
 
 from __future__ import annotations
@@ -39,12 +40,15 @@ def _plain(value: object) -> object:
 
 def main() -> None:
     """Answer commands until Close or the end of input."""
-    messages = os.fdopen(os.dup(1), "wb", buffering=0)
+    commands, messages = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
     os.dup2(2, 1)
     sys.stdout = sys.stderr
     encode = msgspec.json.Encoder(enc_hook=_plain).encode
     engine = Engine(open_variant, import_framework=import_framework)
-    for line in sys.stdin.buffer:
+    for line in commands:
         command = decode_command(line)
         for message in engine.answer(command):
             messages.write(encode(message) + b"\n")
