@@ -189,7 +189,7 @@ class _Search:
     def _is_far(self, batch: int) -> bool:
         """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
         if self._scout is not None and not self._scout.alive:
-            self._scout = None
+            self._retire_scout()
         known = [p for p in self._probes if p.failure is None and p.memory]
         if not self._probes or batch <= 2:
             return True

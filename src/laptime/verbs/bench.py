@@ -173,17 +173,19 @@ class _Bench:
             lane.close()
 
     def _load(self, generation: int) -> None:
-        for lane in self._lanes:
+        # What has failed with every batch size is not waited for again.
+        lanes = [lane for lane in self._lanes if any(batch not in lane.failed for batch in self._batches)]
+        for lane in lanes:
             lane.start()
         if generation == 0:
             # One after another: import and load times are told, and must not disturb each other.
-            for lane in self._lanes:
+            for lane in lanes:
                 self._say(f"loading {lane.variant.target}")
                 lane.load(self._batches)
             self._describe()
         else:
-            with ThreadPoolExecutor(len(self._lanes)) as pool:
-                list(pool.map(lambda lane: lane.load(self._batches), self._lanes))
+            with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+                list(pool.map(lambda lane: lane.load(self._batches), lanes))
 
     def _describe(self) -> None:
         """Add what the workers told of frameworks, devices and knobs to the environment."""

@@ -72,9 +72,8 @@ def test_time_that_is_up_says_at_least(stage: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(batch_search, "SystemClock", clock)
     result = found(stage, budget=50)
     (finding,) = result.findings
-    assert (
-        finding.sentence == f"at least batch {result.largest} fits; the search stopped when its time was up"
-    )
+    assert finding.sentence.startswith(f"at least batch {result.largest} fits")
+    assert "the search stopped when its time was up" in finding.sentence
     assert finding.evidence["exact"] is False
     assert finding.next
     assert len(result.probes) == 3
