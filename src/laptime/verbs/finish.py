@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.compare import compare
-from laptime.analysis.summary import headline, main_throughput, summarize
+from laptime.analysis.summary import Stat, headline, summarize
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
@@ -102,8 +102,20 @@ def findings(cases: list[Case]) -> list[Finding]:
     return found
 
 
+def _rates(group: list[Case]) -> dict[int, Stat]:
+    """Throughput by batch size, all in one regime: the first in which every case has an interval."""
+    told = [(case.batch, summarize(case)) for case in group]
+    found: list[dict[int, Stat]] = []
+    for regime in ("saturated", "isolated", "device"):
+        rates = {batch: stats[tag] for batch, stats in told if (tag := f"throughput/{regime}") in stats}
+        if len(rates) == len(group):
+            found.append(rates)
+    sound = [rates for rates in found if all(stat.ci95 is not None for stat in rates.values())]
+    return (sound or found or [{}])[0]
+
+
 def _knee(group: list[Case]) -> Finding | None:
-    rates = {case.batch: stat for case in group if (stat := main_throughput(case)) is not None}
+    rates = _rates(group)
     if len(rates) < 2:
         return None
     values = {batch: stat.value or 0.0 for batch, stat in rates.items()}
