@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from laptime.kit.errors import UsageError
@@ -201,10 +202,10 @@ def _check_numbers(request: BenchRequest) -> None:
         "threads": "1,2",
     }
     for name, value in positive.items():
-        if value is not None and value <= 0:
+        if value is not None and not 0 < value < math.inf:  # NaN is neither
             raise UsageError(
                 f"--{name} {value:g} is impossible",
-                why="it must be above zero",
+                why="it must be a number above zero",
                 next=f"--{name} {examples[name]}",
             )
     if request.precision is not None and request.precision >= 1:

@@ -36,7 +36,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return Check(
             name="settled",
             outcome="note",
-            sentence=f"it slowed down while measured, by {-min(slower):.0%}; the later level is reported",
+            sentence=f"it slowed down while measured, by {1 / (1 + min(slower)) - 1:.0%}; the later level is reported",
             next="laptime doctor   (heat, power limit, clocks)",
         )
     return Check(name="settled", outcome="ok", sentence="the latency settled") if kinds else None

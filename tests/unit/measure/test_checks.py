@@ -1,0 +1,208 @@
+"""Each check on cases that are known to be good or bad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from laptime.kit.registry import load, names
+from laptime.measure.checks import run_all
+from laptime.measure.metrics import LATENESS
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.plan import Setting
+from laptime.records.series import Label, Series
+from laptime.testing.runs import LATENCY, case, environment, facts, timings
+
+PLAN = {"precision": Setting(value=0.02, origin="preset"), "budget": Setting(value=10.0)}
+
+
+def check(name: str, of: Case, plan: dict[str, Setting] | None = None) -> Check | None:
+    found: Check | None = load("checks", name).check(of, environment(), PLAN if plan is None else plan)
+    if found is not None:
+        assert found.name == name
+        assert found.sentence
+        assert found.next or found.outcome == "ok" or name == "in_process"
+    return found
+
+
+def outcome(name: str, of: Case, plan: dict[str, Setting] | None = None) -> str | None:
+    found = check(name, of, plan)
+    return found.outcome if found else None
+
+
+def labelled(n: int, share: float, label: Label = Label.WAITED) -> Case:
+    hit = round(n * share)
+    series = Series(
+        metric=LATENCY, regime="isolated", samples=[0.01] * n, label=[int(label)] * hit + [0] * (n - hit)
+    )
+    return case(series)
+
+
+def test_a_case_without_anything_has_nothing_to_say() -> None:
+    for name in names("checks"):
+        assert check(name, case()) is None, name
+
+
+def test_all_checks_come_worst_first() -> None:
+    bad = structs.replace(labelled(100, 0.9), details={"outputs": {"finite": False}})
+    outcomes = [found.outcome for found in run_all(bad, environment(), PLAN)]
+    assert outcomes == sorted(outcomes, key=["fail", "warn", "note", "ok"].index)
+    assert outcomes[:2] == ["fail", "warn"]
+
+
+@pytest.mark.parametrize(("share", "word"), [(0.0, None), (0.1, "note"), (0.5, "note"), (0.6, "warn")])
+def test_disturbed(share: float, word: str | None) -> None:
+    assert outcome("disturbed", labelled(100, share)) == word
+
+
+def test_disturbed_warns_when_too_few_others_are_left() -> None:
+    found = check("disturbed", labelled(10, 0.5))
+    assert found is not None
+    assert found.outcome == "warn"
+    assert "too few others" in found.sentence
+
+
+@pytest.mark.parametrize(
+    ("label", "words"),
+    [
+        (Label.WAITED, "other programs"),
+        (Label.STOLEN, "hypervisor"),
+        (Label.THROTTLED, "quota"),
+        (Label.CLOCK, "clock"),
+    ],
+)
+def test_disturbed_names_the_cause(label: Label, words: str) -> None:
+    found = check("disturbed", labelled(100, 0.2, label))
+    assert found is not None
+    assert "20%" in found.sentence
+    assert words in found.sentence
+
+
+def test_garbage_collection_is_no_disturbance() -> None:
+    assert check("disturbed", labelled(100, 0.5, Label.GC)) is None
+
+
+def with_peak(latency: float, **peak: float) -> Case:
+    return case(timings(latency), *facts(), details={"peak": peak})
+
+
+@pytest.mark.parametrize(
+    ("latency", "word"),
+    [(0.1, "ok"), (0.0040, "ok"), (0.0035, "fail"), (1e-5, "fail")],
+)
+def test_faster_than_hardware(latency: float, word: str) -> None:
+    """3.628 GFLOP a call; the paper says 1 TFLOP/s: 3.6 ms at least."""
+    assert outcome("faster_than_hardware", with_peak(latency, flops=0.8e12, limit=1e12)) == word
+
+
+def test_faster_than_hardware_needs_a_peak_and_a_count() -> None:
+    assert check("faster_than_hardware", case(timings(1e-6), *facts())) is None
+    assert check("faster_than_hardware", case(timings(1e-6), details={"peak": {"flops": 1e12}})) is None
+
+
+def test_a_measured_peak_alone_may_have_been_spoilt() -> None:
+    assert outcome("faster_than_hardware", with_peak(3.628e9 / 2e12, flops=1e12)) == "ok"
+    assert outcome("faster_than_hardware", with_peak(3.628e9 / 4e12, flops=1e12)) == "fail"
+
+
+@pytest.mark.parametrize(("finite", "word"), [(True, "ok"), (False, "fail"), (None, None)])
+def test_finite(finite: bool | None, word: str | None) -> None:
+    assert outcome("finite", case(details={"outputs": {"finite": finite}})) == word
+
+
+def test_in_process() -> None:
+    assert outcome("in_process", case(details={"in_process": True})) == "note"
+
+
+def paced(late: list[float], label: list[int] | None = None) -> Case:
+    return case(
+        Series(metric=LATENCY, regime="paced", samples=[0.01] * len(late), label=label or []),
+        Series(metric=LATENESS, regime="paced", samples=late),
+    )
+
+
+RATE = {"rate": Setting(value=20.0, origin="flag")}
+
+
+@pytest.mark.parametrize(("slow", "word"), [(0, "ok"), (1, "ok"), (2, "warn"), (100, "warn")])
+def test_late(slow: int, word: str) -> None:
+    """A period is 50 ms; a tenth of it is 5 ms; one call of a hundred may be late."""
+    assert outcome("late", paced([0.006] * slow + [0.001] * (100 - slow)), RATE) == word
+
+
+def test_late_leaves_out_what_others_have_caused() -> None:
+    late = [0.006] * 30 + [0.0] * 70
+    assert outcome("late", paced(late, [int(Label.WAITED)] * 30 + [0] * 70), RATE) == "ok"
+
+
+def wish(value: float, origin: str = "preset") -> dict[str, Setting]:
+    return {"precision": Setting(value=value, origin=origin)}  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spread", "plan", "word"),
+    [
+        (0.001, wish(0.02), "ok"),
+        (0.01, wish(0.0001), "note"),
+        (0.01, wish(0.0001, "flag"), "warn"),
+        (0.01, wish(0.0001, "argument"), "warn"),
+        (0.6, wish(0.02), "warn"),
+    ],
+)
+def test_precision(spread: float, plan: dict[str, Setting], word: str) -> None:
+    assert outcome("precision", case(timings(0.01, spread=spread, processes=1)), plan) == word
+
+
+def test_precision_of_too_few_samples() -> None:
+    found = check("precision", case(timings(0.01, n=4, processes=1)))
+    assert found is not None
+    assert found.outcome == "warn"
+    assert "4 of the 6" in found.sentence
+    assert "--budget" in found.next
+
+
+@pytest.mark.parametrize(
+    ("label", "word"),
+    [(0, None), (Label.RECOMPILED, "warn"), (Label.RECOMPILED | Label.WARM_UP, None)],
+)
+def test_recompiled(label: int, word: str | None) -> None:
+    assert outcome("recompiled", labelled(20, 0.5, Label(label))) == word
+
+
+@pytest.mark.parametrize(("seconds", "word"), [(1e-7, "warn"), (5e-6, "warn"), (1e-3, None)])
+def test_resolution(seconds: float, word: str | None) -> None:
+    assert outcome("resolution", case(timings(seconds))) == word
+
+
+def levels(*parts: tuple[int, float]) -> Case:
+    dice = np.random.default_rng(1)
+    samples = [float(level * dice.lognormal(0, 0.005)) for n, level in parts for _ in range(n)]
+    return case(Series(metric=LATENCY, regime="isolated", samples=samples))
+
+
+@pytest.mark.parametrize(
+    ("of", "word", "words"),
+    [
+        (levels((200, 0.01)), "ok", "settled"),
+        (levels((20, 0.02), (200, 0.01)), "ok", "settled"),
+        (levels((60, 0.008), (200, 0.01)), "note", "slowed down"),
+        (levels((100, 0.01), (100, 0.013), (100, 0.01)), "warn", "wanders"),
+        (labelled(50, 1.0, Label.WARM_UP), "warn", "never settled"),
+    ],
+)
+def test_settled(of: Any, word: str, words: str) -> None:
+    found = check("settled", of)
+    assert found is not None
+    assert found.outcome == word
+    assert words in found.sentence
+
+
+def test_settled_says_by_how_much_it_slowed_down() -> None:
+    """From 8 ms to 10 ms is 25 % slower."""
+    found = check("settled", levels((60, 0.008), (200, 0.01)))
+    assert found is not None
+    assert "by 25%" in found.sentence

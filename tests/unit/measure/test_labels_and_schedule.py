@@ -1,0 +1,174 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec import structs
+
+from laptime.measure.labels import relabel
+from laptime.measure.metrics import CPU_TIME
+from laptime.measure.schedule import looks, rounds
+from laptime.measure.stop import printed, reached
+from laptime.records.case import Case
+from laptime.records.metric import Metric
+from laptime.records.series import DISTURBED, Label, Series
+from laptime.testing.runs import LATENCY, case, timings
+
+N = 100
+
+
+def column(name: str, values: Any) -> Series:
+    metric = CPU_TIME if name == "cpu" else Metric(tag=f"disturbance/{name}", unit="s", title=name)
+    return Series(metric=metric, regime="isolated", samples=[float(value) for value in values])
+
+
+def measured(seconds: Any = 0.01, **evidence: Any) -> Case:
+    samples = np.broadcast_to(seconds, N).astype(float)
+    latency = Series(metric=LATENCY, regime="isolated", samples=samples.tolist())
+    return case(latency, *(column(name, np.broadcast_to(v, N)) for name, v in evidence.items()))
+
+
+def labels(of: Case, *, virtual: bool = True) -> list[Label]:
+    found, _ = relabel(of, virtual=virtual)
+    return [Label(bits) for bits in found.series[0].label]
+
+
+def at(place: int, value: float, usual: float = 0.0) -> Any:
+    values = np.full(N, usual)
+    values[place] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [("waited", Label.WAITED), ("stolen", Label.STOLEN), ("throttled", Label.THROTTLED)],
+)
+def test_each_cause_has_its_label(name: str, label: Label) -> None:
+    found = labels(measured(**{name: at(50, 0.001)}))
+    assert found[50] == label
+    assert found.count(Label.NONE) == N - 1
+
+
+@pytest.mark.parametrize("name", ["waited", "stolen", "throttled"])
+def test_a_loss_below_two_percent_is_none(name: str) -> None:
+    assert not any(labels(measured(**{name: at(50, 0.00019)})))
+
+
+def test_missing_cpu_time_is_stolen_on_a_virtual_machine_only() -> None:
+    of = measured(cpu=at(50, 0.008, usual=0.01))
+    assert labels(of)[50] == Label.STOLEN
+    assert not any(labels(of, virtual=False))
+
+
+def test_stolen_ticks_of_bare_metal_are_none() -> None:
+    assert not any(labels(measured(stolen=at(50, 0.005)), virtual=False))
+
+
+def test_a_program_that_idles_by_itself_is_not_judged_by_its_cpu_time() -> None:
+    assert not any(labels(measured(cpu=at(50, 0.001, usual=0.005))))
+
+
+def test_a_program_whose_cpu_use_varies_is_not_judged_by_it() -> None:
+    dice = np.random.default_rng(1)
+    assert not any(labels(measured(cpu=dice.uniform(0.01, 0.04, N))))
+
+
+def test_latency_itself_never_makes_a_label_but_warm_up() -> None:
+    """Ten times as long, and nothing was lost: then the program is slow at times, and that is its own."""
+    quiet = np.full(N, 0.01)
+    quiet[40:45] = 0.1
+    found = labels(measured(quiet, cpu=quiet, waited=0.0, stolen=0.0))
+    assert not any(found)
+
+
+def test_a_fast_sample_that_lost_time_is_labelled_all_the_same() -> None:
+    found = labels(measured(at(50, 0.005, usual=0.01), waited=at(50, 0.001)))
+    assert found[50] == Label.WAITED
+
+
+def test_evidence_of_another_length_is_not_used() -> None:
+    of = measured(waited=0.005)
+    cut = structs.replace(of.series[1], samples=of.series[1].samples[:-1])
+    assert not any(labels(structs.replace(of, series=[of.series[0], cut])))
+
+
+def test_labels_of_the_worker_are_kept_and_ours_made_anew() -> None:
+    of = measured(waited=at(50, 0.005))
+    old = [0] * N
+    old[10], old[20], old[30] = int(Label.GC), int(Label.WAITED), int(Label.RESUMED | Label.LATE)
+    of = structs.replace(of, series=[structs.replace(of.series[0], label=old), of.series[1]])
+    found = labels(of)
+    assert found[10] == Label.GC
+    assert found[20] == Label.NONE
+    assert found[30] == Label.RESUMED | Label.LATE
+    assert found[50] == Label.WAITED
+
+
+def test_every_process_has_its_own_warm_up() -> None:
+    dice = np.random.default_rng(2)
+    samples = 0.01 * dice.lognormal(0, 0.005, 200)
+    samples[:4] *= 2
+    samples[100:107] *= 2
+    series = Series(
+        metric=LATENCY, regime="isolated", samples=samples.tolist(), process=[0] * 100 + [1] * 100
+    )
+    found, steady = relabel(case(series), virtual=False)
+    warm = [index for index, bits in enumerate(found.series[0].label) if bits & Label.WARM_UP]
+    assert warm == [*range(4), *range(100, 107)]
+    assert [each.start for each in steady["isolated"]] == [4, 7]
+
+
+def test_labelling_twice_changes_nothing() -> None:
+    of = measured(timings(0.01, n=N, warm_up=5).samples, waited=at(50, 0.005), cpu=0.01)
+    once, _ = relabel(of, virtual=True)
+    assert relabel(once, virtual=True)[0] == once
+
+
+def test_disturbed_samples_do_not_pass_for_warm_up() -> None:
+    slow = np.full(N, 0.01)
+    slow[:10] = 0.02
+    found = labels(measured(slow, waited=np.where(slow > 0.01, 0.01, 0.0)))
+    assert all(bits & DISTURBED and not bits & Label.WARM_UP for bits in found[:10])
+
+
+# The order of measuring, and when it is enough.
+
+
+def test_every_case_comes_once_a_round_and_every_second_round_mirrors_the_first() -> None:
+    found = list(itertools.islice(rounds("ABCDE", 7), 20))
+    assert all(sorted(order) == list("ABCDE") for order in found)
+    for first, second in zip(found[::2], found[1::2], strict=True):
+        assert second == first[::-1]
+    assert len({tuple(order) for order in found[::2]}) > 3
+
+
+def test_the_order_follows_from_the_seed() -> None:
+    one, other = (list(itertools.islice(rounds("ABCDE", seed), 10)) for seed in (1, 1))
+    assert one == other
+    assert one != list(itertools.islice(rounds("ABCDE", 2), 10))
+
+
+def test_no_case_is_always_first() -> None:
+    firsts = [order[0] for order in itertools.islice(rounds("AB", 3), 100)]
+    assert firsts.count("A") == firsts.count("B") == 50  # what mirrors makes up for what is drawn
+
+
+def test_looks_are_few_and_ever_farther_apart() -> None:
+    found = list(itertools.islice(looks(), 12))
+    assert found[:4] == [2, 3, 4, 5] or found[:3] == [2, 3, 4]
+    assert found == sorted(set(found))
+    gaps = np.diff(found)
+    assert gaps[-1] > 10 * gaps[0]
+
+
+def test_the_widest_printed_interval_decides() -> None:
+    narrow, wide = timings(0.01, spread=0.001), timings(0.01, spread=0.2, regime="paced")
+    assert reached(case(narrow)) < 0.01 < reached(case(narrow, wide))
+    assert len(printed(case(narrow, wide))) == 3  # two medians and the throughput
+
+
+def test_nothing_measured_is_never_enough() -> None:
+    assert reached(case()) == float("inf")
+    assert reached(case(timings(0.01, n=3, processes=1))) == float("inf")

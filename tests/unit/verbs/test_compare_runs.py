@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from laptime.kit.errors import UsageError
+from laptime.testing import runs
+from laptime.verbs.compare import compare_runs
+
+
+def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: object):  # type: ignore[no-untyped-def]
+    cases = [
+        runs.case(runs.timings(level, seed=seed + i, spread=0.003), target=target, axes={"batch": 2**i})
+        for i, level in enumerate(levels)
+    ]
+    return runs.run(*cases, id=name, **more)
+
+
+def test_runs_are_compared_case_by_case() -> None:
+    found = compare_runs(run_of(0.01, 0.02, name="a"), run_of(0.02, 0.01, seed=9))
+    assert [each.word for each in found] == ["slower", "faster"]
+    assert [each.baseline for each in found] == [each.candidate for each in found]
+    assert found[0].speedup == pytest.approx(0.5, rel=0.02)
+    assert found[0].ci95[0] < found[0].speedup < found[0].ci95[1]
+
+
+def test_runs_apart_in_time_need_more_than_a_few_percent() -> None:
+    """Nothing cancels the drift between them, so 3 % and 0 % are both unclear, and the way out is told."""
+    for level in (0.01, 0.0103):
+        (found,) = compare_runs(run_of(0.01, name="a"), run_of(level, seed=5))
+        assert found.word == "unclear"
+        assert "laptime bench" in found.sentence
+
+
+def test_swapping_two_runs_turns_the_answer_round() -> None:
+    a, b = run_of(0.01, name="a"), run_of(0.013, seed=4)
+    (there,), (back,) = compare_runs(a, b), compare_runs(b, a)
+    assert there.speedup * back.speedup == pytest.approx(1)
+    assert (there.word, back.word) == ("slower", "faster")
+
+
+def test_runs_of_other_conditions_are_not_compared_unasked() -> None:
+    a, b = run_of(0.01, name="a"), run_of(0.02)
+    changed = structs.replace(a.environment, libraries={**a.environment.libraries, "torch": "1.0"})
+    b = structs.replace(b, environment=changed)
+    with pytest.raises(UsageError) as caught:
+        compare_runs(a, b)
+    assert "torch" in caught.value.why
+    assert "--force" in caught.value.next
+    assert compare_runs(a, b, force=True)[0].word == "slower"
+
+
+def test_other_targets_of_the_same_batch_are_compared() -> None:
+    (found,) = compare_runs(run_of(0.01, name="a"), run_of(0.02, target="timm:resnet18"))
+    assert found.baseline != found.candidate
+    assert found.word == "slower"
+
+
+def test_runs_without_a_common_case_are_refused() -> None:
+    failed = runs.run(runs.failing(runs.Failure(kind="died", what="x")), id="f")
+    with pytest.raises(UsageError, match="share no case"):
+        compare_runs(run_of(0.01, name="a"), failed)
+
+
+def test_a_run_of_five_samples_is_compared_with_doubt() -> None:
+    short = runs.run(runs.case(runs.timings(0.01, n=4, processes=1)), id="s")
+    (found,) = compare_runs(short, run_of(0.0105))
+    assert found.word == "unclear"
