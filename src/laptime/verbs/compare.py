@@ -73,8 +73,9 @@ def _compare(baseline: Case, candidate: Case, *, same_run: bool) -> Comparison |
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
         if left is None or right is None or not left.samples or not right.samples:
             continue
-        if same_run:
-            return compare(baseline, candidate, regime=regime)
+        interleaved = compare(baseline, candidate, regime=regime) if same_run else None
+        if interleaved is not None:
+            return interleaved
         return _apart(baseline, candidate, left, right)
     return None
 

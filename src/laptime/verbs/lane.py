@@ -176,7 +176,9 @@ class Lane:
         return batch not in self.failed
 
     def _load_command(self) -> Load:
-        limit = int(available_bytes() * MEMORY_SHARE) if self.variant.device in ("cpu", "auto") else None
+        """The command to load, under a memory limit; a process that is not ours to spend gets none."""
+        is_ours = not isinstance(self._session, InProcess) and self.variant.device in ("cpu", "auto")
+        limit = int(available_bytes() * MEMORY_SHARE) if is_ours else None
         return Load(variant=self.variant, memory_limit=limit)
 
     def _prepare(self, batch: int) -> None:

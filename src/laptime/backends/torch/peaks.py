@@ -127,7 +127,9 @@ def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> d
     size = _FIRST
     while size <= _LARGEST:
         try:
-            a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+            # Numbers of our own: in the Python API the default generator is the user's.
+            own = torch.Generator(device).manual_seed(0)
+            a, b = (torch.randn(size, size, device=device, generator=own).to(dtype) for _ in range(2))
             out = torch.empty(size, size, device=device, dtype=dtype)
         except (RuntimeError, MemoryError) as error:
             if memory_exhausted(error) and best:

@@ -1,0 +1,156 @@
+from __future__ import annotations
+
+import gc
+import resource
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import laptime
+from laptime.analysis.summary import headline, summarize
+from laptime.kit.clock import SystemClock
+from laptime.kit.errors import UsageError
+from laptime.records.event import Event, RunFinished, RunStarted
+from laptime.store import files
+
+pytestmark = pytest.mark.torch  # objects of this process are torch's until told otherwise
+
+QUICK: dict[str, Any] = {"budget": 0.2, "preset": "quick"}
+
+
+def busy(seconds: float) -> None:
+    end = SystemClock.now() + seconds
+    while SystemClock.now() < end:
+        pass
+
+
+def test_a_function_is_measured_in_this_process() -> None:
+    def model(batch: int) -> float:
+        busy(0.001 * batch)
+        return 1.0
+
+    run = laptime.bench(model, lambda batch: batch, batch=[1, 4], **QUICK)
+    assert run.status == "complete"
+    assert [case.batch for case in run.cases] == [1, 4]
+    for case in run.cases:
+        stat = headline(case)
+        assert stat is not None
+        assert stat.value is not None
+        assert stat.value >= 0.001 * case.batch
+        assert case.details["in_process"] is True
+        assert "in_process" in {check.name for check in case.checks}
+    assert run.subjects[0].target == "model"
+
+
+def test_nothing_of_the_calling_process_is_changed() -> None:
+    def state() -> tuple[Any, ...]:
+        return (
+            list(gc.callbacks),
+            gc.isenabled(),
+            gc.get_threshold(),
+            resource.getrlimit(resource.RLIMIT_DATA),
+            resource.getrlimit(resource.RLIMIT_AS),
+            signal.getsignal(signal.SIGINT),
+            psutil.Process().num_fds(),
+        )
+
+    laptime.bench(lambda: None, **QUICK)  # imports, and files that stay open once
+    before = state()
+    laptime.bench(lambda: None, **QUICK)
+    assert state() == before
+    laptime.bench(lambda: 1 / 0, **QUICK)
+    assert state() == before
+
+
+def test_a_model_that_raises_is_a_failed_case() -> None:
+    def broken() -> None:
+        raise ValueError("planted")
+
+    (case,) = laptime.bench(broken, **QUICK).cases
+    assert case.status == "failed"
+    assert case.failure is not None
+    assert case.failure.kind == "user_code"
+    assert "planted" in case.failure.why
+    assert case.trust == "invalid"
+
+
+def test_ctrl_c_in_the_model_keeps_what_was_measured() -> None:
+    calls = 0
+
+    def model() -> None:
+        nonlocal calls
+        calls += 1
+        busy(0.001)
+        if calls == 300:
+            raise KeyboardInterrupt
+
+    run = laptime.bench(model, budget=30.0)
+    assert run.status == "interrupted"
+    assert run.cases[0].status == "interrupted"
+    assert run.cases[0].find("time/first_call") is not None
+
+
+def test_events_tell_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path))
+    heard: list[Event] = []
+    run = laptime.bench(lambda: busy(0.001), save=True, on_event=heard.append, name="mine", **QUICK)
+    assert isinstance(heard[0], RunStarted)
+    assert isinstance(heard[-1], RunFinished)
+    stored = files.load("mine")
+    assert [case.key for case in stored.cases] == [case.key for case in run.cases]
+    (comparison,) = laptime.compare(stored, "mine")
+    assert comparison.speedup == pytest.approx(1)
+
+
+def test_nothing_is_kept_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    laptime.bench(lambda: None, **QUICK)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("wish", [{"batch": 0}, {"dtype": "flaot32"}, {"precision": -1.0}, {"rate": 0.0}])
+def test_an_impossible_wish_is_refused(wish: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        laptime.bench(lambda: None, **wish)
+
+
+def test_a_target_in_words_is_measured_in_a_fresh_process() -> None:
+    run = laptime.bench("null:spin=1ms", **QUICK)
+    assert run.cases[0].status == "ok"
+    assert "in_process" not in run.cases[0].details
+
+
+def test_a_torch_model_is_left_as_it_was_found() -> None:
+    import torch
+
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5), torch.nn.BatchNorm1d(8))
+    model.train()
+    model[1].eval()
+    weights = {name: value.clone() for name, value in model.state_dict().items()}
+    inputs = torch.randn(4, 8)
+    before = _torch_state()
+    run = laptime.bench(model, inputs, batch=[1, 4], threads=[1], **QUICK)
+    assert [case.status for case in run.cases] == ["ok", "ok"], run.cases[0].failure
+    assert [module.training for module in model] == [True, False, True]
+    assert model.training
+    after = _torch_state()
+    assert after[:3] == before[:3]
+    assert torch.equal(before[3], after[3])
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert all(not module._forward_hooks and not module._forward_pre_hooks for module in model.modules())
+    stats = summarize(run.cases[1])
+    assert stats["params/all"].value == 8 * 8 + 8 + 16
+
+
+def _torch_state() -> tuple[Any, ...]:
+    import torch
+
+    return (
+        torch.get_num_threads(),
+        torch.is_grad_enabled(),
+        torch.get_default_dtype(),
+        torch.random.get_rng_state(),
+    )
