@@ -33,10 +33,11 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         )
     slower = [change for kind, change in kinds if kind == "slow-down"]
     if slower:
+        share = 1 / (1 + min(slower)) - 1
         return Check(
             name="settled",
             outcome="note",
-            sentence=f"it slowed down while measured, by {1 / (1 + min(slower)) - 1:.0%}; the later level is reported",
+            sentence=f"it slowed down while measured, by {share:.0%}; the later level is reported",
             next="laptime doctor   (heat, power limit, clocks)",
         )
     return Check(name="settled", outcome="ok", sentence="the latency settled") if kinds else None

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from laptime.measure import metrics
+from laptime.records.case import Case
+from laptime.records.plan import Setting
+from laptime.records.series import Series
+from laptime.testing import runs
+from laptime.verbs.finish import comparisons, findings, judged
+
+PLAN = {"precision": Setting(value=0.02)}
+
+
+def measured(batch: int, seconds: float, *, target: str = runs.TARGET, regime: str = "isolated") -> Case:
+    series = runs.timings(seconds, seed=batch, spread=0.001, regime=regime)
+    return runs.case(series, target=target, axes={"batch": batch})
+
+
+def knee_of(*calls: float) -> Any:
+    cases = [measured(2**i, seconds) for i, seconds in enumerate(calls)]
+    return next((each for each in findings(cases) if each.kind == "batch/knee"), None)
+
+
+def test_knee_is_the_smallest_batch_near_the_best_throughput() -> None:
+    """100, 180, 197, 200 items a second: batch 4 is within 3 % of the best."""
+    found = knee_of(1 / 100, 2 / 180, 4 / 197, 8 / 200)
+    assert found.evidence["knee"] == 4
+    assert found.evidence["best"] == 8
+    assert "larger ones were not measured" in found.sentence
+    assert found.evidence["throughput"]["4"] == pytest.approx(197, rel=0.01)
+
+
+def test_throughput_that_falls_again_has_its_knee_below_the_best() -> None:
+    found = knee_of(1 / 100, 2 / 250, 4 / 240)
+    assert found.evidence["knee"] == found.evidence["best"] == 2
+    assert "larger ones" not in found.sentence
+
+
+def test_one_batch_has_no_knee() -> None:
+    assert knee_of(0.01) is None
+
+
+def first_call(seconds: float) -> Series:
+    return Series(metric=metrics.FIRST_CALL, samples=[seconds])
+
+
+def test_warm_up_costs_the_first_call_and_all_before_the_level() -> None:
+    case = runs.case(first_call(0.5), runs.timings(0.01, n=100, warm_up=5, processes=1, spread=0.001))
+    found = judged(case, runs.environment(), PLAN)
+    cost = found.find("time/warm_up")
+    assert cost is not None
+    assert cost.samples[0] == pytest.approx(0.5 + 5 * 0.018, rel=0.02)
+    assert "5 more calls" in cost.note
+
+
+def test_warm_up_of_later_processes_is_not_added_up() -> None:
+    case = runs.case(first_call(0.5), runs.timings(0.01, n=200, warm_up=5, processes=2, spread=0.001))
+    cost = judged(case, runs.environment(), PLAN).find("time/warm_up")
+    assert cost is not None
+    assert cost.samples[0] == pytest.approx(0.5 + 5 * 0.018, rel=0.02)
+
+
+def test_compile_time_is_told_only_where_a_compiler_ran() -> None:
+    series = (first_call(20.0), runs.timings(0.01, n=100))
+    plain = judged(runs.case(*series), runs.environment(), PLAN)
+    assert plain.find("time/compile") is None
+    compiled = judged(runs.case(*series, axes={"compile": "default"}), runs.environment(), PLAN)
+    found = compiled.find("time/compile")
+    assert found is not None
+    assert found.samples[0] == pytest.approx(19.99, abs=0.01)
+
+
+def test_judging_twice_changes_nothing() -> None:
+    case = runs.case(first_call(0.5), runs.timings(0.01, n=100, warm_up=5, disturbed=0.1))
+    once = judged(case, runs.environment(), PLAN)
+    assert judged(once, runs.environment(), PLAN) == once
+
+
+def test_a_failed_case_is_not_checked() -> None:
+    failed = runs.failing(runs.Failure(kind="died", what="x"))
+    assert judged(failed, runs.environment(), PLAN).checks == []
+
+
+def test_equal_batches_are_compared_across_targets() -> None:
+    cases = [measured(b, 0.01 * b, target=t) for t in ("a", "b", "c") for b in (1, 8)]
+    found = [(each.baseline, each.candidate) for each in comparisons(cases)]
+    key = {(case.target, case.batch): case.key for case in cases}
+    for target in ("b", "c"):
+        for batch in (1, 8):
+            assert (key["a", batch], key[target, batch]) in found
+
+
+def test_batches_of_one_target_are_compared_by_item() -> None:
+    """Twice the items in 1.5 times the time is 1.33 times the speed."""
+    (found,) = comparisons([measured(1, 0.010), measured(2, 0.015)])
+    assert found.metric == "time per item/isolated"
+    assert found.speedup == pytest.approx(4 / 3, rel=0.01)
+    assert found.word == "faster"
+
+
+def test_a_failed_baseline_leaves_its_place_to_the_next() -> None:
+    failed = runs.failing(runs.Failure(kind="died", what="x"), target="a")
+    cases = [failed, measured(1, 0.01, target="b"), measured(1, 0.02, target="c")]
+    (found,) = comparisons(cases)
+    assert found.baseline == cases[1].key
+
+
+def test_a_device_that_waits_for_its_host_is_a_finding() -> None:
+    case = runs.case(runs.timings(0.010), runs.timings(0.004, regime="device"))
+    (found,) = findings([case])
+    assert found.kind == "latency/host_bound"
+    assert found.evidence["device"] == pytest.approx(0.004, rel=0.02)
+    busy = runs.case(runs.timings(0.010), runs.timings(0.0095, regime="device"))
+    assert findings([busy]) == []
