@@ -232,3 +232,43 @@ def test_inputs_of_the_wrong_shape_are_a_marked_case(tmp_path: Path) -> None:
     text = json.dumps(document(ended)["cases"])
     assert "shapes" in text
     assert "out_of_memory" not in text
+
+
+@pytest.mark.slow
+def test_ctrl_c_does_not_wait_for_a_second_process_to_load(tmp_path: Path) -> None:
+    targets = ["null:spin=1ms,load=5s", "null:noop,load=5s"]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "laptime",
+            "bench",
+            *targets,
+            "--processes",
+            "2",
+            "--budget",
+            "500ms",
+            "--json",
+        ],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    for _ in range(600):
+        if any(
+            '"regime":"isolated"' in path.read_text() for path in tmp_path.glob(".laptime/runs/*/*.jsonl")
+        ):
+            break
+        time.sleep(0.05)
+    time.sleep(1.5)  # the first processes have ended, the second ones load
+    process.send_signal(signal.SIGINT)
+    started = time.monotonic()
+    out, err = process.communicate(timeout=60)
+    assert time.monotonic() - started < 4
+    assert process.returncode == 130
+    assert "Traceback" not in err
+    found = json.loads(out)
+    assert {case["status"] for case in found["cases"]} == {"interrupted"}
+    assert all(case["metrics"]["latency/isolated/median"]["value"] > 0 for case in found["cases"][:1])

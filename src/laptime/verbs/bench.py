@@ -185,7 +185,12 @@ class _Bench:
             self._describe()
         else:
             with ThreadPoolExecutor(max(1, len(lanes))) as pool:
-                list(pool.map(lambda lane: lane.load(self._batches), lanes))
+                try:
+                    list(pool.map(lambda lane: lane.load(self._batches), lanes))
+                except KeyboardInterrupt:
+                    for lane in lanes:  # else the pool waits until all of them have loaded
+                        lane.abandon()
+                    raise
 
     def _describe(self) -> None:
         """Add what the workers told of frameworks, devices and knobs to the environment."""

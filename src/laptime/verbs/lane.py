@@ -50,6 +50,7 @@ class Lane:
         self._timeout = timeout
         self._open = open_session
         self._session: Session | None = None
+        self._is_abandoned = False
         self._process = -1
         self._prepared: set[int] = set()
         self._counted: set[tuple[int, str, str | None]] = set()
@@ -157,6 +158,11 @@ class Lane:
             self._session.close()
             self._session = None
 
+    def abandon(self) -> None:
+        """End the worker while another thread waits for its answer; that it ends is then no failure."""
+        self._is_abandoned = True
+        self.close()
+
     def _revive(self, batch: int) -> bool:
         """Whether this batch size is ready, in a new worker if one has died with another batch size.
 
@@ -217,6 +223,8 @@ class Lane:
             self._emit(Measured(self.keys[batch], Series(metric=metric, samples=[value], probe="wall")))
 
     def _fail(self, batch: int, failure: Failure) -> None:
+        if self._is_abandoned:
+            return
         self._add_case(batch, self.loaded)
         self.failed[batch] = failure
 
