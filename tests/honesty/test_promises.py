@@ -59,14 +59,14 @@ def score(condition: str, *, seeds: range, slowdown: float = 0.0, call: float = 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_program_is_neither_faster_nor_slower_than_itself(condition: str) -> None:
-    found = score(condition, seeds=range(30), call=0.04)
+    found = score(condition, seeds=range(30), call=0.06)
     assert found.words["faster"] + found.words["slower"] == 0, found
     assert found.covered >= 26, found
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_a_slowdown_of_five_percent_is_found(condition: str) -> None:
-    found = score(condition, seeds=range(100, 130), slowdown=0.05, call=0.04)
+    found = score(condition, seeds=range(100, 130), slowdown=0.05, call=0.06)
     assert found.words["slower"] >= 28, found
     assert found.words["faster"] + found.words["same"] == 0, found
     assert found.covered >= 26, found

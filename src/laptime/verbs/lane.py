@@ -103,7 +103,8 @@ class Lane:
             return
         estimate = self.estimate[batch]
         slow = estimate > seconds
-        fewest = 1 if slow else 3 if estimate > 0.3 else 5
+        # Short blocks stay short where calls are long: what lies side by side shares the machine's drift.
+        fewest = 1 if slow else max(2, min(5, int(seconds / max(estimate, 1e-9))))
         command = Block(
             batch=batch,
             regime=regime,
