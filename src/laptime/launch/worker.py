@@ -54,6 +54,9 @@ def main() -> None:
             messages.write(encode(message) + b"\n")
         if isinstance(command, Close):
             break
+    sys.stderr.flush()
+    # Everything is answered and undone; taking a framework apart, object by object, takes over a second.
+    os._exit(0)
 
 
 if __name__ == "__main__":

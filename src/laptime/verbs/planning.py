@@ -35,7 +35,7 @@ class Preset(NamedTuple):
 
 PRESETS = {
     "quick": Preset(precision=0.05, seconds=1.0, processes=1, compared=2),
-    "standard": Preset(precision=0.02, seconds=3.0, processes=1, compared=3),
+    "standard": Preset(precision=0.02, seconds=4.0, processes=1, compared=3),
     "strict": Preset(precision=0.01, seconds=10.0, processes=3, compared=5),
 }
 
