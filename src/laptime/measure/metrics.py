@@ -63,3 +63,11 @@ COMPILE = Metric(
     meaning="First call minus a steady call, where a compiler is in use.",
     lies_when="The compiler's disk cache was warm from an earlier run.",
 )
+PAGE_FAULTS = Metric(
+    tag="memory/host/page_faults",
+    unit="1",
+    title="page faults of a call",
+    better="lower",
+    meaning="Pages that the kernel had to give the process during one steady call (minor faults).",
+    lies_when="The allocator's habits depend on what ran before in the process.",
+)

@@ -7,6 +7,7 @@ from typing import Any
 
 from laptime.kit.errors import LaptimeError
 from laptime.measure.energy import energy_of
+from laptime.measure.metrics import PAGE_FAULTS
 from laptime.measure.protocol import (
     ChecksOutputs,
     CountsWork,
@@ -64,6 +65,8 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
         workload.call()
         workload.sync()
 
+    call()  # leaves the allocator as a steady call finds it
+    faults = host_memory.page_faults_of(call)
     host = host_memory.peak_of(call)
     series = [
         Series(
@@ -79,6 +82,7 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
             note="" if host.exact else host.note,
         ),
     ]
+    series.append(Series(metric=PAGE_FAULTS, samples=[float(faults)], probe="host_memory"))
     details: dict[str, Any] = {"memory": {"host": host._asdict()}}
     if isinstance(model, MeasuresMemory):
         more, split = model.device_memory(command.batch)

@@ -81,6 +81,15 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     return HostPeak(highest, baseline, highest - baseline, False, note)
 
 
+def page_faults_of(call: Callable[[], Any]) -> int:
+    """Minor page faults of the process, all threads, during one call (getrusage)."""
+    import resource
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    call()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+
 def available_bytes(root: str = "/") -> int:
     """Bytes that can be allocated now without swapping and without waking the OOM killer.
 

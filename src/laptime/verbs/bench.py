@@ -50,6 +50,8 @@ from laptime.verbs.planning import Plan, plan
 
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
+SEPARATE = 4
+"""So many batch sizes get processes of their own."""
 CURVE_SHARE = 0.6
 """Of a case's usual measuring time, when a search has made many cases out of one."""
 OVERTIME = 2.0
@@ -80,7 +82,7 @@ def bench(
         UsageError: the request is impossible; nothing was measured.
     """
     made = plan(request, in_memory=in_memory)
-    return _Bench(request, made, emit, open_session, clock).run()
+    return _Bench(request, made, emit, open_session, clock, in_memory=in_memory).run()
 
 
 class _Bench:
@@ -91,17 +93,18 @@ class _Bench:
         listener: Callable[[Event], None],
         open_session: OpenSession,
         clock: Clock | type[SystemClock],
+        *,
+        in_memory: bool,
     ) -> None:
         self._request = request
         self._plan = made
         self._listener = listener
         self._open = open_session
         self._builder = RunBuilder()
-        self._lanes = [
-            Lane(variant, emit=self._emit, timeout=made.timeout, open_session=open_session)
-            for variant in made.variants
-        ]
+        self._lanes: list[Lane] = []
+        self._in_memory = in_memory
         self._batches = list(made.batches)
+        self._is_comparison = len(made.variants) > 1
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
@@ -132,6 +135,7 @@ class _Bench:
         try:
             if not self._batches:
                 self._search_batches()
+            self._lanes = self._lay_out()
             for generation in range(self._plan.processes):
                 self._generation(generation)
         except KeyboardInterrupt:
@@ -172,25 +176,60 @@ class _Bench:
         for lane in self._lanes:
             lane.close()
 
+    def _lay_out(self) -> list[Lane]:
+        """One lane for every case, so that no batch size runs in memory that another one has shaped.
+
+        A curve of many sizes, and objects of this process, share one lane a variant, and say so.
+        """
+        alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
+        groups = [[batch] for batch in self._batches] if alone else [self._batches]
+        lanes = []
+        for variant in self._plan.variants:
+            for batches in groups:
+                lane = Lane(variant, emit=self._emit, timeout=self._plan.timeout, open_session=self._open)
+                lane.batches = list(batches)
+                lanes.append(lane)
+        return lanes
+
     def _load(self, generation: int) -> None:
         # What has failed with every batch size is not waited for again.
-        lanes = [lane for lane in self._lanes if any(batch not in lane.failed for batch in self._batches)]
+        lanes = [lane for lane in self._lanes if any(batch not in lane.failed for batch in lane.batches)]
+        if generation > 0:
+            self._open_together(lanes)
+            for lane in lanes:
+                lane.prepare()
+            return
+        for variant in self._plan.variants:
+            self._say(f"loading {variant.target}")
+            self._load_first([lane for lane in lanes if lane.variant is variant])
+        self._describe()
+
+    def _load_first(self, lanes: list[Lane]) -> None:
+        """Load the lanes of one variant for the first time, when import and load times are told.
+
+        Variants load one after another, not to disturb each other; the lanes of one variant load together
+        (strict: one after another, too), and their times say so.
+        """
+        if self._request.preset == "strict":
+            together = [lanes[:1], *([lane] for lane in lanes[1:])]
+        else:
+            together = [lanes]
+        for group in together:
+            self._open_together(group)
+            note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
+            for lane in group:
+                lane.prepare(note.replace("1 other processes", "1 other process"))
+
+    def _open_together(self, lanes: list[Lane]) -> None:
         for lane in lanes:
             lane.start()
-        if generation == 0:
-            # One after another: import and load times are told, and must not disturb each other.
-            for lane in lanes:
-                self._say(f"loading {lane.variant.target}")
-                lane.load(self._batches)
-            self._describe()
-        else:
-            with ThreadPoolExecutor(max(1, len(lanes))) as pool:
-                try:
-                    list(pool.map(lambda lane: lane.load(self._batches), lanes))
-                except KeyboardInterrupt:
-                    for lane in lanes:  # else the pool waits until all of them have loaded
-                        lane.abandon()
-                    raise
+        with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+            try:
+                list(pool.map(lambda lane: lane.open(), lanes))
+            except KeyboardInterrupt:
+                for lane in lanes:  # else the pool waits until all of them have loaded
+                    lane.abandon()
+                raise
 
     def _describe(self) -> None:
         """Add what the workers told of frameworks, devices and knobs to the environment."""
@@ -208,7 +247,7 @@ class _Bench:
         self._emit(EnvironmentChanged(environment))
 
     def _active(self) -> list[tuple[Lane, int]]:
-        return [(lane, batch) for lane in self._lanes for batch in self._batches if batch not in lane.failed]
+        return [(lane, batch) for lane in self._lanes for batch in lane.batches if batch not in lane.failed]
 
     def _measure(self, generation: int) -> None:
         active = self._active()
@@ -216,9 +255,9 @@ class _Bench:
             return
         budget = self._plan.budget / self._plan.processes
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
-        portions, longest = (24, 0.25) if len(self._lanes) > 1 else (5, 1.0)
+        portions, longest = (24, 0.25) if self._is_comparison else (5, 1.0)
         block = min(longest, max(0.02, budget / len(active) / portions))
-        fewest = MIN_COMPARED_ROUNDS if len(self._lanes) > 1 else MIN_ROUNDS
+        fewest = MIN_COMPARED_ROUNDS if self._is_comparison else MIN_ROUNDS
         begun = self._now()
         look = looks()
         next_look = next(look)
@@ -242,7 +281,7 @@ class _Bench:
                 if len(enough) == len(active) and self._is_told_apart(active, generation):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
-                satisfied = enough if len(self._lanes) == 1 else set()
+                satisfied = set() if self._is_comparison else enough
 
     def _block(self, lane: Lane, batch: int, regime: str, seconds: float) -> None:
         resumed = self._last not in (None, (lane, batch))
@@ -268,7 +307,7 @@ class _Bench:
         on_cpu = lane.loaded is None or all(d.name == "cpu" for d in lane.loaded.devices)
         more = [("saturated", 0.4)] if on_cpu else [("saturated", 1.0), ("device", 1.0)]
         paced = [("paced", 1.0)] if self._plan.rate else []
-        every = 4 if len(self._lanes) > 1 else 2
+        every = 4 if self._is_comparison else 2
         return [("isolated", 1.0), *paced, *(more if number % every == 1 else [])]
 
     def _is_precise(self, lane: Lane, batch: int, generation: int) -> bool:
@@ -279,7 +318,7 @@ class _Bench:
 
     def _is_told_apart(self, active: list[tuple[Lane, int]], generation: int) -> bool:
         """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
-        if len(self._lanes) == 1:
+        if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes
         wanted = self._plan.precision / math.sqrt(share)
@@ -301,10 +340,11 @@ class _Bench:
             for lane, batch in cases:
                 self._emit(CaseChanged(lane.do(kind, batch, self._case(lane, batch))))
         self._say("measuring the device's peak")
-        for lane in self._lanes:
-            own = [batch for other, batch in cases if other is lane]
+        for variant in self._plan.variants:
             peak: dict[str, Any] = {}
-            for batch in own:
+            for lane, batch in cases:
+                if lane.variant is not variant:
+                    continue
                 case = self._case(lane, batch)
                 if not peak:
                     case = lane.do(passes.PEAK, batch, case)

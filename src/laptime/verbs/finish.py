@@ -15,6 +15,7 @@ from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
 
+FAULTS_PER_SECOND = 50_000
 KNEE = 0.03
 """The knee is the smallest batch whose throughput is within 3 % of the best."""
 
@@ -99,6 +100,7 @@ def findings(cases: list[Case]) -> list[Finding]:
         if knee is not None:
             found.append(knee)
     found += [finding for case in cases if (finding := _host_bound(case)) is not None]
+    found += [finding for case in cases if (finding := _page_faults(case)) is not None]
     return found
 
 
@@ -157,5 +159,29 @@ def _host_bound(case: Case) -> Finding | None:
         sentence=f"the device works for {1 - share:.0%} of an isolated call; the rest is the host",
         evidence={"device": device.value, "isolated": isolated.value},
         next="--compile reduce-overhead   (CUDA graphs), or a larger batch",
+        cases=[case.key],
+    )
+
+
+def _page_faults(case: Case) -> Finding | None:
+    """An allocator that gives memory back after every call has it mapped and zeroed anew in the next.
+
+    A fault takes 0.1 to 1 us, more on virtual machines: below 50 faults a millisecond it does not show.
+    """
+    stats = summarize(case)
+    faults, latency = stats.get("memory/host/page_faults"), headline(case)
+    if faults is None or not faults.value or latency is None or not latency.value:
+        return None
+    if case.axes.get("device") != "cpu" or faults.value / latency.value < FAULTS_PER_SECOND:
+        return None
+    mapped = faults.value * 4096 / 2**20
+    return Finding(
+        kind="memory/page_faults",
+        severity="advice",
+        sentence=f"batch {case.batch}: every call makes {faults.value:,.0f} page faults "
+        f"({mapped:,.0f} MiB mapped anew): the allocator gives memory back after each call",
+        evidence={"page_faults": faults.value, "latency": latency.value},
+        next="MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 laptime bench ..."
+        "   (glibc then keeps it)",
         cases=[case.key],
     )

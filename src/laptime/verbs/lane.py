@@ -35,6 +35,7 @@ class Lane:
 
     Attributes:
         variant: what is loaded.
+        batches: batch sizes that its worker runs.
         keys: case key by batch size; empty until the first load.
         failed: failure by batch size; a case in it is not measured further.
         loaded: what the worker told after its first load.
@@ -42,6 +43,7 @@ class Lane:
 
     def __init__(self, variant: Variant, *, emit: Emit, timeout: float, open_session: OpenSession) -> None:
         self.variant = variant
+        self.batches: list[int] = []
         self.keys: dict[int, str] = {}
         self.failed: dict[int, Failure] = {}
         self.loaded: Loaded | None = None
@@ -50,6 +52,7 @@ class Lane:
         self._timeout = timeout
         self._open = open_session
         self._session: Session | None = None
+        self._opened: Loaded | Failure | None = None
         self._is_abandoned = False
         self._process = -1
         self._prepared: set[int] = set()
@@ -67,22 +70,44 @@ class Lane:
 
         What fails marks the cases it concerns; the others go on.
         """
+        self.batches = list(batches)
+        self.open()
+        self.prepare()
+
+    def open(self) -> None:
+        """Load the variant; what comes of it is told by `prepare`. May run beside other lanes' `open`."""
         try:
             told = self._ask(self._load_command())
         except CommandFailed as error:
-            for batch in batches:
-                self._fail(batch, error.failure)
+            self._opened = error.failure
+        else:
+            self._opened = next(m for m in told if isinstance(m, Loaded))
+
+    def prepare(self, note: str = "") -> None:
+        """Tell what came of loading, and make the first call with every batch size.
+
+        Args:
+            note: what to know about the times of import and load.
+        """
+        opened = self._opened
+        if isinstance(opened, Failure):
+            self.fail(opened)
             return
-        loaded = next(m for m in told if isinstance(m, Loaded))
+        assert opened is not None
         first_time = self.loaded is None
-        self.loaded = loaded
-        for batch in batches:
-            self._add_case(batch, loaded)
+        self.loaded = opened
+        for batch in self.batches:
+            self._add_case(batch, opened)
             if first_time and not isinstance(self._session, InProcess):
-                self._single(batch, metrics.IMPORT, loaded.imported)
+                self._single(batch, metrics.IMPORT, opened.imported, note)
             if first_time:
-                self._single(batch, metrics.LOAD, loaded.loaded)
+                self._single(batch, metrics.LOAD, opened.loaded, note)
             self._revive(batch)
+
+    def fail(self, failure: Failure) -> None:
+        """Mark all cases of this lane as failed."""
+        for batch in self.batches:
+            self._fail(batch, failure)
 
     def measure(
         self,
@@ -214,14 +239,18 @@ class Lane:
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
         if isinstance(self._session, InProcess):
             details["in_process"] = True
+        if len(self.batches) > 1:
+            details["shared_process"] = len(self.batches)
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
 
-    def _single(self, batch: int, metric: Metric, value: float) -> None:
+    def _single(self, batch: int, metric: Metric, value: float, note: str = "") -> None:
         """A number that is told once, from the first process (later ones find warm caches)."""
         mark = (batch, metric.tag, None)
         if mark not in self._counted:
             self._counted.add(mark)
-            self._emit(Measured(self.keys[batch], Series(metric=metric, samples=[value], probe="wall")))
+            self._emit(
+                Measured(self.keys[batch], Series(metric=metric, samples=[value], probe="wall", note=note))
+            )
 
     def _fail(self, batch: int, failure: Failure) -> None:
         if self._is_abandoned:

@@ -79,10 +79,22 @@ def test_a_failing_batch_does_not_cost_the_others_their_numbers(
 
 def test_every_worker_is_loaded_under_a_memory_limit(stage: Any) -> None:
     stage.fails = when(Prepare, 2, DIED)
-    run(stage)
+    run(stage, batch=[1, 2, 4, 8, 16])
     loads = [command for command in stage.asked if isinstance(command, Load)]
-    assert len(loads) == 2
+    assert len(loads) == 2  # the one that died and the one in its place
     assert all(load.memory_limit for load in loads)
+
+
+def test_few_batch_sizes_get_processes_of_their_own_and_many_share_one(stage: Any) -> None:
+    found = run(stage)
+    assert len(stage.sessions) == 3
+    assert not any("shared_process" in case.details for case in found.cases)
+    stage.sessions.clear()
+    found = run(stage, batch=[1, 2, 4, 8, 16])
+    assert len(stage.sessions) == 1
+    checks = {check.name: check for case in found.cases for check in case.checks}
+    assert checks["shared_process"].outcome == "note"
+    assert "--batch" in checks["shared_process"].next
 
 
 def test_what_was_measured_before_a_failure_is_kept(stage: Any) -> None:
@@ -122,7 +134,7 @@ def test_a_target_that_does_not_load_is_loaded_once(stage: Any) -> None:
 
 def test_nothing_is_started_again_when_everything_has_failed(stage: Any) -> None:
     stage.fails = lambda command, session: RAISED if isinstance(command, Load) else None
-    found = run(stage, processes=3)
+    found = run(stage, processes=3, batch=[1, 2, 4, 8, 16])
     assert len(stage.sessions) == 1
     assert found.trust == "invalid"
 

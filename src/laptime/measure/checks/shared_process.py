@@ -1,0 +1,22 @@
+"""Did other batch sizes run in the same process?"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Note it on the CPU, where memory that a large batch leaves behind makes small ones faster."""
+    others = int(case.details.get("shared_process", 1)) - 1
+    if others < 1 or case.axes.get("device") != "cpu":
+        return None
+    return Check(
+        name="shared_process",
+        outcome="note",
+        sentence=f"measured in one process with {others} other batch "
+        f"{'size' if others == 1 else 'sizes'}: what they leave in the allocator can change its speed",
+        next=f"--batch {case.batch}   measures it in a process of its own",
+    )
