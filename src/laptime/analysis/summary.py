@@ -25,6 +25,12 @@ from laptime.analysis.quantiles import (
 from laptime.records.case import Case
 from laptime.records.series import Series
 
+ORDER = ("saturated", "isolated", "device", "paced")
+"""Regimes in the order in which they speak for throughput."""
+
+SOUND = 0.05
+"""Half-width, as a share, up to which a throughput is taken as it is."""
+
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
 
@@ -84,34 +90,43 @@ def headline(case: Case) -> Stat | None:
 
 
 def main_throughput(case: Case) -> Stat | None:
-    """The throughput people mean: saturated where it was measured.
+    """The throughput people mean: see `throughput_regime`."""
+    rates = throughputs(case)
+    regime = throughput_regime([rates], on_cpu=_on_cpu(case))
+    return rates[regime] if regime else None
 
-    On a CPU a call returns with its result, so back to back and one by one are the same work; when the
-    long saturated blocks were all disturbed and single calls were not, the single calls speak.
+
+def throughput_regime(rates: list[dict[str, Stat]], *, on_cpu: bool) -> str | None:
+    """The regime to tell the throughput of these cases in: saturated, where it was measured.
+
+    On a CPU a call returns with its result, so back to back and one by one are the same work; where the
+    long saturated blocks were too disturbed to tell, the regime with the narrower intervals speaks.
+
+    Args:
+        rates: one dict a case, throughput by regime.
     """
-    found: dict[str, tuple[Stat, Evidence]] = {}
-    for series in case.series:
-        if series.metric.tag == "latency" and series.samples:
-            found[series.regime or ""] = (throughput(series, batch=case.batch), select(series))
-    if not found:
-        return None
-    saturated, isolated = found.get("saturated"), found.get("isolated")
-    on_cpu = str(case.axes.get("device", "cpu")).startswith("cpu")
-    if saturated is not None and isolated is not None and on_cpu and _is_poorer(saturated, isolated):
-        return isolated[0]
-    for regime in ("saturated", "isolated", "device", "paced"):
-        if regime in found:
-            return found[regime][0]
-    return None
+    shared = [regime for regime in ORDER if rates and all(regime in own for own in rates)]
+    if not shared or not on_cpu:
+        return shared[0] if shared else None
+    worst = {regime: max(_width(own[regime]) for own in rates) for regime in shared}
+    return shared[0] if worst[shared[0]] <= SOUND else min(shared, key=lambda regime: worst[regime])
 
 
-def _is_poorer(one: tuple[Stat, Evidence], other: tuple[Stat, Evidence]) -> bool:
-    """Whether one has no interval, or rests on disturbed samples, and the other does not."""
+def throughputs(case: Case) -> dict[str, Stat]:
+    """Throughput of a case by regime."""
+    return {
+        series.regime or "": throughput(series, batch=case.batch)
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples
+    }
 
-    def sound(found: tuple[Stat, Evidence]) -> bool:
-        return found[0].ci95 is not None and found[1].basis == "undisturbed"
 
-    return not sound(one) and sound(other)
+def _on_cpu(case: Case) -> bool:
+    return str(case.axes.get("device", "cpu")).startswith("cpu")
+
+
+def _width(stat: Stat) -> float:
+    return math.inf if stat.precision is None else stat.precision
 
 
 def median(series: Series) -> Stat:

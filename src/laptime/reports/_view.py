@@ -11,7 +11,7 @@ from msgspec import Struct
 from laptime.analysis import compare
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
-from laptime.analysis.summary import Stat, summarize
+from laptime.analysis.summary import Stat, summarize, throughput_regime
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case, Failure
 from laptime.records.check import Trust
@@ -187,7 +187,12 @@ def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     found = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
     if regimes and f"latency/{regimes[0]}/p95" in tags:
         found.insert(1, (f"latency/{regimes[0]}/p95", "p95", regimes[0]))
-    rate = next((r for r in ("saturated", *regimes) if f"throughput/{r}" in tags), None)
+    rates = [
+        {tag.partition("/")[2]: stat for tag, stat in own.items() if tag.startswith("throughput/")}
+        for own in stats
+    ]
+    # Failed cases have none and have no say; devices keep the first regime, which is the usual one.
+    rate = throughput_regime([own for own in rates if own], on_cpu="device" not in regimes)
     if rate is not None:
         found.append((f"throughput/{rate}", "throughput", rate))
     place = next((p for p in ("device", "host") if f"memory/{p}/peak" in tags), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.compare import compare
-from laptime.analysis.summary import Stat, headline, summarize
+from laptime.analysis.summary import Stat, headline, summarize, throughput_regime, throughputs
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
@@ -105,15 +105,11 @@ def findings(cases: list[Case]) -> list[Finding]:
 
 
 def _rates(group: list[Case]) -> dict[int, Stat]:
-    """Throughput by batch size, all in one regime: the first in which every case has an interval."""
-    told = [(case.batch, summarize(case)) for case in group]
-    found: list[dict[int, Stat]] = []
-    for regime in ("saturated", "isolated", "device"):
-        rates = {batch: stats[tag] for batch, stats in told if (tag := f"throughput/{regime}") in stats}
-        if len(rates) == len(group):
-            found.append(rates)
-    sound = [rates for rates in found if all(stat.ci95 is not None for stat in rates.values())]
-    return (sound or found or [{}])[0]
+    """Throughput by batch size, all in one regime."""
+    rates = [throughputs(case) for case in group]
+    on_cpu = group[0].axes.get("device") == "cpu"
+    regime = throughput_regime(rates, on_cpu=on_cpu)
+    return {case.batch: own[regime] for case, own in zip(group, rates, strict=True)} if regime else {}
 
 
 def _knee(group: list[Case]) -> Finding | None:

@@ -88,14 +88,19 @@ class Setup:
         if not norms:
             return False
         kept = [part.momentum for part in norms]
+        threads = torch.get_num_threads()
         for part in norms:
             part.train()
             part.momentum = 1.0
         try:
+            # One thread: other workers may do the same at this moment, and threads that wait for each
+            # other on too few CPUs take seconds for what one does in a tenth.
+            torch.set_num_threads(1)
             with torch.no_grad(), seeded(self.variant.seed):
                 args, kwargs = arguments(tensors.moved(make(2), self.device))
                 module(*args, **kwargs)
         finally:
+            torch.set_num_threads(threads)
             for part, momentum in zip(norms, kept, strict=True):
                 part.eval()
                 part.momentum = momentum
