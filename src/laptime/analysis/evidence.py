@@ -13,7 +13,10 @@ from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""
 
-Basis = Literal["undisturbed", "settled", "all"]
+FEW_SAMPLES = 3
+"""So many undisturbed samples still tell the level better than a majority of disturbed ones."""
+
+Basis = Literal["undisturbed", "few", "settled", "all"]
 
 
 class Evidence(NamedTuple):
@@ -22,7 +25,9 @@ class Evidence(NamedTuple):
     Attributes:
         values: samples the statistics use, shape (m,).
         positions: their places in the series.
-        basis: undisturbed (warm-up and disturbed ones set aside), settled (too few undisturbed ones: the
+        settled: places of all settled samples, disturbed ones too.
+        basis: undisturbed (warm-up and disturbed ones set aside), few (the same, but too few for an interval
+            of their own: it comes from the settled ones), settled (hardly any undisturbed ones: the
             disturbed are in it), all (nothing else left).
         disturbed: share of the settled samples with an outside cause.
         causes: number of settled samples by label word.
@@ -31,6 +36,7 @@ class Evidence(NamedTuple):
 
     values: Floats
     positions: NDArray[np.intp]
+    settled: NDArray[np.intp]
     basis: Basis
     disturbed: float
     causes: dict[str, int]
@@ -52,6 +58,8 @@ def select(series: Series) -> Evidence:
             causes[flag.words[0]] = number
     if len(clean) >= min(MIN_SAMPLES, max(1, len(settled))):
         positions, basis = clean, "undisturbed"
+    elif len(clean) >= FEW_SAMPLES:
+        positions, basis = clean, "few"
     elif len(settled):
         positions, basis = settled, "settled"
     else:
@@ -59,6 +67,7 @@ def select(series: Series) -> Evidence:
     return Evidence(
         values=values[positions],
         positions=positions,
+        settled=settled,
         basis=basis,  # type: ignore[arg-type]
         disturbed=hit / len(settled) if len(settled) else 0.0,
         causes=causes,

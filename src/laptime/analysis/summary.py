@@ -11,7 +11,7 @@ import math
 import numpy as np
 from msgspec import Struct
 
-from laptime.analysis.evidence import Evidence, select
+from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -197,9 +197,19 @@ def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
     tell more about the error than the samples within one. Two processes: their own quantiles are
     enclosed. Three and more: Student's t on the logarithms of their quantiles.
     """
-    parts = _by_process(series, select(series))
+    evidence = select(series)
+    parts = _by_process(series, evidence)
     pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
+    if pooled is None and q == 0.5:
+        pooled = _whole_range(series, evidence)
     return _widened(pooled, [quantile(part, q) for part in parts])
+
+
+def _whole_range(series: Series, evidence: Evidence) -> tuple[float, float] | None:
+    """Where undisturbed samples are too few, or repeat each other too much, for an interval of the median:
+    all that was seen since the level settled, disturbed samples too; None below six."""
+    settled = np.asarray(series.samples)[evidence.settled]
+    return (float(settled.min()), float(settled.max())) if len(settled) >= MIN_SAMPLES else None
 
 
 def _mean_interval(series: Series) -> tuple[float, float] | None:
@@ -353,6 +363,8 @@ def _rate_stat(tag: str, title: str, value: float, ci95: tuple[float, float] | N
 def _basis_note(evidence: Evidence) -> str:
     if evidence.basis == "undisturbed" and evidence.disturbed > 0:
         return f"{evidence.disturbed:.0%} disturbed samples set aside"
+    if evidence.basis == "few":
+        return f"{evidence.disturbed:.0%} disturbed samples set aside; few others are left"
     if evidence.basis == "settled":
         return f"{evidence.disturbed:.0%} of the samples disturbed, too few others to set them aside"
     if evidence.basis == "all":

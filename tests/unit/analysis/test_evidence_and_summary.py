@@ -35,10 +35,18 @@ def test_garbage_collection_is_the_programs_own_and_stays() -> None:
 
 
 def test_too_few_undisturbed_samples_let_the_disturbed_in() -> None:
-    found = select(series([9.0] + [1.0] * 5 + [2.0] * 10, [WARM] + [0] * 5 + [WAITED] * 10))
+    found = select(series([9.0] + [1.0] * 2 + [2.0] * 10, [WARM] + [0] * 2 + [WAITED] * 10))
     assert found.basis == "settled"
-    assert len(found.values) == 15
+    assert len(found.values) == 12
     assert 9.0 not in found.values
+
+
+def test_few_undisturbed_samples_tell_the_level_and_the_others_the_interval() -> None:
+    hit = series([9.0] + [1.0] * 5 + [2.0] * 10, [WARM] + [0] * 5 + [WAITED] * 10)
+    found = select(hit)
+    assert found.basis == "few"
+    assert found.values.tolist() == [1.0] * 5
+    assert quantile_interval(hit, 0.5) == (1.0, 2.0)
 
 
 def test_nothing_but_warm_up_is_all_there_is() -> None:

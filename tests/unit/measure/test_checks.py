@@ -63,6 +63,9 @@ def test_disturbed_warns_when_too_few_others_are_left() -> None:
     found = check("disturbed", labelled(10, 0.5))
     assert found is not None
     assert found.outcome == "warn"
+    assert "which leaves 5" in found.sentence
+    found = check("disturbed", labelled(10, 0.8))
+    assert found is not None
     assert "too few others" in found.sentence
 
 

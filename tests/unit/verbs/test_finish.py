@@ -115,3 +115,17 @@ def test_a_device_that_waits_for_its_host_is_a_finding() -> None:
     assert found.evidence["device"] == pytest.approx(0.004, rel=0.02)
     busy = runs.case(runs.timings(0.010), runs.timings(0.0095, regime="device"))
     assert findings([busy]) == []
+
+
+def faults(number: float, seconds: float, device: str = "cpu") -> list[str]:
+    """Kinds of findings of a case whose calls make so many page faults."""
+    counted = Series(metric=metrics.PAGE_FAULTS, samples=[number])
+    series = runs.timings(seconds, seed=1, spread=0.001, regime="isolated")
+    case = runs.case(series, counted, axes={"batch": 8, "device": device})
+    return [each.kind for each in findings([case])]
+
+
+def test_an_allocator_that_gives_its_memory_back_is_explained() -> None:
+    assert faults(85_000, 0.2) == ["memory/page_faults"]
+    assert faults(100, 0.2) == []
+    assert faults(85_000, 0.2, device="cuda:0") == []

@@ -30,7 +30,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if worst is None:
         return None
     causes = [words for name, words in _CAUSES.items() if worst.causes.get(name)]
-    kept = "they are set aside" if worst.basis == "undisturbed" else "too few others to set them aside"
+    kept = {
+        "undisturbed": "they are set aside",
+        "few": f"they are set aside, which leaves {len(worst.values)}",
+    }.get(worst.basis, "too few others to set them aside")
     serious = worst.disturbed > MANY or worst.basis != "undisturbed"
     return Check(
         name="disturbed",
