@@ -13,7 +13,17 @@ def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TA
         runs.case(runs.timings(level, seed=seed + i, spread=0.003), target=target, axes={"batch": 2**i})
         for i, level in enumerate(levels)
     ]
-    return runs.run(*cases, id=name, **more)
+    bare = structs.replace(runs.environment(), virtual="")
+    return runs.run(*cases, id=name, **({"environment": bare} | more))
+
+
+def test_on_a_virtual_machine_runs_apart_in_time_need_a_factor() -> None:
+    """Neighbours that the guest cannot see move whole runs by a factor of 1.4 and more."""
+    guest = runs.environment()
+    for level, word in ((0.015, "unclear"), (0.030, "slower")):
+        slower = run_of(level, seed=5, environment=guest)
+        (found,) = compare_runs(run_of(0.01, name="a", environment=guest), slower)
+        assert found.word == word
 
 
 def test_runs_are_compared_case_by_case() -> None:
