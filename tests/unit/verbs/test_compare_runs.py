@@ -8,13 +8,15 @@ from laptime.testing import runs
 from laptime.verbs.compare import compare_runs
 
 
+BARE = structs.replace(runs.environment(), virtual="")
+
+
 def run_of(*levels: float, seed: int = 1, name: str = "b", target: str = runs.TARGET, **more: object):  # type: ignore[no-untyped-def]
     cases = [
         runs.case(runs.timings(level, seed=seed + i, spread=0.003), target=target, axes={"batch": 2**i})
         for i, level in enumerate(levels)
     ]
-    bare = structs.replace(runs.environment(), virtual="")
-    return runs.run(*cases, id=name, **({"environment": bare} | more))
+    return runs.run(*cases, id=name, **({"environment": BARE} | more))
 
 
 def test_on_a_virtual_machine_runs_apart_in_time_need_a_factor() -> None:
@@ -67,12 +69,12 @@ def test_other_targets_of_the_same_batch_are_compared() -> None:
 
 
 def test_runs_without_a_common_case_are_refused() -> None:
-    failed = runs.run(runs.failing(runs.Failure(kind="died", what="x")), id="f")
+    failed = runs.run(runs.failing(runs.Failure(kind="died", what="x")), id="f", environment=BARE)
     with pytest.raises(UsageError, match="share no case"):
         compare_runs(run_of(0.01, name="a"), failed)
 
 
 def test_a_run_of_five_samples_is_compared_with_doubt() -> None:
-    short = runs.run(runs.case(runs.timings(0.01, n=4, processes=1)), id="s")
+    short = runs.run(runs.case(runs.timings(0.01, n=4, processes=1)), id="s", environment=BARE)
     (found,) = compare_runs(short, run_of(0.0105))
     assert found.word == "unclear"
