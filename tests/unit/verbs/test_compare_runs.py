@@ -7,7 +7,6 @@ from laptime.kit.errors import UsageError
 from laptime.testing import runs
 from laptime.verbs.compare import compare_runs
 
-
 BARE = structs.replace(runs.environment(), virtual="")
 
 
