@@ -179,6 +179,16 @@ def _axis_cell(case: Case, name: str) -> Cell:
     return Cell(text=words.axis_value(name, value), value=number)
 
 
+def throughput_told(stats: list[Stats]) -> str | None:
+    """The regime in which table, cards and charts tell throughput. Failed cases have none and no say."""
+    rates = [
+        {tag.partition("/")[2]: stat for tag, stat in own.items() if tag.startswith("throughput/")}
+        for own in stats
+    ]
+    on_device = any("latency/device/median" in own for own in stats)
+    return throughput_regime([own for own in rates if own], on_cpu=not on_device)
+
+
 def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     """(tag, title, regime or place) of the metric columns."""
     tags = {tag: stat for own in reversed(stats) for tag, stat in own.items()}
@@ -187,12 +197,7 @@ def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     found = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
     if regimes and f"latency/{regimes[0]}/p95" in tags:
         found.insert(1, (f"latency/{regimes[0]}/p95", "p95", regimes[0]))
-    rates = [
-        {tag.partition("/")[2]: stat for tag, stat in own.items() if tag.startswith("throughput/")}
-        for own in stats
-    ]
-    # Failed cases have none and have no say; devices keep the first regime, which is the usual one.
-    rate = throughput_regime([own for own in rates if own], on_cpu="device" not in regimes)
+    rate = throughput_told(stats)
     if rate is not None:
         found.append((f"throughput/{rate}", "throughput", rate))
     place = next((p for p in ("device", "host") if f"memory/{p}/peak" in tags), None)

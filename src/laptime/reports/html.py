@@ -28,7 +28,16 @@ from laptime.reports import _charts as charts
 from laptime.reports import _samples as samples
 from laptime.reports import _words as words
 from laptime.reports import json as document
-from laptime.reports._view import Stats, View, head, memory, startup, startups, view
+from laptime.reports._view import (
+    Stats,
+    View,
+    head,
+    memory,
+    startup,
+    startups,
+    throughput_told,
+    view,
+)
 
 NAME = "html"
 SUFFIXES: tuple[str, ...] = (".html", ".htm")
@@ -127,16 +136,13 @@ def _cards(seen: View) -> list[Card]:
     regime = heads[0].regime if heads else ""
     wanted: list[tuple[str, Callable[[float], float]]] = [
         (f"latency/{regime}/median", lambda value: -value),
-        ("throughput/saturated", lambda value: value),
-        ("throughput/isolated", lambda value: value),
+        (f"throughput/{throughput_told(seen.stats)}", lambda value: value),
         ("flops/share_of_peak", lambda value: value),
         ("memory/device/peak", lambda value: value),
         ("memory/host/peak", lambda value: value),
         *((tag, lambda value: -value) for own in seen.stats[:1] for tag in own if tag.startswith("energy/")),
     ]
     for tag, key in wanted:
-        if tag == "throughput/isolated" and any(card.title.endswith("throughput") for card in found):
-            continue
         known = [
             (case, own[tag])
             for case, own in zip(seen.run.cases, seen.stats, strict=True)
@@ -163,14 +169,8 @@ def _card(seen: View, case: Case, stat: Stat, *, several: bool) -> Card:
 
 def _panels(seen: View) -> list[charts.Panel]:
     tags = {tag for own in seen.stats for tag in own}
-    rate = next(
-        (
-            f"throughput/{r}"
-            for r in ("saturated", "isolated", "device", "paced")
-            if f"throughput/{r}" in tags
-        ),
-        "",
-    )
+    told = throughput_told(seen.stats)
+    rate = f"throughput/{told}" if told else ""
     times = next(
         (
             f"latency/{r}/median"
