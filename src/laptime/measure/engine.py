@@ -150,7 +150,6 @@ class Engine:
         )
 
     def _prepare(self, batch: int) -> Prepared:
-        # Drop other batch sizes' inputs only on memory pressure: they are small beside a model.
         workload = self._loaded.workload(batch)
         workload.sync()
         started = self._clock.now()

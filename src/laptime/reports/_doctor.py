@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from io import StringIO
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.doctor import DoctorReport, Line, NoiseFloor, Rate
+from laptime.reports._paper import paper
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "bold yellow"), "none": ("--", "dim")}
 _INDENT = 8
@@ -31,16 +30,7 @@ def to_json(report: DoctorReport) -> str:
 
 def to_text(report: DoctorReport, *, width: int = 100, color: bool = False) -> str:
     """Lines to read: what machine, what was found, measured peaks, and the noise floor at the end."""
-    out = Console(
-        file=StringIO(),
-        width=10_000,  # lines are broken here, not by rich
-        color_system="standard" if color else None,
-        force_terminal=color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    out = paper(color=color)
     lines = [Text(part, style="bold") for part in textwrap.wrap(_head(report), width)]
     column = _column(report.lines)
     for line in report.lines:
@@ -93,8 +83,8 @@ def _rates(report: DoctorReport) -> list[Text]:
     if report.rates_disturbed:
         when = " (too low: others used the machine meanwhile, so they are not kept)"
     found = [Text(), Text("Peak rates").append(when, style="dim")]
-    for device, what, value, paper in rows:
-        line = f"  {device:<{widths[0]}}  {what:<{widths[1]}}  {value:>{widths[2]}}  {paper}"
+    for device, what, value, ceiling in rows:
+        line = f"  {device:<{widths[0]}}  {what:<{widths[1]}}  {value:>{widths[2]}}  {ceiling}"
         found.append(Text(line.rstrip()))
     return found
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import textwrap
-from io import StringIO
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports._paper import paper
 from laptime.reports._view import Column, Row, View, view
 
 NAME = "text"
@@ -28,16 +27,7 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
         color: with ANSI colours, which repeat what the words say.
     """
     seen = view(run)
-    out = Console(
-        file=StringIO(),
-        width=10_000,  # lines are broken here, not by rich
-        color_system="standard" if color else None,
-        force_terminal=color,
-        highlight=False,
-        markup=False,
-        emoji=False,
-        legacy_windows=False,
-    )
+    out = paper(color=color)
     with out.capture() as captured:
         for line in [*_head(seen, width), *_table(seen, width), *_below(seen, width), *_foot(seen)]:
             line.rstrip()

@@ -210,10 +210,7 @@ class _Bench:
         Variants load one after another, not to disturb each other; the lanes of one variant load together
         (strict: one after another, too), and their times say so.
         """
-        if self._request.preset == "strict":
-            together = [lanes[:1], *([lane] for lane in lanes[1:])]
-        else:
-            together = [lanes]
+        together = [[lane] for lane in lanes] if self._request.preset == "strict" else [lanes]
         for group in together:
             self._open_together(group)
             note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
@@ -313,8 +310,7 @@ class _Bench:
     def _is_precise(self, lane: Lane, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
         wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
-        virtual = bool(self._builder.run().environment.virtual)
-        return reached(relabel(self._case(lane, batch), virtual=virtual)[0]) <= wanted
+        return reached(self._labelled(lane, batch)) <= wanted
 
     def _is_told_apart(self, active: list[tuple[Lane, int]], generation: int) -> bool:
         """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
@@ -322,9 +318,7 @@ class _Bench:
             return True
         share = (generation + 1) / self._plan.processes
         wanted = self._plan.precision / math.sqrt(share)
-        virtual = bool(self._builder.run().environment.virtual)
-        cases = [relabel(self._case(lane, batch), virtual=virtual)[0] for lane, batch in active]
-        found = comparisons(cases)
+        found = comparisons([self._labelled(lane, batch) for lane, batch in active])
         return len(active) == 1 or (
             bool(found)
             and all(
@@ -354,6 +348,10 @@ class _Bench:
 
     def _case(self, lane: Lane, batch: int) -> Case:
         return self._builder.case(lane.keys[batch])
+
+    def _labelled(self, lane: Lane, batch: int) -> Case:
+        virtual = bool(self._builder.run().environment.virtual)
+        return relabel(self._case(lane, batch), virtual=virtual)[0]
 
     # The end.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.compare import compare
-from laptime.analysis.summary import Stat, headline, summarize, throughput_regime, throughputs
+from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
@@ -142,9 +142,11 @@ def _knee(group: list[Case]) -> Finding | None:
 
 def _host_bound(case: Case) -> Finding | None:
     """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising."""
-    stats = summarize(case)
-    device, isolated = stats.get("latency/device/median"), stats.get("latency/isolated/median")
-    if device is None or isolated is None or not device.value or not isolated.value:
+    on_device, alone = case.find("latency", "device"), case.find("latency", "isolated")
+    if on_device is None or alone is None or not on_device.samples or not alone.samples:
+        return None
+    device, isolated = median(on_device), median(alone)
+    if not device.value or not isolated.value:
         return None
     share = 1 - device.value / isolated.value
     if share < 0.2:
@@ -164,19 +166,19 @@ def _page_faults(case: Case) -> Finding | None:
 
     A fault takes 0.1 to 1 us, more on virtual machines: below 50 faults a millisecond it does not show.
     """
-    stats = summarize(case)
-    faults, latency = stats.get("memory/host/page_faults"), headline(case)
-    if faults is None or not faults.value or latency is None or not latency.value:
+    counted, latency = case.find(metrics.PAGE_FAULTS.tag), headline(case)
+    if counted is None or not counted.samples or latency is None or not latency.value:
         return None
-    if case.axes.get("device") != "cpu" or faults.value / latency.value < FAULTS_PER_SECOND:
+    faults = counted.samples[0]
+    if case.axes.get("device") != "cpu" or faults / latency.value < FAULTS_PER_SECOND:
         return None
-    mapped = faults.value * 4096 / 2**20
+    mapped = faults * 4096 / 2**20
     return Finding(
         kind="memory/page_faults",
         severity="advice",
-        sentence=f"batch {case.batch}: every call makes {faults.value:,.0f} page faults "
+        sentence=f"batch {case.batch}: every call makes {faults:,.0f} page faults "
         f"({mapped:,.0f} MiB mapped anew): the allocator gives memory back after each call",
-        evidence={"page_faults": faults.value, "latency": latency.value},
+        evidence={"page_faults": faults, "latency": latency.value},
         next="MALLOC_MMAP_THRESHOLD_=1073741824 MALLOC_TRIM_THRESHOLD_=4294967296 laptime bench ..."
         "   (glibc then keeps it)",
         cases=[case.key],
