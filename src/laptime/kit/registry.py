@@ -21,6 +21,7 @@ ROOMS = {
     "backends": "laptime.backends",
     "probes": "laptime.probes",
     "checks": "laptime.measure.checks",
+    "rules": "laptime.rules",
     "reports": "laptime.reports",
     "commands": "laptime.apps.cli.commands",
 }

@@ -18,6 +18,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
+from laptime.records.profile import Profile
 
 SCHEMA = "laptime.run/1"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
@@ -42,10 +43,11 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
 
     Attributes:
         id: sortable and unique: UTC time and a random tail.
-        verb: bench, doctor, ...
+        verb: bench, trace, profile, ...
         started: ISO 8601 in UTC.
         seconds: wall time of the whole command.
         status: running (in the journal), complete, interrupted, failed.
+        profile: where the time of a step goes; only of the verbs trace and profile.
         plan: effective settings, each with its origin.
     """
 
@@ -65,6 +67,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
     checks: list[Check] = []
     findings: list[Finding] = []
     comparisons: list[Comparison] = []
+    profile: Profile | None = None
 
     @property
     def trust(self) -> Trust:

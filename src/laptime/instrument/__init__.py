@@ -1,0 +1,1 @@
+"""Run a user's script unmodified under hooks, and undo them all."""

@@ -1,0 +1,170 @@
+"""Where the time of a step goes: what `laptime trace` and `laptime profile` find out, as plain data.
+
+Every duration is an integer number of nanoseconds and its name ends in `_ns`; shares are fractions (0.5 is
+50 %). None means "the trace does not tell", never 0. Tables are sorted as they are shown, largest first.
+
+    Profile -- files        what was read, and what was wrong with it
+            -- steps, overview (breakdown, devices, idle, communication, phases)
+            -- operators, kernels, modules, memory, launches, copies
+            -- ranks, collectives     when several files are the ranks of one job
+            -- timeline     one step, to be drawn
+            -- against      the differences to another profile
+            -- reconciled   the profiled step beside the untraced one
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from laptime.records.difference import Difference
+from laptime.records.overview import Overview, Step
+from laptime.records.ranks import CollectiveRow, RankRow, Straggler
+from laptime.records.tables import (
+    CopyRow,
+    KernelRow,
+    Launches,
+    Memory,
+    ModuleRow,
+    OperatorRow,
+)
+from laptime.records.timeline import Timeline
+
+Bound = Literal["input", "host", "device", "communication", "copy", "synchronisation", "cpu", "unknown"]
+
+
+class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file that was read.
+
+    Attributes:
+        name: file name without folders.
+        bytes: of JSON in it, uncompressed.
+        events: of all kinds.
+        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later).
+        truncated: it ends in the middle; what came before was used.
+        warnings: sentences about what was repaired or left out.
+    """
+
+    name: str
+    bytes: int
+    events: int
+    format: str
+    rank: int | None = None
+    truncated: bool = False
+    warnings: list[str] = []
+
+
+class Accelerator(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An accelerator that did work in this trace. Unknown: "" and None.
+
+    Attributes:
+        id: as the trace calls it.
+        memory: bytes.
+        capability: compute capability, "8.0".
+        sms: streaming multiprocessors or compute units.
+    """
+
+    id: int
+    name: str = ""
+    memory: int | None = None
+    capability: str = ""
+    sms: int | None = None
+
+
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What limits the step.
+
+    Attributes:
+        bound: input: waits for data; host: Python or launches too slow for the device; device: the device
+            computes; communication; copy; synchronisation; cpu: no accelerator, operators take the time.
+        sentence: in words with numbers.
+        share: of the step that this takes.
+    """
+
+    bound: Bound
+    sentence: str
+    share: float | None = None
+
+
+class Reconciled(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The step without the profiler beside the profiled one; only `laptime profile` knows both.
+
+    Attributes:
+        untraced_ns: median step before the profiler was started; untraced_steps: how many of them.
+        untraced_ci95_ns: distribution-free interval of that median, None when there are too few steps.
+        traced_ns: median profiled step.
+        slowdown: traced / untraced.
+        parts_ns: the untraced step in parts, by phase: data, forward, backward, optimizer, other. They
+            sum to untraced_ns. Measured without the profiler.
+        loader_wait_ns: mean wait for the loader per untraced step.
+        threads_busy: CPU time of the process / wall time, untraced: how many threads were busy.
+        note: what could not be reconciled, in words.
+    """
+
+    untraced_ns: int
+    untraced_steps: int
+    untraced_ci95_ns: tuple[int, int] | None = None
+    traced_ns: int
+    slowdown: float
+    parts_ns: dict[str, int] = {}
+    loader_wait_ns: int | None = None
+    threads_busy: float | None = None
+    note: str = ""
+
+
+class Primitive(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A oneDNN primitive of one step on the CPU, from its verbose output.
+
+    Attributes:
+        kind: convolution, matmul, reorder ...
+        implementation: brgconv:avx512_core, jit:avx2 ...
+        shapes: oneDNN's problem description.
+        calls, total_ns: in the observed step.
+    """
+
+    kind: str
+    implementation: str
+    shapes: str = ""
+    calls: int
+    total_ns: int
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """All that is known about where the time went.
+
+    The tables speak of one rank: `rank`, the one whose file comes first. `ranks` has one row each.
+
+    Attributes:
+        device_type: cuda, hip, mtia, xpu ..., or cpu when there was no accelerator work.
+        span_ns: from the first to the last event of the file.
+        window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
+        facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
+    """
+
+    files: list[TraceFile]
+    rank: int | None = None
+    world: int | None = None
+    device_type: str = "cpu"
+    accelerators: list[Accelerator] = []
+    span_ns: int = 0
+    window_ns: int = 0
+    verdict: Verdict | None = None
+    steps: list[Step] = []
+    overview: Overview
+    operators: list[OperatorRow] = []
+    operators_by_shape: list[OperatorRow] = []
+    kernels: list[KernelRow] = []
+    kernels_by_launch: list[KernelRow] = []
+    modules: list[ModuleRow] = []
+    memory: list[Memory] = []
+    launches: Launches | None = None
+    copies: list[CopyRow] = []
+    ranks: list[RankRow] = []
+    collectives: list[CollectiveRow] = []
+    stragglers: list[Straggler] = []
+    timeline: Timeline | None = None
+    against: Difference | None = None
+    reconciled: Reconciled | None = None
+    primitives: list[Primitive] = []
+    facts: dict[str, str | int | float | bool] = {}

@@ -1,0 +1,239 @@
+"""The tables of a profile: operators, kernels, modules, memory, launches, copies.
+
+`id` is stable inside one profile; findings name rows by it (`operators/aten::item`).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+
+class StackRow(Struct, frozen=True, kw_only=True):
+    """Calls of one operator that came from one place.
+
+    Attributes:
+        frames: innermost first, `file.py(12): function`.
+    """
+
+    frames: list[str]
+    calls: int
+    host_self_ns: int
+    device_self_ns: int
+
+
+class OperatorRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An operator, all its calls in the file together. Sums of durations, not unions.
+
+    Attributes:
+        id: its name, or name and shapes.
+        shapes: `Input Dims` as written, "" in the table by name.
+        host_total_ns, host_self_ns: with and without child operators and own runtime calls.
+        device_total_ns, device_self_ns: of what it and its children launched; of what it launched itself.
+        tensor_core_eligible: it could run on tensor cores in a lower precision.
+        tensor_core_self, tensor_core_total: share of that device time in tensor-core kernels; None without any.
+        kernels: number of device activities it launched itself.
+        dtypes: `Input type`s seen, most frequent first, as JSON texts.
+        stacks: the most costly places it is called from.
+    """
+
+    id: str
+    name: str
+    shapes: str = ""
+    calls: int
+    host_total_ns: int
+    host_self_ns: int
+    device_total_ns: int = 0
+    device_self_ns: int = 0
+    tensor_core_eligible: bool = False
+    tensor_core_self: float | None = None
+    tensor_core_total: float | None = None
+    kernels: int = 0
+    dtypes: list[str] = []
+    stacks: list[StackRow] = []
+
+
+class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A kernel, by name, or by name, launching operator and launch configuration.
+
+    Attributes:
+        group: compute, communication, or "graph" (replayed by a CUDA graph) and "unlaunched" (no launch in the
+            file) when it has no operator.
+        operator: that launched it, "" in the table by name.
+        grid, block: "[256, 1, 1]". registers: per thread. shared_memory: bytes.
+        blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None where the trace has none.
+    """
+
+    id: str
+    name: str
+    group: str = "compute"
+    operator: str = ""
+    grid: str = ""
+    block: str = ""
+    registers: int | None = None
+    shared_memory: int | None = None
+    tensor_cores: bool = False
+    operator_eligible: bool = False
+    calls: int
+    total_ns: int
+    mean_ns: int
+    min_ns: int
+    max_ns: int
+    blocks_per_sm: float | None = None
+    occupancy: float | None = None
+
+
+class ModuleRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of the nn.Module tree, in tree order.
+
+    Attributes:
+        id: path of names from the root, `ResNet_0/Sequential_1/BasicBlock_0`.
+        parent: id of the node above, "" for roots.
+        depth: 0 for roots.
+        calls: occurrences. operators: operators called directly in it.
+        host_*: forward, with and without child modules. device_*: of what was launched.
+        backward_host_ns, backward_device_ns: of the backward of operators inside it, children included;
+            None where the trace has no arrows from forward to backward.
+        source: where it comes from: "python" (with_modules), "hierarchy" (`Module Hierarchy` of operators),
+            "scopes" (laptime's own module ranges).
+    """
+
+    id: str
+    name: str
+    parent: str = ""
+    depth: int = 0
+    calls: int
+    operators: int = 0
+    host_total_ns: int
+    host_self_ns: int
+    device_total_ns: int = 0
+    device_self_ns: int = 0
+    backward_host_ns: int | None = None
+    backward_device_ns: int | None = None
+    source: str = "python"
+
+
+class MemoryPoint(Struct, frozen=True, array_like=True):
+    """Totals after an event. `reserved` is -1 where unknown."""
+
+    at_ns: int
+    allocated: int
+    reserved: int = -1
+
+
+class LiveAtPeak(Struct, frozen=True, kw_only=True):
+    """Bytes that were alive at the peak, by the operator that allocated them."""
+
+    operator: str
+    bytes: int
+    blocks: int
+
+
+class MemoryRow(Struct, frozen=True, kw_only=True):
+    """Allocations of one operator: bytes, with (total) and without (self) child operators."""
+
+    operator: str
+    calls: int
+    increase: int
+    self_increase: int
+    allocations: int
+    self_allocations: int
+    allocated: int
+    self_allocated: int
+
+
+class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Memory of one device.
+
+    Attributes:
+        device: cpu, cuda:0, hip:0 ...
+        peak: highest total allocated, bytes. None where the trace has no totals (format A).
+        peak_at_ns: when. reserved_peak: highest total reserved.
+        capacity: bytes of the device, where known.
+        curve: at most about 2000 points that keep every peak.
+        live: what was alive at the peak; `unknown_live` was allocated before the trace began.
+        operators: rows by allocated bytes, largest first.
+        blocks: allocation/free pairs seen; unpaired allocations and frees are counted apart.
+    """
+
+    device: str
+    peak: int | None = None
+    peak_at_ns: int | None = None
+    reserved_peak: int | None = None
+    capacity: int | None = None
+    curve: list[MemoryPoint] = []
+    live: list[LiveAtPeak] = []
+    unknown_live: int | None = None
+    operators: list[MemoryRow] = []
+    events: int = 0
+    blocks: int = 0
+    never_freed: int = 0
+    freed_only: int = 0
+
+
+class LaunchRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Launches of one operator."""
+
+    operator: str
+    launches: int
+    host_ns: int
+    device_ns: int
+    delay_median_ns: int
+    short: int
+
+
+class Launches(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How the host feeds the device, over all of the file.
+
+    Attributes:
+        launches: activities with a known launch. unlaunched: those without. graph: replayed by CUDA graphs.
+        delay_median_ns, delay_p95_ns: end of the launch call to start of the work, never below 0.
+        host_median_ns: of the launch call itself.
+        short: kernels shorter than their launch call.
+        tiny: kernels below 10 us; tiny_ns: their time together.
+        queue_mean: mean number of launched and not yet started activities, weighted by time. queue_max.
+        queue_curve: mean queue in equal buckets over the window, for a chart.
+        calls: runtime and driver calls by name: (name, calls, ns), longest first.
+        per_operator: operators with the most launches.
+    """
+
+    launches: int
+    unlaunched: int = 0
+    graph: int = 0
+    delay_median_ns: int = 0
+    delay_p95_ns: int = 0
+    host_median_ns: int = 0
+    short: int = 0
+    tiny: int = 0
+    tiny_ns: int = 0
+    queue_mean: float = 0.0
+    queue_max: int = 0
+    queue_curve: list[float] = []
+    calls: list[tuple[str, int, int]] = []
+    per_operator: list[LaunchRow] = []
+
+
+class CopyRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Copies and memsets of one direction and kind of host memory.
+
+    Attributes:
+        direction: HtoD, DtoH, DtoD, HtoH, PtoP, memset, or "" unknown.
+        memory: pageable, pinned, device, "" unknown: of the host side.
+        bytes: None where the trace does not tell. bandwidth: bytes / s over the time copying.
+        exposed_ns: part of the time in which no kernel ran.
+        operators: that caused them, most time first: (name, ns).
+        stack: of the most costly one, innermost first.
+    """
+
+    id: str
+    direction: str
+    memory: str = ""
+    calls: int
+    total_ns: int
+    exposed_ns: int = 0
+    bytes: int | None = None
+    bandwidth: float | None = None
+    operators: list[tuple[str, int]] = []
+    stack: list[str] = []
+    blocking: Literal["", "some", "all"] = ""

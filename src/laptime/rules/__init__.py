@@ -1,0 +1,1 @@
+"""Diagnoses, one file each: a profile in, a finding out."""

@@ -1,0 +1,55 @@
+"""Attribution: kernel -> launch by correlation, launch -> operator by thread and time. Never by `External id`,
+which newer traces fill with other numbers (`resnet_kineto`, `dlrm_8_ranks` prove it).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.trace import nest
+from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Trace
+
+
+class Links(NamedTuple):
+    """What belongs to what.
+
+    Attributes:
+        calls: the forest of annotations, operators, runtime and driver calls.
+        operator_of: per host row: the innermost operator around it (itself, if it is one); NONE without.
+        launch: per device row: the host row of the runtime or driver call that launched it; NONE without.
+        operator: per device row: the operator that launched it, a host row; NONE without.
+    """
+
+    calls: nest.Nest
+    operator_of: Index
+    launch: Index
+    operator: Index
+
+
+def link(trace: Trace) -> Links:
+    """All links of a trace."""
+    host = trace.host
+    calls = nest.calls(host)
+    own = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
+    operator_of = nest.inherit(calls, own)
+    launch = launches(host, trace.device)
+    operator = np.where(launch >= 0, operator_of[np.maximum(launch, 0)] if len(host) else NONE, NONE)
+    return Links(calls, operator_of, launch, operator.astype(np.int32))
+
+
+def launches(host: Host, device: DeviceWork) -> Index:
+    """Per device row the runtime or driver call with its correlation; runtime first, then the earlier."""
+    is_call = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
+    rows = np.flatnonzero(is_call & (host.correlation != NONE))
+    found = np.full(len(device), NONE, np.int32)
+    if not len(rows) or not len(device):
+        return found
+    order = np.lexsort((host.start[rows], host.kind[rows], host.correlation[rows]))
+    rows = rows[order].astype(np.int32)
+    known = host.correlation[rows]
+    at = np.minimum(np.searchsorted(known, device.correlation, side="left"), len(rows) - 1)
+    hit = (known[at] == device.correlation) & (device.correlation != NONE)
+    found[hit] = rows[at[hit]]
+    return found

@@ -1,0 +1,126 @@
+"""Which range lies in which: a forest over host ranges, by thread and time containment."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask
+
+
+class Nest(NamedTuple):
+    """A forest over rows of `Host`.
+
+    Attributes:
+        rows: host rows that take part, ascending; everything below is per host row.
+        parent: host row of the innermost range around it, NONE for roots and for rows that take no part.
+        depth: 0 for roots, NONE for rows that take no part.
+    """
+
+    rows: Index
+    parent: Index
+    depth: Index
+
+
+def nest(host: Host, take: Mask) -> Nest:
+    """The forest over the rows in `take`.
+
+    Ranges that cross (start inside another and end after it) lie in the one they start in; what starts in
+    both lies in the later one.
+    """
+    rows = np.flatnonzero(take).astype(np.int32)
+    parent = np.full(len(host), NONE, np.int32)
+    depth = np.full(len(host), NONE, np.int32)
+    if not len(rows):
+        return Nest(rows, parent, depth)
+    # Twice the time, so that an instant can be a range of one half: it lies in what begins there.
+    start = host.start[rows] * 2
+    end = host.end[rows] * 2
+    end[end == start] += 1
+    thread = host.thread[rows]
+    own_parent, own_depth = _by_level(start, end, thread)
+    inside = own_parent >= 0
+    crossing = np.zeros(len(rows), bool)
+    crossing[inside] = end[inside] > end[own_parent[inside]]
+    for broken in np.unique(thread[crossing]):
+        own = np.flatnonzero(thread == broken)
+        found, deep = _by_stack(start[own].tolist(), end[own].tolist())
+        own_parent[own] = np.where(found >= 0, own[np.maximum(found, 0)], NONE)
+        own_depth[own] = deep
+    parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
+    depth[rows] = own_depth
+    return Nest(rows, parent, depth)
+
+
+def calls(host: Host) -> Nest:
+    """The forest of annotations, operators, runtime and driver calls."""
+    kinds = (HostKind.OPERATOR, HostKind.ANNOTATION, HostKind.RUNTIME, HostKind.DRIVER)
+    return nest(host, np.isin(host.kind, kinds))
+
+
+def frames(host: Host) -> Nest:
+    """The forest of Python functions."""
+    return nest(host, host.kind == HostKind.PYTHON)
+
+
+def levels(forest: Nest) -> list[Index]:
+    """The rows of each depth, roots first; parents always come in an earlier list."""
+    deep = forest.depth[forest.rows]
+    order = np.argsort(deep, kind="stable")
+    bounds = np.cumsum(np.bincount(deep)) if len(deep) else np.empty(0, np.int64)
+    return [part for part in np.split(forest.rows[order], bounds[:-1])] if len(deep) else []
+
+
+def inherit(forest: Nest, own: Index) -> Index:
+    """For every host row its own value, or that of its nearest ancestor which has one; NONE without."""
+    found = own.copy()
+    for rows in levels(forest)[1:]:
+        needy = rows[found[rows] < 0]
+        found[needy] = found[forest.parent[needy]]
+    return found
+
+
+def child_time(forest: Nest, host: Host) -> Ints:
+    """For every host row: ns that its direct children take together."""
+    inside = forest.rows[forest.parent[forest.rows] >= 0]
+    weights = (host.end - host.start)[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
+    return np.bincount(forest.parent[inside], weights, minlength=len(host)).astype(np.int64)
+
+
+def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
+    """Parents and depths of properly nested ranges sorted by (thread, start, -end), without a loop over rows.
+
+    The depth of a row is the number of earlier rows of its thread that are still open; its parent is the
+    last row before it that is one level higher.
+    """
+    number = len(start)
+    parent = np.full(number, NONE, np.int32)
+    first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
+    closed = np.empty(number, np.int64)
+    for begin, stop in zip(first, np.append(first[1:], number), strict=True):
+        ends = np.sort(end[begin:stop])
+        closed[begin:stop] = np.searchsorted(ends, start[begin:stop], side="right") + begin
+    depth = (np.arange(number) - closed).astype(np.int32)
+    order = np.argsort(depth, kind="stable")
+    bounds = np.cumsum(np.bincount(depth))
+    above = order[: bounds[0]]
+    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+        rows = order[low:high]
+        parent[rows] = above[np.searchsorted(above, rows) - 1]
+        above = rows
+    return parent, depth
+
+
+def _by_stack(start: list[int], end: list[int]) -> tuple[Index, Index]:
+    """The same for one thread whose ranges cross."""
+    parent, depth, open_ = [], [], list[int]()
+    for row, (begin, stop) in enumerate(zip(start, end, strict=True)):
+        while open_ and end[open_[-1]] <= begin:
+            open_.pop()
+        parent.append(open_[-1] if open_ else NONE)
+        depth.append(len(open_))
+        open_.append(row)
+        del stop
+    # A range that ended below a longer one on the stack is still listed: depths count it, parents do not.
+    return np.array(parent, np.int32), np.array(depth, np.int32)
