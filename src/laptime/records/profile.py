@@ -5,7 +5,7 @@ Every duration is an integer number of nanoseconds and its name ends in `_ns`; s
 
     Profile -- files        what was read, and what was wrong with it
             -- steps, overview (breakdown, devices, idle, communication, phases)
-            -- operators, kernels, modules, memory, launches, copies
+            -- operators, annotations, kernels, modules, memory, launches, copies
             -- ranks, collectives     when several files are the ranks of one job
             -- timeline     one step, to be drawn
             -- against      the differences to another profile
@@ -22,6 +22,7 @@ from laptime.records.difference import Difference
 from laptime.records.overview import Overview, Step
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.tables import (
+    AnnotationRow,
     CopyRow,
     KernelRow,
     Launches,
@@ -154,6 +155,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     overview: Overview
     operators: list[OperatorRow] = []
     operators_by_shape: list[OperatorRow] = []
+    annotations: list[AnnotationRow] = []
     kernels: list[KernelRow] = []
     kernels_by_launch: list[KernelRow] = []
     modules: list[ModuleRow] = []

@@ -1,4 +1,4 @@
-"""The tables of a profile: operators, kernels, modules, memory, launches, copies.
+"""The tables of a profile: operators, annotations, kernels, modules, memory, launches, copies.
 
 `id` is stable inside one profile; findings name rows by it (`operators/aten::item`).
 """
@@ -52,6 +52,26 @@ class OperatorRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kernels: int = 0
     dtypes: list[str] = []
     stacks: list[StackRow] = []
+
+
+class AnnotationRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named range that is no operator, all its occurrences in the window of the steps together.
+
+    DataLoader, Optimizer.step, DistributedDataParallel.forward, compiled regions, the user's own.
+
+    Attributes:
+        host_ns: sum of durations. longest_ns: of one.
+        operators: operators that began inside, on the same thread.
+        kernels: device activities launched inside, on the same thread; device_ns: their durations.
+    """
+
+    name: str
+    calls: int
+    host_ns: int
+    longest_ns: int = 0
+    operators: int = 0
+    kernels: int = 0
+    device_ns: int = 0
 
 
 class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
