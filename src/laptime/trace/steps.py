@@ -1,0 +1,106 @@
+"""Device-aware steps: from `ProfilerStep#N` on the host and the device work that each launched.
+
+The rules are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin), with its faults left out:
+annotations projected onto streams never count, and driver calls launch as runtime calls do.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laptime.trace import names
+from laptime.trace.columns import NONE, HostKind, Index, Ints, Trace
+from laptime.trace.links import Links
+from laptime.trace.view import Steps
+
+FEWEST = 0.8
+"""A last step that launched less than this share of the work of the one before it was cut off."""
+
+
+def find(trace: Trace, links: Links) -> Steps:
+    """The steps of a trace; one with number 0 where it has none."""
+    number, start, end = _annotated(trace)
+    if not len(number):
+        low, high = _extent(trace)
+        number, start, end = np.zeros(1, np.int64), np.array([low]), np.array([high])
+    step_of = _launched_in(trace, links, start, end)
+    if not (step_of >= 0).any():
+        return Steps(number, *_contiguous(start, end), start, end)
+    first, last, launched = _device_extent(trace, step_of, len(number))
+    device = trace.device
+    before = device.end[(step_of < 0) & (device.end < first[0])] if launched[0] else np.empty(0, np.int64)
+    begin = max(int(start[0]), int(before.max(initial=start[0])))
+    stop = np.maximum(end, np.where(launched > 0, last, end))
+    steps = Steps(number, *_contiguous(np.maximum(start, begin), stop), start, end)
+    kept = _complete(launched)
+    return Steps(*(column[:kept] for column in steps))
+
+
+def of_instant(steps: Steps, at: Ints) -> Index:
+    """The step around every instant; NONE for those outside all steps."""
+    index = np.searchsorted(steps.start, at, side="right") - 1
+    inside = (index >= 0) & (at < steps.end[np.maximum(index, 0)])
+    return np.where(inside, index, NONE).astype(np.int32)
+
+
+def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
+    """Numbers, starts and ends of ProfilerStep#N on the host, by start."""
+    host = trace.host
+    rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_step))
+    rows = rows[np.isin(host.kind[rows], (HostKind.OPERATOR, HostKind.ANNOTATION))]
+    rows = rows[np.lexsort((-host.end[rows], host.start[rows]))]
+    number = np.array([names.step_number(trace.texts[name]) for name in host.name[rows]], np.int64)
+    start, end = host.start[rows], host.end[rows]
+    # The same annotation can be in a file as operator and as annotation; the longer one stands for both.
+    again = np.zeros(len(rows), bool)
+    again[1:] = (number[1:] == number[:-1]) & (start[1:] < end[:-1])
+    return number[~again], start[~again], end[~again]
+
+
+def _extent(trace: Trace) -> tuple[int, int]:
+    """First start and last end of operators; without any, of all host ranges; without any, of device work."""
+    host, device = trace.host, trace.device
+    candidates = (
+        host.kind == HostKind.OPERATOR,
+        (host.kind != HostKind.OVERHEAD) & (host.kind != HostKind.OTHER),
+    )
+    for rows in candidates:
+        if rows.any():
+            return int(host.start[rows].min()), int(host.end[rows].max())
+    return (int(device.start.min()), int(device.end.max())) if len(device) else (0, 0)
+
+
+def _launched_in(trace: Trace, links: Links, start: Ints, end: Ints) -> Index:
+    """Per device row the step in whose annotation its launch lies as a whole; NONE without."""
+    found = np.full(len(trace.device), NONE, np.int32)
+    linked = np.flatnonzero(links.launch >= 0)
+    launch = links.launch[linked]
+    step = np.searchsorted(start, trace.host.start[launch], side="right") - 1
+    inside = (step >= 0) & (trace.host.end[launch] <= end[np.maximum(step, 0)])
+    found[linked[inside]] = step[inside]
+    return found
+
+
+def _device_extent(trace: Trace, step_of: Index, steps: int) -> tuple[Ints, Ints, Ints]:
+    """Per step: first start and last end of the device work it launched, and how many activities that is."""
+    rows = np.flatnonzero(step_of >= 0)
+    first = np.full(steps, np.iinfo(np.int64).max)
+    last = np.full(steps, np.iinfo(np.int64).min)
+    np.minimum.at(first, step_of[rows], trace.device.start[rows])
+    np.maximum.at(last, step_of[rows], trace.device.end[rows])
+    return first, last, np.bincount(step_of[rows], minlength=steps)
+
+
+def _contiguous(start: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Each step starts no earlier than the one before ends, and ends no earlier than it starts."""
+    end = np.maximum.accumulate(np.maximum(end, start))
+    start = np.maximum(start, np.append(start[:1], end[:-1]))
+    return start, np.maximum(start, end)
+
+
+def _complete(launched: Ints) -> int:
+    """How many steps are left without those at the end that were cut off."""
+    last = int(np.flatnonzero(launched)[-1])
+    if last > 0 and launched[last] < FEWEST * launched[last - 1]:
+        return last
+    return last + 1
