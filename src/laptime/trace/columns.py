@@ -86,7 +86,7 @@ class Collective(NamedTuple):
     sequence: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Host:
     """Ranges on CPU threads (ph X), sorted by (thread, start, -end, file order).
 
@@ -219,7 +219,7 @@ class Flows:
         return len(self.id)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """One file, read.
 
