@@ -21,7 +21,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         change: what to change, in words or one line of code.
         optimization: the `laptime tune` optimization that makes this change, "" when there is none.
         stack: where in the program, innermost frame first.
-        rows: rows of the profile's tables that it rests on: `operators/aten::item`, `kernels/...`, `copies/...`.
+        rows: rows of the profile's tables that it rests on: `operators/aten::item`, `kernels/...`.
     """
 
     kind: str

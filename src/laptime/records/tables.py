@@ -32,7 +32,7 @@ class OperatorRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         host_total_ns, host_self_ns: with and without child operators and own runtime calls.
         device_total_ns, device_self_ns: of what it and its children launched; of what it launched itself.
         tensor_core_eligible: it could run on tensor cores in a lower precision.
-        tensor_core_self, tensor_core_total: share of that device time in tensor-core kernels; None without any.
+        tensor_core_self, tensor_core_total: share of it in tensor-core kernels; None without any.
         kernels: number of device activities it launched itself.
         dtypes: `Input type`s seen, most frequent first, as JSON texts.
         stacks: the most costly places it is called from.
@@ -78,8 +78,8 @@ class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A kernel, by name, or by name, launching operator and launch configuration.
 
     Attributes:
-        group: compute, communication, or "graph" (replayed by a CUDA graph) and "unlaunched" (no launch in the
-            file) when it has no operator.
+        group: compute, communication; without operator: graph (replayed by a CUDA graph), unlaunched (the
+            file has no launch of it).
         operator: that launched it, "" in the table by name.
         grid, block: "[256, 1, 1]". registers: per thread. shared_memory: bytes.
         blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None where the trace has none.

@@ -44,7 +44,7 @@ class DeviceKind(IntEnum):
 
 
 class Thread(NamedTuple):
-    """A row of `Trace.threads`: process and thread as the file writes them, as texts, and the thread's name."""
+    """A row of `Trace.threads`: process and thread as the file writes them, and the thread's name."""
 
     pid: str
     tid: str
@@ -98,7 +98,7 @@ class Host:
         correlation: of runtime and driver calls.
         shapes: `Input Dims` as JSON text; types: `Input type` as JSON text; stack: `Call stack` text,
             frames joined by `;`, innermost first. All are indices into texts.
-        concrete: `Concrete Inputs` as JSON text, index into texts.
+        module: `Module Hierarchy` text; concrete: `Concrete Inputs` as JSON text; indices into texts.
         python_id, python_parent, module_id: of python functions; ids as the file writes them.
         sequence: autograd's `Sequence number`; forward_thread: `Fwd thread id`; NONE where there is none.
     """
@@ -112,6 +112,7 @@ class Host:
     shapes: Index
     types: Index
     stack: Index
+    module: Index
     concrete: Index
     python_id: Index
     python_parent: Index

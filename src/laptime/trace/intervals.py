@@ -75,7 +75,7 @@ def intersect(a: Ranges, b: Ranges) -> Ranges:
     """What both cover."""
     if not len(a.start) or not len(b.start):
         return EMPTY
-    # Range i of a meets those of b from the first that ends after its start to the last that starts before its end.
+    # Range i of a meets those of b from the first that ends after its start to the last before its end.
     first = np.searchsorted(b.end, a.start, side="right")
     last = np.searchsorted(b.start, a.end, side="left")
     number = np.maximum(last - first, 0)
@@ -86,7 +86,7 @@ def intersect(a: Ranges, b: Ranges) -> Ranges:
 
 
 def covered(ranges: Ranges, at: Ints) -> Ints:
-    """For every instant: how many ns before it the set covers. `covered(r, b) - covered(r, a)` is its part of [a, b)."""
+    """For every instant: how many ns before it the set covers."""
     before = np.append(0, np.cumsum(ranges.end - ranges.start))
     index = np.searchsorted(ranges.start, at, side="right")
     whole = before[index]

@@ -1,5 +1,6 @@
-"""Attribution: kernel -> launch by correlation, launch -> operator by thread and time. Never by `External id`,
-which newer traces fill with other numbers (`resnet_kineto`, `dlrm_8_ranks` prove it).
+"""Attribution: kernel -> launch by correlation, launch -> operator by thread and time.
+
+Never by `External id`, which newer traces fill with other numbers (`dlrm_8_ranks` proves it).
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -105,7 +106,7 @@ def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
     order = np.argsort(depth, kind="stable")
     bounds = np.cumsum(np.bincount(depth))
     above = order[: bounds[0]]
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in itertools.pairwise(bounds):
         rows = order[low:high]
         parent[rows] = above[np.searchsorted(above, rows) - 1]
         above = rows

@@ -1,0 +1,192 @@
+"""Parts of a file into one Trace: common texts and threads, sorted rows, times from zero."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from laptime.kit.text import count
+from laptime.trace._gather import Part
+from laptime.trace.columns import (
+    Accelerator,
+    Collective,
+    DeviceRanges,
+    DeviceWork,
+    Flows,
+    Host,
+    HostKind,
+    MemoryEvents,
+    Thread,
+    Trace,
+)
+
+_TEXTS = ("name", "shapes", "types", "stack", "module", "concrete", "grid", "block")
+_TYPES: dict[str, type[np.generic]] = {
+    "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
+    "concrete": np.int32, "thread": np.int32, "python_id": np.int32, "python_parent": np.int32,
+    "module_id": np.int32, "device": np.int32, "grid": np.int32, "block": np.int32, "registers": np.int32,
+    "collective": np.int32, "device_type": np.int32, "kind": np.int8, "begin": np.bool_,
+    "blocks_per_sm": np.float64, "occupancy": np.float64, "address": np.uint64,
+}  # fmt: skip
+# Of two ranges with the same ends the outer one is first.
+_OUTER = {HostKind.PYTHON: 0, HostKind.ANNOTATION: 1, HostKind.OPERATOR: 2, HostKind.RUNTIME: 3}
+
+
+def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str = "") -> Trace:
+    """One trace from its parts in file order."""
+    texts, text_maps = _merged([part.texts for part in parts])
+    keys, thread_maps = _merged([part.threads for part in parts])
+    groups, collective_maps = _merged([part.collectives for part in parts])
+    maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(_TEXTS, text_maps)}
+
+    def table(title: str, kind: type[Any]) -> Any:
+        fields = list(kind.__dataclass_fields__)
+        columns = {field: _column(parts, f"{title}.{field}", field, maps.get(field)) for field in fields}
+        order = _order(columns)
+        for field in fields:  # one after the other: the unsorted and the sorted table never both exist
+            columns[field] = columns[field][order]
+        return kind(**columns)
+
+    host = table("host", Host)
+    tables = [host] + [
+        table(title, kind)
+        for title, kind in (("device", DeviceWork), ("ranges", DeviceRanges), ("memory", MemoryEvents))
+    ]
+    flows = table("flows", Flows)
+    origin = _from_zero(*tables, flows)
+    names = {key: text for part in parts for key, text in part.thread_names.items()}
+    distributed = metadata.get("distributedInfo")
+    distributed = distributed if isinstance(distributed, dict) else {}
+    base = metadata.get("baseTimeNanoseconds")
+    return Trace(
+        name=name,
+        size=sum(part.size for part in parts),
+        origin=origin,
+        base=base if isinstance(base, int) else 0,
+        format=_format(parts, metadata),
+        texts=texts,
+        threads=[Thread(pid, tid, names.get(f"{pid}/{tid}", "")) for pid, tid in keys],
+        host=host,
+        device=tables[1],
+        device_ranges=tables[2],
+        memory=tables[3],
+        flows=flows,
+        accelerators=_accelerators(metadata),
+        collectives=[Collective(*row) for row in groups],
+        rank=_whole(distributed.get("rank")),
+        world=_whole(distributed.get("world_size")),
+        distributed={key: value for key, value in distributed.items() if key not in ("rank", "world_size")},
+        facts=_facts(metadata),
+        events=sum(part.events for part in parts),
+        truncated=parts[-1].truncated or bool(broken),
+        warnings=_warnings(parts, broken),
+    )
+
+
+def _merged(lists: list[list[Any]]) -> tuple[list[Any], list[Any]]:
+    """All distinct values in order of appearance, and for each list the new indices of its values."""
+    known: dict[Any, int] = {}
+    maps = []
+    for values in lists:
+        # The last entry is where index -1 leads: nowhere.
+        maps.append(np.array([*(known.setdefault(v, len(known)) for v in values), -1], np.int32))
+    return list(known), maps
+
+
+def _column(parts: list[Part], name: str, field: str, maps: list[Any] | None) -> Any:
+    found = []
+    for number, part in enumerate(parts):
+        if name in part.columns:
+            values = part.column(name)
+            found.append(maps[number][values] if maps else values)
+            del part.columns[name]
+    kind = _TYPES.get(field, np.int64)
+    if not found:
+        return np.empty(0, kind)
+    whole = found[0] if len(found) == 1 else np.concatenate(found)
+    return whole.astype(kind, copy=False)
+
+
+def _order(columns: dict[str, Any]) -> Any:
+    """Rows as the tables promise; file order where nothing else decides."""
+    if "id" in columns:
+        return np.lexsort((~columns["begin"], columns["id"]))
+    if "at" in columns:
+        return np.argsort(columns["at"], kind="stable")
+    if "kind" in columns and "thread" in columns:
+        outer = np.full(int(max(HostKind)) + 1, 4, np.int8)
+        for kind, rank in _OUTER.items():
+            outer[kind] = rank
+        return np.lexsort((outer[columns["kind"]], -columns["end"], columns["start"], columns["thread"]))
+    return np.lexsort((columns["end"], columns["start"]))
+
+
+def _from_zero(*tables: Any) -> int:
+    """Move all times so that the first event of the file is at 0; what was taken off, in ns."""
+    times = [getattr(t, n) for t in tables for n in ("start", "at") if hasattr(t, n)]
+    firsts = [int(values.min()) for values in times if len(values)]
+    origin = min(firsts, default=0)
+    for each in tables:
+        for field in ("start", "end", "at"):
+            values = getattr(each, field, None)
+            if values is not None:
+                values -= origin
+    return origin
+
+
+def _format(parts: list[Part], metadata: dict[str, Any]) -> str:
+    """Which generation of PyTorch wrote it."""
+    flows = {flow for part in parts for flow in part.flows}
+    if any(part.capitals for part in parts):
+        return "A"
+    if "async_cpu_to_gpu" in flows or "async_gpu" in flows:
+        return "B"
+    return "D" if "baseTimeNanoseconds" in metadata or "trace_id" in metadata else "C"
+
+
+def _accelerators(metadata: dict[str, Any]) -> list[Accelerator]:
+    found = metadata.get("deviceProperties")
+    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    return [
+        Accelerator(
+            id=_whole(row.get("id")) or 0,
+            name=str(row.get("name", "")),
+            memory=_whole(row.get("totalGlobalMem")) or 0,
+            capability=(_whole(row.get("computeMajor")) or 0, _whole(row.get("computeMinor")) or 0),
+            sms=_whole(row.get("numSms")) or 0,
+            threads_per_sm=_whole(row.get("maxThreadsPerMultiprocessor")) or 0,
+        )
+        for row in rows
+    ]
+
+
+_NOT_FACTS = re.compile(r"traceEvents|traceName|trace_id|baseTimeNanoseconds|displayTimeUnit|username|INFO")
+
+
+def _facts(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Short scalars that say how the trace was made; no names of people or folders."""
+    return {
+        key: value
+        for key, value in metadata.items()
+        if isinstance(value, str | int | float | bool) and len(str(value)) <= 80 and not _NOT_FACTS.match(key)
+    }
+
+
+def _whole(value: Any) -> int | None:
+    if isinstance(value, str) and value.lstrip("-").isdigit():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _warnings(parts: list[Part], broken: str) -> list[str]:
+    found = []
+    if parts[-1].truncated or broken:
+        why = f" ({broken})" if broken else ""
+        found.append(f"the file ends in the middle{why}: what comes before the break is shown")
+    if lost := sum(part.lost for part in parts):
+        found.append(f"{count(lost, 'event')} could not be read and {'is' if lost == 1 else 'are'} left out")
+    if absurd := sum(part.absurd for part in parts):
+        found.append(f"{count(absurd, 'event')} left out: negative times, or longer than a week")
+    return found

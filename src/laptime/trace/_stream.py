@@ -1,0 +1,255 @@
+"""A trace file as chunks of whole events, without ever holding the file.
+
+    {"schemaVersion": 1, ..., "traceEvents": [ {...}, {...}, ... ], "traceName": ...}
+    \\________________ head ________________/  \\____ chunks ____/ \\____ tail ____/
+
+A chunk ends at a corner `}, {`. A corner may also lie inside a text or a list of an event; then the chunk
+does not decode, and an earlier corner is tried. So whatever decodes was cut rightly.
+"""
+
+from __future__ import annotations
+
+import gzip
+import queue
+import re
+import threading
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+
+from laptime.kit.errors import UsageError
+from laptime.trace._decode import Events, loosely, strictly
+
+BLOCK = 4 << 20
+"""Bytes read at once. Smaller costs more joins, larger more memory; 2 to 8 MiB are equally fast."""
+
+_CORNER = re.compile(rb"\}\s*,\s*(?=\{)")
+_END = re.compile(rb"\}\s*\]|\A\s*\]")
+_ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
+_LARGEST_HEAD = 64 << 20
+_TRIES = 4
+
+
+class Cut:
+    """Reads one stream of bytes to its end.
+
+    Attributes:
+        head, tail: the JSON around the list of events; valid after `events` is exhausted.
+        size: bytes seen.
+        truncated: the list of events did not end.
+        lost: events that could not be read. odd: chunks that needed the loose way.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        *,
+        exact: bool = False,
+        inside: bool = False,
+        open_end: bool = False,
+    ) -> None:
+        """`inside`: the stream begins with an event, `open_end`: it ends with one, and that is no fault."""
+        self._read = read
+        self._exact = exact
+        self._inside = inside
+        self._open_end = open_end
+        self._done = False
+        self._closed = False
+        self.head = b""
+        self.tail = b""
+        self.size = 0
+        self.truncated = False
+        self.lost = 0
+        self.odd = 0
+
+    def events(self) -> Iterator[Events]:
+        """Lists of decoded events.
+
+        Raises:
+            UsageError: this is no list of trace events.
+        """
+        rest = b"" if self._inside else self._find_array()
+        while True:
+            block = self._more()
+            if not block:
+                break
+            rest += block
+            events, rest = self._whole(rest)
+            if events:
+                yield events
+        yield from self._last(rest)
+
+    def _more(self) -> bytes:
+        block = b"" if self._done else self._read(BLOCK)
+        self._done = not block
+        self.size += len(block)
+        return block
+
+    def _find_array(self) -> bytes:
+        head = b""
+        while True:
+            block = self._more()
+            head += block
+            start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if start.startswith(b"["):
+                return start[1:]
+            match = _ARRAY.search(head)
+            if match:
+                self.head = head[: match.end()]
+                return head[match.end() :]
+            if not block or len(head) > _LARGEST_HEAD or (start and not start.startswith(b"{")):
+                raise UsageError(
+                    "this is not a PyTorch profiler trace",
+                    why="there is no list called traceEvents in it" if start else "the file is empty",
+                    next="write one with torch.profiler, or laptime profile script.py",
+                )
+
+    def _whole(self, text: bytes) -> tuple[Events, bytes]:
+        """Events up to a corner near the end of the text, and the rest."""
+        stop = len(text)
+        for _ in range(_TRIES):
+            corner = _last_corner(text, stop)
+            if corner is None:
+                return [], text
+            try:
+                return strictly(text[: corner[0]], exact=self._exact), text[corner[1] :]
+            except msgspec.DecodeError:
+                stop = corner[0] - 1
+        if (end := self._end_of_list(text)) is not None:
+            # The list ended in the middle of this block: all that follows is tail.
+            return self._close(text, *end), b""
+        corner = _last_corner(text, len(text))
+        if corner is None:
+            return [], text
+        self.odd += 1
+        events, lost = loosely(text[: corner[0]], exact=self._exact)
+        self.lost += lost
+        return events, text[corner[1] :]
+
+    def _close(self, text: bytes, after: int, events: Events) -> Events:
+        rest = [text[after:]]
+        while block := self._more():
+            rest.append(block)
+        self.tail = b"".join(rest)
+        self._closed = True
+        return events
+
+    def _end_of_list(self, text: bytes) -> tuple[int, Events] | None:
+        """Where the tail begins, and the events before it."""
+        for tries, match in enumerate(_END.finditer(text)):
+            if tries >= 64:
+                break
+            stop = match.start() + 1 if match.group().startswith(b"}") else match.start()
+            try:
+                return match.end(), strictly(text[:stop], exact=self._exact)
+            except msgspec.DecodeError:
+                continue
+        return None
+
+    def _last(self, text: bytes) -> Iterator[Events]:
+        """What is left at the end of the stream."""
+        if self._closed:
+            return
+        if not text.strip():
+            self.truncated = not self._open_end
+            return
+        if self._open_end and (events := self._all(text)) is not None:
+            yield events
+            return
+        end = self._end_of_list(text)
+        if end is not None:
+            yield self._close(text, *end)
+            return
+        # Damaged, or cut off: take it loosely up to the end of the list, where there is one.
+        self.odd += 1
+        closing = list(_END.finditer(text))
+        stop = len(text)
+        if closing and not text[closing[0].end() :].lstrip().startswith((b"{", b",{")):
+            stop, self.tail = closing[0].start() + 1, text[closing[0].end() :]
+        else:
+            self.truncated = not self._open_end
+        events, lost = loosely(text[:stop], exact=self._exact)
+        self.lost += lost - (1 if self.truncated and lost else 0)
+        yield events
+
+    def _all(self, text: bytes) -> Events | None:
+        try:
+            return strictly(text.rstrip().removesuffix(b","), exact=self._exact)
+        except msgspec.DecodeError:
+            return None
+
+
+def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
+    """The last corner that begins before `stop`: end of the event before it, start of the one after."""
+    window = 1 << 14
+    while True:
+        begin = max(0, stop - window)
+        corners = _CORNER.finditer(text, begin, min(len(text), stop + 64))
+        before = [corner for corner in corners if corner.start() < stop]
+        if before:
+            return before[-1].start() + 1, before[-1].end()
+        if begin == 0:
+            return None
+        window *= 8
+
+
+def first_corner(text: bytes) -> int | None:
+    """Where the first event begins that follows another one; None when there is none."""
+    match = _CORNER.search(text)
+    return match.end() if match else None
+
+
+class Ahead:
+    """Unpacks a gzip file on a thread of its own (zlib lets go of the interpreter), a few blocks ahead.
+
+    Attributes:
+        broken: why it ended before its end; "" when it did not.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.broken = ""
+        self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=4)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._work, args=(path,), daemon=True)
+        self._thread.start()
+
+    def read(self, size: int) -> bytes:
+        """The next block, of about `BLOCK` bytes; empty at the end."""
+        return self._blocks.get()
+
+    def close(self) -> None:
+        """Stop early."""
+        self._closed.set()
+        while self._thread.is_alive():
+            try:
+                self._blocks.get(timeout=0.05)
+            except queue.Empty:
+                continue
+
+    def _work(self, path: Path) -> None:
+        try:
+            with gzip.open(path) as opened:
+                file = cast(IO[bytes], opened)
+                while not self._closed.is_set() and (block := file.read1(BLOCK)):  # type: ignore[attr-defined]
+                    self._blocks.put(self._fill(block, file))
+        except (EOFError, OSError, zlib.error) as error:
+            self.broken = str(error) or type(error).__name__
+        self._blocks.put(b"")
+
+    @staticmethod
+    def _fill(block: bytes, file: IO[bytes]) -> bytes:
+        """A full block, as far as the stream goes; what came before a fault is not lost."""
+        parts, size = [block], len(block)
+        while size < BLOCK:
+            try:
+                more = file.read1(BLOCK - size)  # type: ignore[attr-defined]
+            except (EOFError, OSError, zlib.error):
+                break
+            if not more:
+                break
+            parts.append(more)
+            size += len(more)
+        return b"".join(parts)
