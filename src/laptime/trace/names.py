@@ -58,11 +58,13 @@ uses_tensor_cores_plugin = _matching(_PLUGIN_TENSOR_CORES, 0)
 """Exactly the TensorBoard plugin's list, which ends with Ampere."""
 
 _has_matrix_name = _matching(
-    _PLUGIN_TENSOR_CORES + r"|[a-z]884|[a-z]1688|[hidq]mma|xmma_|wmma|gmma|tcgen05|tensor_?op|nvjet"
+    _PLUGIN_TENSOR_CORES
+    + r"|[a-z]884|[a-z]1688|[hidq]mma|xmma_|wmma|gmma|tcgen05|nvjet|tensorop_|(class|mma)tensorop"
     r"|sm\d+_mma|sm\d+_\d+x\d+x\d+_|mainloopsm(90|1\d\d)"  # CUTLASS 3
     r"|flash_?(attn|attention|fwd|bwd|fprop|dgrad)|flash::|fmha|sdpa|flashinfer.*(prefill|mla)"  # attention
     r"|marlin|deep_gemm|fp8_gemm_kernel|scaled_mm_kernel"
-    r"|cijk_|mfma|\battn_fwd|\bbwd_kernel_d[kq]|ck_tile.*gemm|gemm_xdl|gridwise_.*xdl"  # matrix cores
+    # AMD:
+    r"|cijk_|mfma|\battn_fwd|\bbwd_kernel_d[kq]|ck_tile.*gemm|gemm_xdl|gridwise_.*xdl|igemm_.*gtcx"
 )
 _has_scalar_name = _matching(
     r"[fd]fma|simt|fmha_cutlass[fb]_f32_.*_sm(50|70|75)\b|fmha_cutlass.*_sm50\b"
