@@ -1,0 +1,191 @@
+"""Where in the Python program something was called: call stacks, innermost frame first.
+
+From the `Call stack` of an operator (`with_stack` up to torch 1.11), else the Python functions around it.
+Frames that differ only by the address of an object or the number of a module are one place.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laptime.trace import names, nest
+from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Trace
+from laptime.trace.view import View
+
+Rows = NDArray[np.integer[Any]]
+
+MODULE = "nn.Module: "
+"""How the name of a Python function begins that is the call of a module."""
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+_NUMBER = re.compile(r"_\d+$")
+_INSTALLED = re.compile(r"(?<![^/])(site-packages|dist-packages|lib/python\d[\d.]*)/")
+_TORCH = r"torch|torchvision|torchaudio|torchtext|torchdata|functorch|triton|laptime"
+_STANDARD = r"threading|multiprocessing|concurrent|runpy|contextlib|functools|importlib|asyncio|queue|weakref"
+_LIBRARIES = (
+    r"transformers|accelerate|datasets|diffusers|peft|trl|timm|lightning|lightning_fabric|pytorch_lightning"
+    r"|torchmetrics|deepspeed|megatron|apex|xformers|flash_attn|vllm|sglang|numpy|PIL|fastai|ignite"
+)
+_INTERNAL = re.compile(f"({_TORCH}|{_STANDARD})")
+_LIBRARY = re.compile(f"({_LIBRARIES})")
+
+
+class Frames(NamedTuple):
+    """The Python functions of a trace.
+
+    Attributes:
+        around: per host row: the innermost Python function around it, a host row; NONE without.
+        place: per host row: equal for equal stacks of Python functions around it, 0 without.
+        texts: per index into `Trace.texts` of a Python function's name: the frame that it stands for.
+        home: per thread the one whose functions are its own. That is itself, but where no thread with other
+            ranges has functions (files that put them all in process 0, thread 0), the thread that they fit
+            best has them: the one whose ranges lie in the most of them.
+    """
+
+    around: Index
+    place: Ints
+    texts: dict[int, str]
+    home: Index
+
+
+_known: WeakKeyDictionary[Trace, Frames] = WeakKeyDictionary()
+
+
+def stack_of(view: View, row: int) -> list[str]:
+    """Frames around a host row, innermost first; empty where the trace does not tell."""
+    trace, above = view.trace, int(row)
+    while above >= 0:
+        stack = int(trace.host.stack[above])
+        if names.is_step([trace.texts[trace.host.name[above]]])[0]:
+            break  # its stack is where the step began
+        if stack >= 0 and trace.texts[stack]:
+            return trace.texts[stack].split(";")
+        above = int(view.links.calls.parent[above])
+    frames, found = frames_of(trace), list[str]()
+    at = int(frames.around[row])
+    while at >= 0:
+        found.append(frames.texts[int(trace.host.name[at])])
+        at = int(frames.around[at])
+    return found
+
+
+def user_frame(frames: list[str]) -> str:
+    """The innermost frame of the user's own code, else of a library above torch, else any; "" without."""
+    calls = [frame for frame in frames if not frame.startswith(("<", MODULE))]
+    above = [frame for frame in calls if not _INTERNAL.fullmatch(_package(frame))]
+    own = [frame for frame in above if not (_INSTALLED.search(frame) or _LIBRARY.fullmatch(_package(frame)))]
+    return next(iter(own or above or calls or frames), "")
+
+
+def places(view: View, rows: Rows) -> Ints:
+    """For every one of these host rows a number: equal numbers are equal stacks, 0 is none."""
+    host, parent = view.trace.host, view.links.calls.parent
+    found = frames_of(view.trace).place[rows]
+    own = host.stack + 1  # 0 is none
+    own[names.rows(view.trace.texts, host.name, names.is_step)] = 0
+    own[np.isin(host.stack, [at for at, text in enumerate(view.trace.texts) if not text])] = 0
+    at, todo = np.array(rows), np.arange(len(rows) if own.any() else 0)
+    while len(todo):
+        stack = own[at[todo]]
+        found[todo] = np.where(stack > 0, stack, found[todo])
+        at[todo] = parent[at[todo]]
+        todo = todo[(stack == 0) & (at[todo] >= 0)]
+    return found
+
+
+def frames_of(trace: Trace) -> Frames:
+    """The Python functions of this trace, found once."""
+    known = _known.get(trace)
+    if known is None:
+        known = _known[trace] = _frames(trace)
+    return known
+
+
+def enclosing(trace: Trace, take: Mask) -> Index:
+    """Per host row the innermost of these Python functions around it, itself excluded; NONE without."""
+    return _enclosing(trace, nest.nest(trace.host, take), frames_of(trace).home)
+
+
+def _frames(trace: Trace) -> Frames:
+    """Their nesting, their threads, and a number for every stack."""
+    host = trace.host
+    forest = nest.frames(host)
+    texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[forest.rows])}
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
+    number = np.zeros(len(trace.texts), np.uint64)
+    for name, text in texts.items():
+        number[name] = numbers[text]
+    chain = np.zeros(len(host) + 1, np.uint64)  # the last one is NONE: no function around
+    for rows in nest.levels(forest):
+        mixed = (chain[forest.parent[rows]] + number[host.name[rows]]) * np.uint64(0x9E3779B97F4A7C15)
+        chain[rows] = mixed ^ (mixed >> np.uint64(29))
+    home = _home(trace, forest)
+    around = _enclosing(trace, forest, home)
+    return Frames(around, chain[around].astype(np.int64), texts, home)
+
+
+def _home(trace: Trace, forest: nest.Nest) -> Index:
+    """`Frames.home`."""
+    host = trace.host
+    home = np.arange(len(trace.threads), dtype=np.int32)
+    functions = _by_thread(host, forest.rows)
+    others = _by_thread(host, np.flatnonzero(host.kind != HostKind.PYTHON)) if functions else {}
+    if not others or functions.keys() & others.keys():
+        return home
+    apart = max(functions, key=lambda thread: len(functions[thread]))
+    fits = {
+        thread: len(np.unique(_innermost(host, forest, functions[apart], rows)))
+        for thread, rows in others.items()
+    }
+    home[max(fits, key=lambda thread: fits[thread])] = apart
+    return home
+
+
+def _enclosing(trace: Trace, forest: nest.Nest, home: Index) -> Index:
+    """The parents of the functions in this forest, and for all other rows the innermost of them around it."""
+    host, found = trace.host, forest.parent.copy()
+    functions = _by_thread(host, forest.rows)
+    if not functions:
+        return found
+    other = np.ones(len(host), bool)
+    other[forest.rows] = False
+    for thread, rows in _by_thread(host, np.flatnonzero(other)).items():
+        block = functions.get(int(home[thread]))
+        if block is not None:
+            found[rows] = _innermost(host, forest, block, rows)
+    return found
+
+
+def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
+    """Ascending rows, split."""
+    first = np.flatnonzero(np.diff(host.thread[rows], prepend=NONE))
+    return {int(host.thread[part[0]]): part for part in np.split(rows, first[1:]) if len(part)}
+
+
+def _innermost(host: Host, forest: nest.Nest, functions: Rows, rows: Rows) -> Index:
+    """For every row the innermost of one thread's functions around it: the last to begin, or one above."""
+    last = np.searchsorted(host.start[functions], host.start[rows], side="right") - 1
+    found = np.where(last >= 0, functions[last], NONE).astype(np.int32)
+    todo = np.flatnonzero(found >= 0)
+    while len(todo):
+        todo = todo[host.end[found[todo]] < host.end[rows[todo]]]
+        found[todo] = forest.parent[found[todo]]
+        todo = todo[found[todo] >= 0]
+    return found
+
+
+def _frame(name: str) -> str:
+    """A function's name in stacks: without the address of its object, without the number of its module."""
+    name = _ADDRESS.sub("", name)
+    return _NUMBER.sub("", name) if name.startswith(MODULE) else name
+
+
+def _package(frame: str) -> str:
+    """The first part of a frame's path, behind the folder that packages are installed in."""
+    path = frame.split("(", 1)[0].replace("\\", "/").removesuffix(".py")
+    return _INSTALLED.split(path)[-1].split("/", 1)[0]
