@@ -1,0 +1,170 @@
+"""Two profiles side by side: what got slower or faster, per step, by what explains the difference.
+
+Pure functions on records: a profile made years ago can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from laptime.kit.units import show
+from laptime.records.difference import Change, ChangedRow, Difference
+from laptime.records.overview import Breakdown
+from laptime.records.profile import Profile
+
+LEAST_SHARE = 0.02
+LEAST_NS = 1_000
+"""A change is told when it is at least this share of the time before and this many ns per step."""
+
+PARTS = {
+    "kernel": "compute kernels",
+    "memcpy": "copies",
+    "memset": "memsets",
+    "communication": "communication",
+    "runtime": "runtime calls",
+    "dataloader": "waiting for data",
+    "cpu": "operators on the host",
+    "other": "time that no event explains",
+}
+"""Parts of the breakdown, in the words of a sentence."""
+
+
+class Spent(NamedTuple):
+    """ns and calls per step."""
+
+    ns: float
+    calls: float = 0.0
+
+
+def difference(before: Profile, after: Profile) -> Difference:
+    """What changed from `before` to `after`.
+
+    Everything is per step: totals of a file are divided by its steps. Lies when: a file has much work
+    outside its steps (warm-up, evaluation); tables count it, steps do not.
+    """
+    old, new = before.overview, after.overview
+    gain = new.step_ns - old.step_ns
+    breakdown = _rows(_parts(old.breakdown), _parts(new.breakdown), gain)
+    return Difference(
+        before=_name(before),
+        before_step_ns=old.step_ns,
+        after_step_ns=new.step_ns,
+        speedup=old.step_ns / new.step_ns if new.step_ns else 1.0,
+        sentence=_sentence(old.step_ns, new.step_ns, breakdown),
+        breakdown=breakdown,
+        operators=_changed(_rows(_operators(before), _operators(after), gain)),
+        kernels=_changed(_rows(_kernels(before), _kernels(after), gain)),
+        idle=_rows(_idle(before), _idle(after), gain),
+        warnings=_warnings(before, after),
+    )
+
+
+def change(before_ns: int, after_ns: int, before: bool = True, after: bool = True) -> Change:
+    """The word for a change; `before` and `after` say whether the thing was there at all."""
+    if before != after:
+        return "added" if after else "gone"
+    delta = after_ns - before_ns
+    if abs(delta) < max(LEAST_NS, LEAST_SHARE * before_ns):
+        return "same"
+    return "slower" if delta > 0 else "faster"
+
+
+def _rows(before: Mapping[str, Spent], after: Mapping[str, Spent], gain: int) -> list[ChangedRow]:
+    rows = []
+    for name in {**before, **after}:
+        old, new = before.get(name, Spent(0)), after.get(name, Spent(0))
+        old_ns, new_ns = round(old.ns), round(new.ns)
+        rows.append(
+            ChangedRow(
+                name=name,
+                change=change(old_ns, new_ns, name in before, name in after),
+                before_ns=old_ns,
+                after_ns=new_ns,
+                before_calls=old.calls,
+                after_calls=new.calls,
+                explains=(new_ns - old_ns) / gain if gain else None,
+            )
+        )
+    return sorted(rows, key=lambda row: (-abs(row.delta_ns), row.name))
+
+
+def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
+    return [row for row in rows if row.change != "same"]
+
+
+def _parts(breakdown: Breakdown) -> dict[str, Spent]:
+    return {part: Spent(getattr(breakdown, f"{part}_ns")) for part in PARTS}
+
+
+def _operators(profile: Profile) -> dict[str, Spent]:
+    """Self times, which sum to the whole: on the device where there is one, else on the host."""
+    steps = max(profile.overview.steps, 1)
+    device = profile.device_type != "cpu"
+    return {
+        row.name: Spent((row.device_self_ns if device else row.host_self_ns) / steps, row.calls / steps)
+        for row in profile.operators
+    }
+
+
+def _kernels(profile: Profile) -> dict[str, Spent]:
+    steps = max(profile.overview.steps, 1)
+    return {row.name: Spent(row.total_ns / steps, row.calls / steps) for row in profile.kernels}
+
+
+def _idle(profile: Profile) -> dict[str, Spent]:
+    idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
+    return (
+        {each.cause: Spent(each.total_ns / steps, each.gaps / steps) for each in idle.causes} if idle else {}
+    )
+
+
+def _name(profile: Profile) -> str:
+    names = [file.name for file in profile.files]
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more" if names else ""
+
+
+def _sentence(before_ns: int, after_ns: int, breakdown: list[ChangedRow]) -> str:
+    old, new = show(before_ns / 1e9, "s"), show(after_ns / 1e9, "s")
+    word = change(before_ns, after_ns)
+    moved = [row for row in breakdown if row.change != "same"]
+    if word == "same":
+        inside = f" Inside them, {_move(moved[0])}." if moved else ""
+        return f"Steps take the same within {LEAST_SHARE:.0%}: {old} before, {new} now.{inside}"
+    ratio = max(before_ns, after_ns) / max(min(before_ns, after_ns), 1)
+    head = f"Steps are {ratio:.2f} times as {'fast' if word == 'faster' else 'long'}: {old} before, {new} now"
+    with_it = [row for row in moved if (row.delta_ns > 0) == (after_ns > before_ns)]
+    against = [row for row in moved if (row.delta_ns > 0) != (after_ns > before_ns)]
+    text = f"{head}; {_move(with_it[0])}" if with_it else head
+    return f"{text}, while {_move(against[0])}." if with_it and against else f"{text}."
+
+
+def _move(row: ChangedRow) -> str:
+    amount = show(abs(row.delta_ns) / 1e9, "s")
+    verb = "take" if row.name in ("kernel", "memcpy", "memset", "runtime", "cpu") else "takes"
+    return f"{PARTS[row.name]} {verb} {amount} {'more' if row.delta_ns > 0 else 'less'}"
+
+
+def _warnings(before: Profile, after: Profile) -> list[str]:
+    """What makes the two hard to compare."""
+    found = []
+    if before.device_type != after.device_type:
+        found.append(f"Other kind of device: {before.device_type} before, {after.device_type} now.")
+    elif _devices(before) != _devices(after) and _devices(before) and _devices(after):
+        found.append(f"Other accelerator: {_devices(before)} before, {_devices(after)} now.")
+    for what, old, new in (
+        ("ranks in the job", before.world, after.world),
+        ("rank", before.rank, after.rank),
+    ):
+        if None not in (old, new) and old != new:
+            found.append(f"Other {what}: {old} before, {new} now.")
+    for when, profile in (("before", before), ("now", after)):
+        if all(step.number == 0 for step in profile.steps):
+            found.append(f"No steps in the file {when}: the whole of it counts as one step.")
+        elif profile.overview.steps < 2:
+            found.append(f"A single step {when}: nothing tells how much steps vary.")
+    return found
+
+
+def _devices(profile: Profile) -> str:
+    return ", ".join(sorted({each.name for each in profile.accelerators if each.name}))

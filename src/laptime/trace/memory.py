@@ -1,0 +1,275 @@
+"""Memory from `[memory]` events: totals over time, the peak, what was alive at it, allocations by operator.
+
+An event belongs to the innermost operator on its thread at its time; its bytes count for that operator and
+for all operators around it, once for each name.
+
+Lies when: other programs, or allocators that PyTorch does not know, use the same device.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
+from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents
+from laptime.trace.view import View
+
+DEVICES = {
+    0: "cpu",
+    1: "cuda",
+    6: "hip",
+    9: "xla",
+    12: "xpu",
+    13: "mps",
+    15: "hpu",
+    19: "mtia",
+    20: "privateuse",
+}
+"""c10::DeviceType of PyTorch, those that allocate."""
+
+BUCKETS = 500
+"""A curve keeps the first, lowest, highest and last total of each of so many buckets."""
+
+OUTSIDE = "(no operator)"
+
+_NO_ADDRESS = np.uint64(NONE % 2**64)
+
+
+class _Owners(NamedTuple):
+    """Which operators an event belongs to.
+
+    Attributes:
+        innermost: per event, a host row; NONE outside of all.
+        around: host row of the next operator around that; NONE without.
+        event, name: pairs, one for every event and name of an operator around it.
+    """
+
+    innermost: Index
+    around: Index
+    event: Ints
+    name: Ints
+
+
+def memory(view: View) -> list[Memory]:
+    """Memory of every device that has events, CPU last."""
+    events = view.trace.memory
+    if not len(events):
+        return []
+    owners = _owners(view)
+    calls = _calls(view)
+    kinds = np.stack([events.device_type.astype(np.int64), events.device.astype(np.int64)])
+    found = []
+    for kind, index in np.unique(kinds, axis=1).T.tolist():
+        rows = np.flatnonzero((events.device_type == kind) & (events.device == index))
+        found.append(_device(view, owners, calls, rows, kind, index))
+    return sorted(found, key=lambda each: each.device == "cpu")
+
+
+def device_name(kind: int, index: int) -> str:
+    """`cpu`, `cuda:0` ... as PyTorch writes them."""
+    name = DEVICES.get(kind, f"device type {kind}" if kind >= 0 else "device")
+    return name if index < 0 or name == "cpu" else f"{name}:{index}"
+
+
+def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, index: int) -> Memory:
+    events = view.trace.memory
+    told = rows[events.allocated[rows] != NONE]
+    peak = int(told[np.argmax(events.allocated[told])]) if len(told) else None
+    reserved = int(events.reserved[told].max(initial=NONE))
+    blocks = _blocks(events, rows)
+    live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
+    return Memory(
+        device=device_name(kind, index),
+        peak=int(events.allocated[peak]) if peak is not None else None,
+        peak_at_ns=int(events.at[peak]) if peak is not None else None,
+        reserved_peak=reserved if reserved > 0 else None,
+        capacity=next(
+            (a.memory for a in view.trace.accelerators if kind and a.id == index and a.memory), None
+        ),
+        curve=_curve(events, told),
+        live=live,
+        unknown_live=unknown,
+        operators=_operators(view, owners, calls, rows),
+        events=len(rows),
+        blocks=int(((blocks.alloc >= 0) & blocks.freed).sum()),
+        never_freed=int((~blocks.freed).sum()),
+        freed_only=int((blocks.alloc < 0).sum()),
+    )
+
+
+def _owners(view: View) -> _Owners:
+    host, links, events = view.trace.host, view.links, view.trace.memory
+    innermost = np.full(len(events), NONE, np.int32)
+    taking = links.calls.rows
+    for thread in np.intersect1d(events.thread, host.thread[taking]):
+        rows = taking[host.thread[taking] == thread]
+        own = np.flatnonzero(events.thread == thread)
+        # The last range to begin is the innermost, unless it is over: then one of those around it.
+        last = np.searchsorted(host.start[rows], events.at[own], side="right") - 1
+        at = np.where(last >= 0, rows[last], NONE)
+        over = (at >= 0) & (host.end[at] <= events.at[own])
+        while over.any():
+            at[over] = links.calls.parent[at[over]]
+            over = (at >= 0) & (host.end[at] <= events.at[own])
+        innermost[own] = np.where(at >= 0, links.operator_of[at], NONE)
+    above = _operator_above(view)
+    texts = len(view.trace.texts)
+    current, event, pairs = innermost, np.arange(len(events)), []
+    while len(current):
+        inside = current >= 0
+        current, event = current[inside], event[inside]
+        pairs.append(event * texts + host.name[current])
+        current = above[current]
+    pair = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
+    around = np.where(innermost >= 0, above[innermost], NONE) if len(host) else innermost
+    return _Owners(innermost, around.astype(np.int32), pair // max(texts, 1), pair % max(texts, 1))
+
+
+def _operator_above(view: View) -> Index:
+    """Per host row the next operator around it."""
+    parent = view.links.calls.parent
+    return np.where(parent >= 0, view.links.operator_of[parent], NONE).astype(np.int32)
+
+
+def _calls(view: View) -> Ints:
+    """Calls of each operator, by text; one directly inside another of the same name is the same call."""
+    host, parent = view.trace.host, view.links.calls.parent
+    rows = np.flatnonzero(host.kind == HostKind.OPERATOR)
+    above = parent[rows]
+    same = (above >= 0) & (host.name[above] == host.name[rows]) & (host.kind[above] == HostKind.OPERATOR)
+    return np.bincount(host.name[rows[~same]], minlength=len(view.trace.texts))
+
+
+def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[MemoryRow]:
+    events = view.trace.memory
+    mine = np.zeros(len(events), bool)
+    mine[rows] = True
+    pick = mine[owners.event]
+    event, name = owners.event[pick], owners.name[pick]
+    used, column = np.unique(name, return_inverse=True)
+    own = view.trace.host.name[owners.innermost[event]] == name if len(event) else np.empty(0, bool)
+    size = events.bytes[event]
+
+    def total(weights: Ints | Mask, take: Mask) -> list[int]:
+        sums = np.bincount(column[take], weights[take].astype(np.float64), minlength=len(used))
+        return [int(each) for each in sums]
+
+    everything, grown = np.ones(len(event), bool), size > 0
+    columns = (
+        [int(each) for each in calls[used]],
+        total(size, everything),
+        total(size, own),
+        total(grown, grown),
+        total(grown, grown & own),
+        total(size, grown),
+        total(size, grown & own),
+    )
+    names = [view.trace.texts[index] for index in used]
+    table = [MemoryRow(**dict(zip(_FIELDS, row, strict=True))) for row in zip(names, *columns, strict=True)]
+    return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
+
+
+_FIELDS = (
+    "operator",
+    "calls",
+    "increase",
+    "self_increase",
+    "allocations",
+    "self_allocations",
+    "allocated",
+    "self_allocated",
+)
+
+
+class _Blocks(NamedTuple):
+    """Blocks of one device, rows of MemoryEvents: one an allocation with its free, or one of both alone.
+
+    Attributes:
+        alloc: NONE when it was allocated before the trace began.
+        gone: the event after which it is not there any more; past the last event when it stays.
+        freed: its free was seen.
+    """
+
+    alloc: Ints
+    gone: Ints
+    freed: Mask
+
+
+def _blocks(events: MemoryEvents, rows: Ints) -> _Blocks:
+    """Allocations paired with frees of the same address, in time order."""
+    rows = rows[events.address[rows] != _NO_ADDRESS]
+    order = np.argsort(events.address[rows], kind="stable")
+    rows = rows[order]
+    address, grows = events.address[rows], events.bytes[rows] > 0
+    follows = np.append(address[1:] == address[:-1], False) if len(rows) else np.empty(0, bool)
+    after = np.append(rows[1:], 0)[: len(rows)]
+    next_frees = follows & ~np.append(grows[1:], True)[: len(rows)]
+    alloc = rows[grows]
+    # An address that is given out again without a free was freed unseen, at the latest by then.
+    gone = np.where(follows, after, len(events))[grows]
+    after_alloc = np.append(False, follows[:-1] & grows[:-1])[: len(rows)]
+    orphans = rows[~grows & ~after_alloc]
+    return _Blocks(
+        np.concatenate([alloc, np.full(len(orphans), NONE)]),
+        np.concatenate([gone, orphans]),
+        np.concatenate([next_frees[grows], np.ones(len(orphans), bool)]),
+    )
+
+
+def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list[LiveAtPeak], int | None]:
+    """Blocks alive after event `peak` by operator, and the bytes that were there before the trace."""
+    events, host, texts = view.trace.memory, view.trace.host, view.trace.texts
+    alive = blocks.alloc[(blocks.alloc >= 0) & (blocks.alloc <= peak) & (blocks.gone > peak)]
+    if not len(blocks.alloc):
+        return [], None
+    sums: dict[str, list[int]] = {}
+    keys = np.stack([_name_of(owners.innermost[alive], host.name), _name_of(owners.around[alive], host.name)])
+    for (name, around), column in _grouped(keys):
+        label = texts[name] if name >= 0 else OUTSIDE
+        if label.startswith("aten::empty") and around >= 0:
+            label = f"{texts[around]} ({label})"
+        entry = sums.setdefault(label, [0, 0])
+        entry[0] += int(events.bytes[alive[column]].sum())
+        entry[1] += len(column)
+    live = [LiveAtPeak(operator=label, bytes=size, blocks=number) for label, (size, number) in sums.items()]
+    known = int(events.bytes[alive].sum())
+    return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
+        int(events.allocated[peak]) - known, 0
+    )
+
+
+def _name_of(rows: Index, names: Index) -> Index:
+    return np.where(rows >= 0, names[rows] if len(names) else NONE, NONE).astype(np.int32)
+
+
+def _grouped(keys: Index) -> list[tuple[tuple[int, int], Ints]]:
+    """Columns of a 2 x n array that are equal: the column, and which they are."""
+    if not keys.shape[1]:
+        return []
+    distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
+    order = np.argsort(inverse.ravel(), kind="stable")
+    parts = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
+    return [((int(a), int(b)), part) for (a, b), part in zip(distinct.T, parts, strict=True)]
+
+
+def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
+    """Totals over time: all of them, or what shows every peak and valley of `BUCKETS` equal spans."""
+    if len(rows) > 4 * BUCKETS:
+        at, total = events.at[rows], events.allocated[rows]
+        span = int(at[-1] - at[0]) + 1
+        bucket = (at - at[0]) * BUCKETS // span
+        order = np.lexsort((total, bucket))
+        edges = np.append(True, bucket[1:] != bucket[:-1])
+        closes = np.append(edges[1:], True)
+        rows = rows[np.unique(np.concatenate([np.flatnonzero(edges | closes), order[edges], order[closes]]))]
+    return [
+        MemoryPoint(at, allocated, reserved)
+        for at, allocated, reserved in zip(
+            events.at[rows].tolist(),
+            events.allocated[rows].tolist(),
+            events.reserved[rows].tolist(),
+            strict=True,
+        )
+    ]
