@@ -44,7 +44,7 @@ def eligible(view: View, matrix: Mask) -> Mask:
     above = np.zeros(len(could), bool)  # has one below it that could
     for rows in reversed(nest.levels(links.calls)[1:]):
         above[links.calls.parent[rows[could[rows] | above[rows]]]] = True
-    found = launched & (trace.device.kind == DeviceKind.KERNEL)
+    found: Mask = launched & (trace.device.kind == DeviceKind.KERNEL)
     found[found] = (could & ~above)[links.operator[found]]
     return found
 
