@@ -83,13 +83,20 @@ _quick = msgspec.json.Decoder(list[Event[int | float]])
 _exact = msgspec.json.Decoder(list[Event[Decimal]])
 
 
+class Refused(ValueError):
+    """The text is not JSON, not UTF-8, or a field has an unusual type."""
+
+
 def strictly(chunk: bytes, *, exact: bool = False) -> Events:
     """The events of `{...}, {...}`.
 
     Raises:
-        msgspec.DecodeError: the text is not JSON, or a field has an unusual type.
+        Refused: not all of the chunk can be taken.
     """
-    return (_exact if exact else _quick).decode(b"[" + chunk + b"]")
+    try:
+        return (_exact if exact else _quick).decode(b"[" + chunk + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused from error
 
 
 def loosely(chunk: bytes, *, exact: bool = False) -> tuple[Events, int]:
@@ -97,7 +104,7 @@ def loosely(chunk: bytes, *, exact: bool = False) -> tuple[Events, int]:
     mended = mend(chunk)
     try:
         return strictly(mended, exact=exact), 0
-    except msgspec.DecodeError:
+    except Refused:
         pass
     events: Events = []
     lost = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -19,6 +18,8 @@ _DEVICE = 10
 
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62
+_SANE = 4.5e15
+"""Microseconds (142 years) above which a number is no time."""
 _FINE = float(1 << 43)
 """Microseconds (102 days) up to which a float64 names a nanosecond: it is off by 0.49 ns at most."""
 
@@ -231,7 +232,7 @@ class Gather:
         start = self._nanoseconds([event.ts for event in events])
         took = self._nanoseconds([event.dur for event in events])
         took[took == -1000] = 0  # an event without duration
-        keep = (took >= 0) & (took <= WEEK) & (np.abs(start) < _LARGEST)
+        keep = (took >= 0) & (took <= WEEK) & (np.abs(start) < int(_SANE * 1000))
         self._part.absurd += int(len(events) - keep.sum())
         return start, np.where(keep, start + took, start), keep
 
@@ -247,10 +248,11 @@ class Gather:
         if values.dtype == np.int64 and (not len(values) or np.abs(values).max() < _LARGEST // 1000):
             return values * 1000
         values = values.astype(np.float64)
-        values = np.where(np.isfinite(values) & (np.abs(values) < 9e15), values, 4.6e15)
+        values = np.where(np.abs(values) < _SANE, values, _SANE)
         whole = np.floor(values)
         part = values - whole
-        if len(values) and bool(((np.abs(values) >= _FINE) & (part > 0)).any()):
+        large = np.flatnonzero(np.abs(values) >= _FINE).tolist()
+        if any(type(times[row]) is float and abs(times[row]) < _SANE for row in large):
             raise Imprecise
         found: Ints = whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
         return found
@@ -365,8 +367,8 @@ def _unwrapped(data: bytes) -> str:
     if data.startswith(b'"'):
         try:
             return str(msgspec.json.decode(data, type=str))
-        except msgspec.DecodeError:
-            return str(json.loads(data, strict=False))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
     return data.decode(errors="replace")
 
 

@@ -18,10 +18,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, cast
 
-import msgspec
-
 from laptime.kit.errors import UsageError
-from laptime.trace._decode import Events, loosely, strictly
+from laptime.trace._decode import Events, Refused, loosely, strictly
 
 BLOCK = 4 << 20
 """Bytes read at once. Smaller costs more joins, larger more memory; 2 to 8 MiB are equally fast."""
@@ -116,7 +114,7 @@ class Cut:
                 return [], text
             try:
                 return strictly(text[: corner[0]], exact=self._exact), text[corner[1] :]
-            except msgspec.DecodeError:
+            except Refused:
                 stop = corner[0] - 1
         if (end := self._end_of_list(text)) is not None:
             # The list ended in the middle of this block: all that follows is tail.
@@ -145,7 +143,7 @@ class Cut:
             stop = match.start() + 1 if match.group().startswith(b"}") else match.start()
             try:
                 return match.end(), strictly(text[:stop], exact=self._exact)
-            except msgspec.DecodeError:
+            except Refused:
                 continue
         return None
 
@@ -178,7 +176,7 @@ class Cut:
     def _all(self, text: bytes) -> Events | None:
         try:
             return strictly(text.rstrip().removesuffix(b","), exact=self._exact)
-        except msgspec.DecodeError:
+        except Refused:
             return None
 
 

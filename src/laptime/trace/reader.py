@@ -119,7 +119,7 @@ def _metadata(parts: list[Part]) -> dict[str, Any]:
     if not head:
         return {}
     for text in (head + b"]" + tail, head + b"]}"):
-        with contextlib.suppress(msgspec.DecodeError):
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
             found = msgspec.json.decode(text)
             return found if isinstance(found, dict) else {}
         with contextlib.suppress(ValueError, RecursionError):

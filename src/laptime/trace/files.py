@@ -1,0 +1,105 @@
+"""What a user names, as the trace files of the ranks of one job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.text import closest
+
+SUFFIXES = (".json", ".json.gz")
+_RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
+_WORKER = re.compile(r"(?:^|[^a-z])(?:worker|node|gpu|r)[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
+_SPAN = re.compile(r"\.(\d{10,})\.pt\.trace\.json")
+
+
+class NoTraces(LaptimeError):
+    """A folder without any trace in it."""
+
+    exit_code = ExitCode.NOTHING
+
+
+class Found(NamedTuple):
+    """Files to read, and what was left out."""
+
+    paths: list[Path]
+    warnings: list[str]
+
+
+def find(paths: Sequence[Path]) -> Found:
+    """The trace files that the paths name; a folder stands for the traces in it (or below it).
+
+    Of several recordings of one worker (`worker0.1623143089861.pt.trace.json`, the time in the middle) the
+    latest is taken.
+
+    Raises:
+        UsageError: a path does not exist. NoTraces: a folder has none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            found += _inside(path)
+        elif path.exists():
+            found.append(path)
+        else:
+            raise _missing(path)
+    latest, dropped = _latest(dict.fromkeys(found))
+    warnings = [f"{len(dropped)} earlier recordings of the same workers are left out"] if dropped else []
+    return Found(latest, warnings)
+
+
+def rank_in(name: str) -> int | None:
+    """The rank that a file name tells: `rank-3.json.gz`, `worker7_step_12.1694128201553.pt.trace.json`."""
+    for pattern in (_RANK, _WORKER):
+        match = pattern.search(name)
+        if match:
+            return int(match.group(1))
+    return None
+
+
+def _inside(folder: Path) -> list[Path]:
+    own = sorted(path for path in folder.iterdir() if _is_trace(path))
+    found = own or sorted(
+        path for path in folder.rglob("*") if _is_trace(path) and ".laptime" not in path.parts
+    )
+    if not found:
+        raise NoTraces(
+            f"there is no trace in {folder}",
+            why=f"no file in it ends in {' or '.join(SUFFIXES)}",
+            next="laptime profile script.py, or laptime trace FILE",
+        )
+    return found
+
+
+def _is_trace(path: Path) -> bool:
+    return path.name.endswith(SUFFIXES) and path.is_file()
+
+
+def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    kept: dict[tuple[Path, str], tuple[int, Path]] = {}
+    dropped = []
+    for path in paths:
+        match = _SPAN.search(path.name)
+        key = (path.parent, path.name[: match.start()] if match else path.name)
+        span = int(match.group(1)) if match else 0
+        if key in kept and kept[key][0] >= span:
+            dropped.append(path)
+            continue
+        if key in kept:
+            dropped.append(kept[key][1])
+        kept[key] = (span, path)
+    return [path for _, path in kept.values()], dropped
+
+
+def _missing(path: Path) -> UsageError:
+    folder = path.parent if path.parent.is_dir() else None
+    names = [each.name for each in folder.iterdir()] if folder else []
+    near = closest(path.name, names)
+    return UsageError(
+        f"there is no file {path}",
+        why=f"{folder} has no such file" if folder else f"there is no folder {path.parent}",
+        next=f"did you mean {path.parent / near}?" if near else "laptime trace FILE or FOLDER",
+    )
