@@ -47,8 +47,7 @@ def find(paths: Sequence[Path]) -> Found:
         else:
             raise _missing(path)
     latest, dropped = _latest(dict.fromkeys(found))
-    warnings = [f"{len(dropped)} earlier recordings of the same workers are left out"] if dropped else []
-    return Found(latest, warnings)
+    return Found(latest, _told(len(dropped)))
 
 
 def rank_in(name: str) -> int | None:
@@ -92,6 +91,14 @@ def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
             dropped.append(kept[key][1])
         kept[key] = (span, path)
     return [path for _, path in kept.values()], dropped
+
+
+def _told(dropped: int) -> list[str]:
+    if dropped == 0:
+        return []
+    if dropped == 1:
+        return ["1 earlier recording of a worker is left out"]
+    return [f"{dropped} earlier recordings of workers are left out"]
 
 
 def _missing(path: Path) -> UsageError:

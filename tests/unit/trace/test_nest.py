@@ -1,0 +1,124 @@
+"""Ranges lie in each other by thread and time, also where they cross."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from laptime.trace import links, nest, reader
+from laptime.trace.columns import Host, Trace
+
+
+def trace(*rows: tuple[str, int, int], tid: int = 1, cat: str = "cpu_op") -> Trace:
+    events = [
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": start, "dur": end - start}
+        for name, start, end in rows
+    ]
+    return reader.parse(json.dumps(events).encode())
+
+
+def parents(found: Trace) -> dict[str, str]:
+    forest = nest.calls(found.host)
+    name = [found.texts[index] for index in found.host.name]
+    return {name[row]: name[forest.parent[row]] if forest.parent[row] >= 0 else "" for row in forest.rows}
+
+
+def test_a_range_lies_in_the_innermost_one_around_it() -> None:
+    found = parents(trace(("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 60, 70), ("e", 200, 210)))
+    assert found == {"a": "", "b": "a", "c": "b", "d": "a", "e": ""}
+
+
+def test_touching_ranges_are_siblings_and_an_instant_belongs_to_what_begins_there() -> None:
+    found = parents(trace(("a", 0, 10), ("b", 10, 20), ("now", 10, 10)))
+    assert found == {"a": "", "b": "", "now": "b"}
+
+
+def test_crossing_ranges_do_not_stop_it() -> None:
+    found = parents(trace(("a", 0, 10), ("b", 5, 15), ("c", 11, 12), ("d", 16, 17)))
+    assert found == {"a": "", "b": "a", "c": "b", "d": ""}
+
+
+def test_threads_do_not_hold_each_other() -> None:
+    one, two = (
+        trace(("a", 0, 100)),
+        {"ph": "X", "cat": "cpu_op", "name": "b", "pid": 1, "tid": 2, "ts": 5, "dur": 5},
+    )
+    assert len(one.host) == 1
+    both = [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 0, "dur": 100}, two]
+    assert parents(reader.parse(json.dumps(both).encode())) == {"a": "", "b": ""}
+
+
+ranges = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 15)), max_size=14)
+
+
+def by_hand(host: Host) -> list[int]:
+    """The later of the ranges before it that begin at or before its start and end after it."""
+    found = []
+    for row in range(len(host)):
+        around = [
+            other
+            for other in range(row)
+            if host.thread[other] == host.thread[row]
+            and host.end[other] != host.start[other]
+            and host.end[other] > host.start[row]
+        ]
+        found.append(max(around, default=-1))
+    return found
+
+
+@given(ranges)
+def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, int]]) -> None:
+    found = trace(*((f"{n}", start, start + took) for n, (start, took) in enumerate(rows)))
+    forest = nest.calls(found.host)
+    expected = by_hand(found.host)
+    # Ranges of no length hold nothing, except their twins.
+    for row, parent in enumerate(expected):
+        own = int(forest.parent[row])
+        if own >= 0 and found.host.end[own] == found.host.start[own]:
+            continue
+        assert own == parent
+
+
+def test_child_time_is_that_of_direct_children() -> None:
+    found = trace(("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 60, 70))
+    assert nest.child_time(nest.calls(found.host), found.host).tolist() == [50_000, 10_000, 0, 0]
+
+
+def rows_of_a_launch(**kernel: Any) -> list[dict[str, Any]]:
+    return [
+        {"ph": "X", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
+        {"ph": "X", "cat": "cpu_op", "name": "inner", "pid": 1, "tid": 1, "ts": 10, "dur": 20},
+        {"ph": "X", "cat": "user_annotation", "name": "mark", "pid": 1, "tid": 1, "ts": 11, "dur": 15},
+        {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernel", "pid": 1, "tid": 1, "ts": 12, "dur": 3,
+         "args": {"correlation": 7, "External id": 1}},
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 40, "dur": 3,
+         "args": {"External id": 99, **kernel}},
+    ]  # fmt: skip
+
+
+def test_a_kernel_belongs_to_the_operator_around_its_launch_whatever_its_external_id() -> None:
+    found = reader.parse(json.dumps(rows_of_a_launch(correlation=7)).encode())
+    linked = links.link(found)
+    name = [found.texts[index] for index in found.host.name]
+    assert name[linked.launch[0]] == "cuLaunchKernel"
+    assert name[linked.operator[0]] == "inner"
+
+
+def test_a_kernel_without_a_launch_belongs_to_nobody() -> None:
+    for args in ({}, {"correlation": 8}):
+        found = reader.parse(json.dumps(rows_of_a_launch(**args)).encode())
+        linked = links.link(found)
+        assert linked.launch.tolist() == [-1]
+        assert linked.operator.tolist() == [-1]
+
+
+def test_a_trace_without_host_or_without_device_links_nothing() -> None:
+    only_device = reader.parse(json.dumps(rows_of_a_launch(correlation=7)[-1:]).encode())
+    assert links.link(only_device).operator.tolist() == [-1]
+    only_host = reader.parse(json.dumps(rows_of_a_launch()[:-1]).encode())
+    assert len(links.link(only_host).launch) == 0
+    assert np.array_equal(links.link(only_host).operator_of >= 0, [True, True, True, True])
