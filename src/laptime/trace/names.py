@@ -25,23 +25,31 @@ def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
     return member[column]
 
 
-def _matching(pattern: str, flags: int = re.IGNORECASE) -> Family:
-    search = re.compile(pattern, flags).search
-
-    def family(texts: Sequence[str]) -> Mask:
-        return np.fromiter((search(text) is not None for text in texts), bool, len(texts))
-
-    return family
+def _matching(pattern: str) -> Family:
+    """Names in which a regular expression is found."""
+    search = re.compile(pattern).search
+    return lambda texts: np.fromiter((search(text) is not None for text in texts), bool, len(texts))
 
 
-is_nccl = _matching("nccl|rccl")
-"""Kernels whose name contains nccl or rccl: what "comm" is in other tools."""
+def _holding(words: str, but: str = "") -> Family:
+    """Names that hold one of the words in any case, and none of the others; fast."""
+    wanted, unwanted = words.split(), but.split()
 
-is_communication = _matching(
-    r"nccl|rccl|oneccl|\bccl_|hccl|mscclpp?|multimem|symm_mem|symmetric_memory|nvshmem|deep_ep|userbuffers"
-    r"|cross_device_reduce|(one|two)_?shot|quick_?reduce"
-    r"|(?<!warp)(?<!warp_)(?<!block)(?<!block_)(?<!quad)(?<!quad_)all_?reduce"
-    r"|all_?gather|reduce_?scatter|all_?(to|2)_?all"
+    def holds(text: str) -> bool:
+        low = text.lower()
+        return any(word in low for word in wanted) and not any(word in low for word in unwanted)
+
+    return lambda texts: np.fromiter(map(holds, texts), bool, len(texts))
+
+
+is_nccl = _holding("nccl rccl")
+"""Kernels whose name holds nccl or rccl: what "comm" is in other tools."""
+
+is_communication = _holding(
+    "nccl rccl oneccl hccl mscclpp multimem symm_mem symmetric_memory nvshmem deep_ep userbuffers"
+    " cross_device_reduce oneshot one_shot twoshot two_shot quickreduce quick_reduce allreduce all_reduce"
+    " allgather all_gather reducescatter reduce_scatter alltoall all_to_all all2all",
+    but="warpallreduce warp_all_reduce blockallreduce block_all_reduce quadallreduce quad_all_reduce",
 )
 """Kernels that talk to other ranks: NCCL and RCCL of all ages (ncclKernel_*, ncclDevKernel_*), oneCCL,
 MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's cross_device_reduce, one-shot ...).
@@ -49,28 +57,23 @@ MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's cross
 Lies when: a library hides a collective inside a fused kernel whose name does not say so.
 """
 
-_PLUGIN_TENSOR_CORES = (
-    r"h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1"
-    r"|conv2d_c1_k1|direct_group|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm"
-    r"|xmma_gemm|xmma_sparse_gemm|c1688"
+uses_tensor_cores_plugin = _matching(
+    "h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1"
+    "|conv2d_c1_k1|direct_group|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm"
+    "|xmma_gemm|xmma_sparse_gemm|c1688"
 )
-uses_tensor_cores_plugin = _matching(_PLUGIN_TENSOR_CORES, 0)
 """Exactly the TensorBoard plugin's list, which ends with Ampere."""
 
-_has_matrix_name = _matching(
-    _PLUGIN_TENSOR_CORES
-    + r"|[a-z]884|[a-z]1688|[hidq]mma|xmma_|wmma|gmma|tcgen05|nvjet|tensorop_|(class|mma)tensorop"
-    r"|sm\d+_mma|sm\d+_\d+x\d+x\d+_|mainloopsm(90|1\d\d)"  # CUTLASS 3
-    r"|flash_?(attn|attention|fwd|bwd|fprop|dgrad)|flash::|fmha|sdpa|flashinfer.*(prefill|mla)"  # attention
-    r"|marlin|deep_gemm|fp8_gemm_kernel|scaled_mm_kernel"
-    # AMD:
-    r"|cijk_|mfma|\battn_fwd|\bbwd_kernel_d[kq]|ck_tile.*gemm|gemm_xdl|gridwise_.*xdl|igemm_.*gtcx"
+_names_matrix_units = _holding(
+    "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"
+    " conv2d_c1_k1 direct_group hmma imma dmma qmma xmma_ wmma gmma tmaumma tcgen05 nvjet sm80_16x8"
+    " tensorop_ classtensorop mmatensorop marlin deep_gemm fp8_gemm_kernel scaled_mm_kernel"
+    " flash_attn flash_attention flashattn flash_fwd flash_bwd flash_fprop flash_dgrad flash:: fmha sdpa"
+    " prefillwith batchmla attn_fwd bwd_kernel_dk bwd_kernel_dq cijk_ mfma xdl gtcx ck_tile::gemm",
+    but="ffma dfma simt dot_do_o ogradoto ograddoto convert_dq convert_dk convert_dv convertqgrad"
+    " splitkv_combine fwdcombine postgsu betaonly",
 )
-_has_scalar_name = _matching(
-    r"[fd]fma|simt|fmha_cutlass[fb]_f32_.*_sm(50|70|75)\b|fmha_cutlass.*_sm50\b"
-    r"|dot_do_o|ogradoto|ograddoto|convert_dk?[qv]|convertqgrad|splitkv_combine|flashattnfwdcombine"
-    r"|cijk_.*_tt\d+_\d+|postgsu|betaonly|sdpa_.*(convert|reduc)"
-)
+_names_scalar_units = _matching("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
 
 
 def uses_tensor_cores(texts: Sequence[str]) -> Mask:
@@ -80,7 +83,7 @@ def uses_tensor_cores(texts: Sequence[str]) -> Mask:
     Lies when: Triton kernels say nothing of `tl.dot` in their names and count as not using them; a Tensile
     kernel (`Cijk_*`) without matrix instructions counts unless its name has a thread tile (`_TT4_4`).
     """
-    return _has_matrix_name(texts) & ~_has_scalar_name(texts)
+    return _names_matrix_units(texts) & ~_names_scalar_units(texts)
 
 
 is_tensor_core_eligible = _matching(
@@ -88,22 +91,21 @@ is_tensor_core_eligible = _matching(
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
     r"|addbmm|baddbmm|bmm|chain_matmul|linalg_multi_dot|_thnn_fused_(lstm|gru)_cell|(lstm|gru)_cell"
     r"|rnn_(tanh|relu)_cell)|BmmBackward0|CudnnConvolution(Transpose)?Backward|M[mv]Backward"
-    r"|Add(m[mv]|bmm)Backward)$",
-    0,
+    r"|Add(m[mv]|bmm)Backward)$"
 )
 """Operators that could use tensor cores: exactly the plugin's names.
 
 Lies when: shapes or dtypes leave no choice (odd sizes, float64 before Ampere).
 """
 
-is_dataloader = _matching(r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#", 0)
+is_dataloader = _matching(r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#")
 """Waiting for a batch: `enumerate(DataLoader)#....__next__`, `enumerate(DataPipe)#...`.
 
 Lies when: a loader of one's own, or tf.data or DALI, has other names.
 """
 
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
-is_step = _matching(_STEP.pattern, 0)
+is_step = _matching(_STEP.pattern)
 """`ProfilerStep#N`: `profiler.step()` was called."""
 
 
@@ -113,13 +115,13 @@ def step_number(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-is_collective_plugin = _matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$", 0)
+is_collective_plugin = _matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")
 """Host ranges that the plugin calls communication."""
 
-is_collective = _matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):", 0)
+is_collective = _matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):")
 """Host ranges of all collectives of a process group, point-to-point and coalesced ones, too."""
 
-is_host_collective = _matching(r"^(gloo|mpi|ucc):", 0)
+is_host_collective = _matching(r"^(gloo|mpi|ucc):")
 """Those that the host carries out itself; the others only launch a kernel."""
 
 _QUALIFIER = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\b[A-Za-z_]\w*::(?=[\w(<~{])")
