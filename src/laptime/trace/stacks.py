@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laptime.trace import names, nest
 from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Trace
+from laptime.trace.once import once
 from laptime.trace.view import View
 
 Rows = NDArray[np.integer[Any]]
@@ -36,9 +36,11 @@ _LIBRARY = re.compile(f"({_LIBRARIES})")
 
 
 class Frames(NamedTuple):
-    """The Python functions of a trace.
+    """Call stacks and Python functions of a trace.
 
     Attributes:
+        own: per host row: its `Call stack`, an index into texts; NONE without, and for `ProfilerStep#N`,
+            whose stack is where the step began. told: there is any.
         around: per host row: the innermost Python function around it, a host row; NONE without.
         place: per host row: equal for equal stacks of Python functions around it, 0 without.
         texts: per index into `Trace.texts` of a Python function's name: the frame that it stands for.
@@ -47,27 +49,22 @@ class Frames(NamedTuple):
             best has them: the one whose ranges lie in the most of them.
     """
 
+    own: Index
+    told: bool
     around: Index
     place: Ints
     texts: dict[int, str]
     home: Index
 
 
-_known: WeakKeyDictionary[Trace, Frames] = WeakKeyDictionary()
-
-
 def stack_of(view: View, row: int) -> list[str]:
     """Frames around a host row, innermost first; empty where the trace does not tell."""
-    trace, above = view.trace, int(row)
+    trace, frames, above = view.trace, frames_of(view), int(row)
     while above >= 0:
-        stack = int(trace.host.stack[above])
-        if names.is_step([trace.texts[trace.host.name[above]]])[0]:
-            break  # its stack is where the step began
-        if stack >= 0 and trace.texts[stack]:
-            return trace.texts[stack].split(";")
+        if frames.own[above] >= 0:
+            return str(trace.texts[frames.own[above]]).split(";")
         above = int(view.links.calls.parent[above])
-    frames, found = frames_of(trace), list[str]()
-    at = int(frames.around[row])
+    found, at = list[str](), int(frames.around[row])
     while at >= 0:
         found.append(frames.texts[int(trace.host.name[at])])
         at = int(frames.around[at])
@@ -84,36 +81,26 @@ def user_frame(frames: list[str]) -> str:
 
 def places(view: View, rows: Rows) -> Ints:
     """For every one of these host rows a number: equal numbers are equal stacks, 0 is none."""
-    host, parent = view.trace.host, view.links.calls.parent
-    found = frames_of(view.trace).place[rows]
-    own = host.stack + 1  # 0 is none
-    own[names.rows(view.trace.texts, host.name, names.is_step)] = 0
-    own[np.isin(host.stack, [at for at, text in enumerate(view.trace.texts) if not text])] = 0
-    at, todo = np.array(rows), np.arange(len(rows) if own.any() else 0)
+    frames, parent = frames_of(view), view.links.calls.parent
+    found = frames.place[rows]
+    at, todo = np.array(rows), np.arange(len(rows) if frames.told else 0)
     while len(todo):
-        stack = own[at[todo]]
-        found[todo] = np.where(stack > 0, stack, found[todo])
+        own = frames.own[at[todo]]
+        found[todo] = np.where(own >= 0, own + 1, found[todo])
         at[todo] = parent[at[todo]]
-        todo = todo[(stack == 0) & (at[todo] >= 0)]
+        todo = todo[(own < 0) & (at[todo] >= 0)]
     return found
 
 
-def frames_of(trace: Trace) -> Frames:
-    """The Python functions of this trace, found once."""
-    known = _known.get(trace)
-    if known is None:
-        known = _known[trace] = _frames(trace)
-    return known
-
-
-def enclosing(trace: Trace, take: Mask) -> Index:
+def enclosing(view: View, take: Mask) -> Index:
     """Per host row the innermost of these Python functions around it, itself excluded; NONE without."""
-    return _enclosing(trace, nest.nest(trace.host, take), frames_of(trace).home)
+    return _enclosing(view.trace, nest.nest(view.trace.host, take), frames_of(view).home)
 
 
-def _frames(trace: Trace) -> Frames:
-    """Their nesting, their threads, and a number for every stack."""
-    host = trace.host
+@once
+def frames_of(view: View) -> Frames:
+    """All that the trace tells of stacks."""
+    trace, host = view.trace, view.trace.host
     forest = nest.frames(host)
     texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[forest.rows])}
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
@@ -126,7 +113,10 @@ def _frames(trace: Trace) -> Frames:
         chain[rows] = mixed ^ (mixed >> np.uint64(29))
     home = _home(trace, forest)
     around = _enclosing(trace, forest, home)
-    return Frames(around, chain[around].astype(np.int64), texts, home)
+    tells = np.array([bool(text) for text in trace.texts] + [False], bool)[host.stack]
+    tells &= ~names.rows(trace.texts, host.name, names.is_step)
+    own = np.where(tells, host.stack, NONE).astype(np.int32)
+    return Frames(own, bool(tells.any()), around, chain[around].astype(np.int64), texts, home)
 
 
 def _home(trace: Trace, forest: nest.Nest) -> Index:

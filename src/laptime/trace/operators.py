@@ -1,0 +1,240 @@
+"""Operators by name, and by name and shapes of their inputs: host and device time, tensor cores, places.
+
+The definitions are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin): the tree is
+containment on a thread; an operator whose only child has its name is one with it; host self time is without
+children and own runtime calls; device self time is what own runtime calls launched, device total that of its
+children, too. Sums of durations, not unions. Unlike there, driver calls launch, too, and `External id` is not
+believed.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.records.tables import OperatorRow, StackRow
+from laptime.trace import names, stacks
+from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.groups import Groups, group
+from laptime.trace.once import once
+from laptime.trace.stacks import Rows
+from laptime.trace.view import View
+
+WITH_STACKS = 60
+"""Rows, from the top, that say where they are called from."""
+
+PLACES = 5
+"""Places at most in one row."""
+
+_UNLISTED = re.compile(
+    r"(Distributed)?DataParallel\.forward$|Optimizer\.|enumerate\(Data(Loader|Pipe)\)#|ProfilerStep"
+)
+
+
+class Calls(NamedTuple):
+    """Operators as calls: one entry a host row, which counts where `own` is the row itself.
+
+    Attributes:
+        own: the operator that this one is one with: itself for most. NONE for rows that are no operators.
+        up: the operator around it, one that is its own; NONE without.
+        host_self: ns.
+        device_self: ns of the activities it launched itself, how many (`kernels`), ns in tensor-core kernels.
+        eligible: it could use tensor cores: it is named so, or it or an operator in it does.
+    """
+
+    own: Index
+    up: Index
+    host_self: Ints
+    device_self: Floats
+    kernels: Ints
+    tensor_cores: Floats
+    eligible: Mask
+
+
+def operators(view: View) -> list[OperatorRow]:
+    """One row a name."""
+    calls = calls_of(view)
+    rows = _listed(view, calls)
+    return _table(view, calls, rows, group(view.trace.host.name[rows]))
+
+
+def operators_by_shape(view: View) -> list[OperatorRow]:
+    """One row a name and `Input Dims`."""
+    host, calls = view.trace.host, calls_of(view)
+    rows = _listed(view, calls)
+    return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
+
+
+def on_eligible(view: View) -> Mask:
+    """Per device row: launched by an operator that could use tensor cores and holds no other such one."""
+    calls, operator = calls_of(view), view.links.operator
+    inner = calls.eligible.copy()
+    inner[calls.up[np.flatnonzero(calls.eligible & (calls.up >= 0))]] = False
+    return (operator >= 0) & inner[calls.own[operator]] if len(inner) else operator >= 0
+
+
+def one_line(text: str) -> str:
+    """A list in JSON, which some files write over many lines."""
+    return " ".join(text.split()).replace("[ ", "[").replace(" ]", "]") if "\n" in text else text
+
+
+@once
+def calls_of(view: View) -> Calls:
+    """Self times and launched work of every operator call."""
+    host, device, links = view.trace.host, view.trace.device, view.links
+    own, up = _merged(view)
+    inside = links.calls.rows
+    inside = inside[(links.calls.parent[inside] >= 0) & ((own[inside] == inside) | (own[inside] == NONE))]
+    around = links.calls.parent[inside]
+    taken = np.minimum(host.end[inside], host.end[around]) - host.start[inside]
+    holder = own[around]
+    is_operator = holder >= 0
+    children = np.bincount(holder[is_operator], taken[is_operator], minlength=len(host))
+    host_self = host.end - host.start - children.astype(np.int64)
+
+    launched = np.flatnonzero(links.operator >= 0)
+    by = own[links.operator[launched]]
+    duration = (device.end - device.start)[launched]
+    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
+    matrix &= device.kind[launched] == DeviceKind.KERNEL
+    eligible = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
+    eligible &= own == np.arange(len(host))
+    eligible[by[matrix]] = True
+    at: Rows = np.flatnonzero(eligible)
+    while len(at):
+        at = up[at]
+        at = at[at >= 0]
+        at = at[~eligible[at]]
+        eligible[at] = True
+    size = len(host)
+    return Calls(
+        own=own,
+        up=up,
+        host_self=host_self,
+        device_self=np.bincount(by, duration, minlength=size).astype(np.float64),
+        kernels=np.bincount(by, minlength=size),
+        tensor_cores=np.bincount(by[matrix], duration[matrix], minlength=size).astype(np.float64),
+        eligible=eligible,
+    )
+
+
+def _merged(view: View) -> tuple[Index, Index]:
+    """`own` and `up` of `Calls`."""
+    host, links = view.trace.host, view.links
+    parent = links.calls.parent
+    node = (host.kind == HostKind.OPERATOR) | (host.kind == HostKind.ANNOTATION)
+    rows = np.flatnonzero(node & (parent >= 0))
+    around = parent[rows]
+    only = np.bincount(around, minlength=len(host))[around] == 1
+    both = (host.kind[rows] == HostKind.OPERATOR) & (host.kind[around] == HostKind.OPERATOR)
+    same = rows[only & both & (host.name[rows] == host.name[around])]
+    own = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
+    own[same] = parent[same]
+    while len(same):
+        above = own[own[same]]
+        same, above = same[above != own[same]], above[above != own[same]]
+        own[same] = above
+    up = np.full(len(host), NONE, np.int32)
+    up[rows] = links.operator_of[around]
+    up[up >= 0] = own[up[up >= 0]]
+    return own, up
+
+
+def _listed(view: View, calls: Calls) -> Ints:
+    """Host rows of the operators that the tables show."""
+    names_of = view.trace.host.name
+    rows = np.flatnonzero(calls.own == np.arange(len(calls.own)))
+    found = group(names_of[rows])
+    shown = np.array([not _UNLISTED.match(view.trace.texts[name]) for name in found.codes[0]], bool)
+    return rows[shown[found.of]] if len(rows) else rows
+
+
+def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[OperatorRow]:
+    host, texts = view.trace.host, view.trace.texts
+    number = np.full(len(host), NONE, np.int32)
+    number[rows] = groups.of
+    total = _with_children(calls, number, len(groups), calls.device_self)
+    matrix_total = _with_children(calls, number, len(groups), calls.tensor_cores)
+    own, matrix = groups.sums(calls.device_self[rows]), groups.sums(calls.tensor_cores[rows])
+    host_total = groups.sums((host.end - host.start)[rows])
+    host_self = groups.sums(calls.host_self[rows])
+    count, launched = groups.sizes(), groups.sums(calls.kernels[rows])
+    eligible = groups.sums(calls.eligible[rows]) > 0
+    cost = (own, host_self) if len(view.trace.device) else (host_self, own)
+    order = np.lexsort((groups.codes[0], -cost[1], -cost[0]))
+    dtypes = _dtypes(view, rows, groups)
+    found = []
+    for place, at in enumerate(order.tolist()):
+        name = texts[groups.codes[0][at]]
+        shapes = (
+            one_line(texts[groups.codes[1][at]]) if len(groups.codes) > 1 and groups.codes[1][at] >= 0 else ""
+        )
+        found.append(
+            OperatorRow(
+                id=f"{name} {shapes}" if shapes else name,
+                name=name,
+                shapes=shapes,
+                calls=int(count[at]),
+                host_total_ns=int(host_total[at]),
+                host_self_ns=int(host_self[at]),
+                device_total_ns=int(total[at]),
+                device_self_ns=int(own[at]),
+                tensor_core_eligible=bool(eligible[at]),
+                tensor_core_self=_share(matrix[at], own[at]),
+                tensor_core_total=_share(matrix_total[at], total[at]),
+                kernels=int(launched[at]),
+                dtypes=dtypes.get(at, []),
+                stacks=_stacks(view, calls, rows[groups.of == at]) if place < WITH_STACKS else [],
+            )
+        )
+    return found
+
+
+def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) -> Floats:
+    """Per group: weights of its operators and of all in them. `number` is the group of a host row."""
+    found = np.zeros(groups)
+    at: Rows = np.flatnonzero(weights)
+    weights = weights[at]
+    while len(at):
+        of = number[at]
+        found += np.bincount(of[of >= 0], weights[of >= 0], minlength=groups)
+        at = calls.up[at]
+        at, weights = at[at >= 0], weights[at >= 0]
+    return found
+
+
+def _dtypes(view: View, rows: Ints, groups: Groups) -> dict[int, list[str]]:
+    """Per group its `Input type`s, most frequent first."""
+    types = view.trace.host.types[rows]
+    pairs = group(groups.of[types >= 0], types[types >= 0])
+    found = dict[int, list[str]]()
+    for at in np.lexsort((pairs.codes[1], -pairs.sizes())).tolist():
+        found.setdefault(int(pairs.codes[0][at]), []).append(one_line(view.trace.texts[pairs.codes[1][at]]))
+    return found
+
+
+def _stacks(view: View, calls: Calls, rows: Ints) -> list[StackRow]:
+    """The most costly places that these calls come from; by device time, where they have any."""
+    places = stacks.places(view, rows)
+    rows, places = rows[places != 0], places[places != 0]
+    if not len(rows):
+        return []
+    _, first, of = np.unique(places, return_index=True, return_inverse=True)
+    device, host = np.bincount(of, calls.device_self[rows]), np.bincount(of, calls.host_self[rows])
+    count = np.bincount(of)
+    order = np.lexsort((first, -host, -device))[:PLACES].tolist()
+    return [
+        StackRow(
+            frames=stacks.stack_of(view, int(rows[first[at]])),
+            calls=int(count[at]),
+            host_self_ns=int(host[at]),
+            device_self_ns=int(device[at]),
+        )
+        for at in order
+    ]
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0 else None
