@@ -1,1 +1,46 @@
-"""Diagnoses, one file each: a profile in, a finding out."""
+"""Diagnoses, one file each: a profile in, a finding out.
+
+Each file has `rule(profile) -> Finding | None`, a pure function on records. None means: nothing to say about
+this profile. Its docstring says when it lies and where its thresholds come from.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.errors import LaptimeError
+from laptime.kit.registry import load, names
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._verdict import verdict
+
+__all__ = ["diagnose", "verdict"]
+
+_ORDER = {"problem": 0, "advice": 1, "info": 2}
+
+
+def diagnose(profile: Profile) -> list[Finding]:
+    """What all rules have to say, most severe first, then by what the change can gain.
+
+    A rule of another package that is broken becomes a finding of its own.
+    """
+    found = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
+    return sorted(found, key=lambda finding: (_ORDER[finding.severity], -(finding.gain or 0.0), finding.kind))
+
+
+def _ask(name: str, profile: Profile) -> Finding | None:
+    try:
+        found: Finding | None = load("rules", name).rule(profile)
+    except LaptimeError as error:
+        return _broken(name, error.why)
+    except Exception as error:  # one rule's fault must not cost the user all the others' answers
+        return _broken(name, f"{type(error).__name__}: {error}")
+    return found
+
+
+def _broken(name: str, why: str) -> Finding:
+    return Finding(
+        kind="trace/broken-rule",
+        severity="advice",
+        sentence=f"the rule {name!r} is broken and was left out: {why}",
+        evidence={"rule": name, "error": why},
+        next="laptime doctor   (lists broken extensions and where they come from)",
+    )

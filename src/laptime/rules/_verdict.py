@@ -1,0 +1,150 @@
+"""What limits the step: one word, and where the device's time goes by what could give it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from laptime.kit.units import show
+from laptime.records.profile import Bound, Profile, Verdict
+from laptime.records.ranks import Straggler
+
+CONSIDERABLE = 0.25
+"""Share of the step from which something other than computing is what limits it: our own choice. A quarter
+is above what well-fed training loops lose between steps, and below what the known starved ones lose."""
+
+LATE = 0.5
+"""Share of all waiting from which one rank is to blame."""
+
+_CAUSES: dict[str, Bound] = {
+    "data": "input",
+    "host": "host",
+    "synchronisation": "synchronisation",
+    "copy": "copy",
+    "communication": "communication",
+    "other": "unknown",
+}
+_WORDS: dict[Bound, str] = {
+    "input": "Input-bound: {time} the device waits for data",
+    "host": "Host-bound: {time} the device has nothing to do because the host launches too slowly",
+    "device": "Device-bound: kernels compute {time}",
+    "communication": "Communication-bound: {time} only communication runs",
+    "copy": "Copy-bound: {time} the device only copies, or waits for copies",
+    "synchronisation": "Synchronisation-bound: {time} the device is empty because the host had waited for it",
+    "cpu": "CPU-bound: operators take {time}; no accelerator takes part",
+    "unknown": "Not clear what limits the step: {time} nothing runs on the device, and nothing tells why",
+}
+_ON_CPU: dict[Bound, str] = {
+    "input": "Input-bound: {time} the program waits for data",
+    "host": "Host-bound: {time} Python runs outside of all operators",
+    "communication": "Communication-bound: {time} the program is in collectives",
+}
+
+
+def verdict(profile: Profile) -> Verdict:
+    """What limits the step, in words; `unknown` when the profile does not tell."""
+    parts = shares(profile)
+    bound = limit(profile, parts)
+    share = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
+    if share is None or not profile.overview.step_ns:
+        return Verdict(
+            bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
+        )
+    words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
+    step = profile.overview.step_ns * 1e-9
+    sentence = words.format(time=f"{share:.0%} of the {show(step, 's')} step")
+    late = straggler(profile) if bound == "communication" else None
+    if late is not None:
+        sentence += f"; {arrivals(late)}"
+    return Verdict(bound=bound, sentence=sentence, share=share)
+
+
+def arrivals(late: Straggler) -> str:
+    """`rank 7 arrives last in 5 of 8 collectives and causes 81 % of all waiting`."""
+    return (
+        f"rank {late.rank} arrives last in {late.last_arrivals} of {late.collectives} collectives"
+        f" and causes {late.share:.0%} of all waiting"
+    )
+
+
+def straggler(profile: Profile) -> Straggler | None:
+    """The one rank that the others mostly wait for."""
+    worst = max(profile.stragglers, key=lambda each: each.share, default=None)
+    return worst if worst is not None and worst.share >= LATE else None
+
+
+def limit(profile: Profile, parts: dict[Bound, float]) -> Bound:
+    """The bound of these shares.
+
+    Communication goes before idle time of the host: collectives keep a device busy until the last rank has
+    come, so where they outweigh computing, what the other ranks do between them is hidden in the waiting.
+    """
+    other = {bound: share for bound, share in parts.items() if bound not in ("device", "cpu", "unknown")}
+    talks, computes = together(profile, parts)
+    if talks >= max(CONSIDERABLE, computes):
+        return "communication"
+    worst = max(other, key=lambda bound: other[bound], default=None)
+    if worst is not None and other[worst] >= CONSIDERABLE:
+        return worst
+    return max(parts, key=lambda bound: parts[bound], default="unknown")
+
+
+def shares(profile: Profile) -> dict[Bound, float]:
+    """Shares of the steps by what could give the time back; {} when nothing is known.
+
+    With an accelerator: time when kernels compute, when only communication or copies run, and the idle time
+    by its cause; they sum to 1. Without: data wait, collectives,
+    operators, and Python outside of them.
+    """
+    if not profile.overview.devices:
+        return _on_cpu(profile)
+    uses = profile.overview.devices
+    window = (profile.window_ns or profile.overview.step_ns * profile.overview.steps) * len(uses)
+    if window <= 0:
+        return {}
+    found: dict[Bound, float] = {
+        "device": sum(use.compute_ns for use in uses) / window,
+        "communication": sum(use.exposed_communication_ns for use in uses) / window,
+        "copy": sum(use.exposed_copy_ns for use in uses) / window,
+    }
+    idle = sum(use.idle_ns for use in uses) / window
+    causes = profile.overview.idle.causes if profile.overview.idle is not None else []
+    for cause in causes:
+        bound = _CAUSES[cause.cause]
+        found[bound] = found.get(bound, 0.0) + idle * cause.share_of_idle
+    if not causes:
+        found["unknown"] = idle
+    return found
+
+
+def together(profile: Profile, parts: dict[Bound, float]) -> tuple[float, float]:
+    """Shares of communication alone and of computing: of all ranks together where there are several."""
+    steps = sum(row.step_ns * row.steps for row in profile.ranks)
+    if len(profile.ranks) < 2 or steps <= 0:
+        return parts.get("communication", 0.0), parts.get("device", parts.get("cpu", 0.0))
+    if not profile.overview.devices:
+        talks = sum(row.breakdown.communication_ns * row.steps for row in profile.ranks)
+        return talks / steps, sum(row.breakdown.cpu_ns * row.steps for row in profile.ranks) / steps
+    talks = sum(row.exposed_communication_ns for row in profile.ranks)
+    return talks / steps, sum(row.compute_ns for row in profile.ranks) / steps
+
+
+def _mean(values: Iterable[int]) -> float:
+    listed = list(values)
+    return sum(listed) / len(listed) if listed else 0.0
+
+
+def _on_cpu(profile: Profile) -> dict[Bound, float]:
+    overview = profile.overview
+    if overview.step_ns <= 0:
+        return {}
+    parts = overview.breakdown
+    data = max(parts.dataloader_ns, _mean(step.data_wait_ns for step in profile.steps))
+    data = min(overview.step_ns, data)
+    operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))
+    rest = overview.step_ns - data - operators - parts.communication_ns
+    return {
+        "input": data / overview.step_ns,
+        "communication": parts.communication_ns / overview.step_ns,
+        "cpu": operators / overview.step_ns,
+        "host": max(0, rest) / overview.step_ns,
+    }

@@ -1,0 +1,37 @@
+"""Device memory is allocated and freed by the driver inside the steps: the caching allocator cannot serve.
+
+Lies when: the profiled steps are the first ones, in which the cache is still growing.
+Source: PyTorch's notes on memory management; 1 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import ENOUGH_STEPS, finding, per_step, share, times
+
+THRESHOLD = 0.01
+CALLS = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Fire when it happens in every step."""
+    steps = profile.overview.steps
+    found = [
+        row for row in (profile.launches.calls if profile.launches is not None else []) if row[0] in CALLS
+    ]
+    spent = per_step(profile, sum(ns for _, _, ns in found))
+    calls = sum(number for _, number, _ in found)
+    if steps < ENOUGH_STEPS or calls < steps or share(profile, spent) < THRESHOLD:
+        return None
+    return finding(
+        profile,
+        "allocator",
+        f"{' and '.join(name for name, _, _ in found)} are called {calls / steps:.3g} times a step:"
+        f" {times(profile, spent)}",
+        gain=spent,
+        gain_is="all time in these calls",
+        evidence={"calls": {name: number for name, number, _ in found}},
+        change="PYTORCH_ALLOC_CONF=expandable_segments:True (before torch 2.9: PYTORCH_CUDA_ALLOC_CONF)",
+        optimization="expandable_segments",
+    )

@@ -1,0 +1,52 @@
+"""Convolutions and products run in float32 on a CPU that multiplies bf16 faster.
+
+Lies when: float32 is wanted for its accuracy, or small shapes make conversions cost more than they save.
+Source: Intel's AMX and AVX512-BF16 have 16 and 2 times the float32 rate; 10 % of the step is our own.
+"""
+
+from __future__ import annotations
+
+import re
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import MATRIX, NARROW, NOTABLE, finding, only, operators, per_step, share, times
+
+SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Fire where the machine's instruction sets are known (`laptime profile` writes them down)."""
+    known = str(profile.facts.get("isa", "")).replace(",", " ").split()
+    isa = next((name for name in SPEEDUP if name in known), None)
+    if profile.overview.devices or isa is None:
+        return None
+    found = [row for row in operators(profile, MATRIX) if row.host_self_ns > 0]
+    plain = [
+        row for row in found if only(row.dtypes, ("float",)) or (not row.dtypes and not _narrow(profile))
+    ]
+    spent = per_step(profile, sum(row.host_self_ns for row in plain))
+    if share(profile, spent) < NOTABLE:
+        return None
+    plain.sort(key=lambda row: -row.host_self_ns)
+    return finding(
+        profile,
+        "cpu-precision",
+        f"{', '.join(row.name for row in plain[:3])} take {times(profile, spent)} in float32;"
+        f" this CPU has {isa}",
+        gain=spent * (1 - 1 / SPEEDUP[isa]),
+        gain_is=f"these operators at most {SPEEDUP[isa]:g} times as fast",
+        limits=("cpu",),
+        evidence={"isa": isa, "operators": {row.name: row.host_self_ns for row in plain[:5]}},
+        rows=[f"operators/{row.id}" for row in plain[:4]],
+        change='with torch.autocast("cpu", dtype=torch.bfloat16): around forward and loss',
+        optimization="bf16_autocast",
+        stack=plain[0].stacks[0].frames if plain[0].stacks else [],
+    )
+
+
+def _narrow(profile: Profile) -> bool:
+    names = [text for row in profile.operators for text in row.dtypes]
+    return any(name in text for text in names for name in NARROW) or any(
+        re.search(r"bf16|f16", row.shapes) for row in profile.primitives
+    )

@@ -1,0 +1,32 @@
+"""nn.DataParallel drives several devices from one process.
+
+Lies when: the model is wrapped but only one device has memory enough to matter.
+Source: the TensorBoard plugin's rule; PyTorch's own advice.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, idle_seconds, marks, per_step
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Fire when DataParallel.forward is seen and more than one device works."""
+    seen = marks(profile, r"DataParallel\.forward$")
+    devices = len(profile.overview.devices)
+    if not seen or devices < 2:
+        return None
+    return finding(
+        profile,
+        "data-parallel",
+        f"nn.DataParallel spreads each batch over {devices} devices from one Python process",
+        gain=idle_seconds(profile, "host") + idle_seconds(profile, "copy"),
+        gain_is="idle time of the devices while the one process launches and copies",
+        loud="advice",
+        evidence={
+            "devices": devices,
+            "forward_s_per_step": per_step(profile, sum(row.host_ns for row in seen)),
+        },
+        change="torch.nn.parallel.DistributedDataParallel, one process a device: torchrun ...",
+    )

@@ -1,0 +1,58 @@
+"""Matrix products run in float32 on a device that has TF32.
+
+Lies when: float32 is wanted for its accuracy (TF32 keeps 10 bits of the mantissa), or the products are so
+narrow that memory limits them.
+Source: PyTorch's performance guide; 2 % of the step is our own threshold. TF32 has 8 to 15 times the float32
+rate (A100 156 / 19.5, B200 1200 / 80 TFLOP/s: NVIDIA's data sheets).
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import (
+    DEVICE,
+    MATRIX,
+    WORTH,
+    capability,
+    finding,
+    only,
+    operators,
+    per_step,
+    share,
+    times,
+)
+
+OLDEST = (8, 0)
+SPEEDUP = 15.0
+UNUSED = 0.01
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Fire for float32 operators of which no kernel used tensor cores."""
+    able = capability(profile)
+    if able is None or able < OLDEST:
+        return None
+    plain = [
+        row
+        for row in operators(profile, MATRIX)
+        if row.device_self_ns > 0 and (row.tensor_core_self or 0.0) < UNUSED and only(row.dtypes, ("float",))
+    ]
+    spent = per_step(profile, sum(row.device_self_ns for row in plain))
+    if share(profile, spent) < WORTH:
+        return None
+    plain.sort(key=lambda row: -row.device_self_ns)
+    return finding(
+        profile,
+        "fp32-matmul",
+        f"{', '.join(row.name for row in plain[:3])} take {times(profile, spent)} in float32,"
+        " without tensor cores",
+        gain=spent * (1 - 1 / SPEEDUP),
+        gain_is=f"these operators' kernels at most {SPEEDUP:g} times as fast",
+        limits=DEVICE,
+        evidence={"operators": {row.name: row.device_self_ns for row in plain[:5]}},
+        rows=[f"operators/{row.id}" for row in plain[:4]],
+        change='torch.set_float32_matmul_precision("high")',
+        optimization="tf32",
+        stack=plain[0].stacks[0].frames if plain[0].stacks else [],
+    )

@@ -1,0 +1,40 @@
+"""Gradients are filled with zeros, one after the other, instead of being dropped.
+
+Lies when: the program needs zeros (it reads gradients of parameters that took no part).
+Source: PyTorch's performance guide (`set_to_none` is the default from 2.0 on); at least 10 fills per step and
+1 % of it are our own thresholds.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, marks, operators, per_step, removable, share, times
+
+FEW = 10
+THRESHOLD = 0.01
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Count what `zero_grad` launches, or calls where there is no device."""
+    found = marks(profile, r"Optimizer\.zero_grad#")
+    steps = max(1, profile.overview.steps)
+    device = bool(profile.overview.devices)
+    fills = sum(row.kernels if device else row.operators for row in found) / steps
+    host = per_step(profile, sum(row.host_ns for row in found))
+    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in found)))
+    if fills < FEW or share(profile, gain) < THRESHOLD:
+        return None
+    return finding(
+        profile,
+        "gradient-zeroing",
+        f"zero_grad fills {fills:,.0f} gradients with zeros: {times(profile, host)} on the host",
+        gain=gain,
+        gain_is="its device time, and of its host time what can have kept the device idle"
+        if device
+        else "all time in zero_grad",
+        evidence={"fills_per_step": fills, "host_s": host},
+        rows=[f"operators/{row.id}" for row in operators(profile, r"aten::(zero_|fill_|_foreach_zero_)")],
+        change="optimizer.zero_grad(set_to_none=True)",
+        optimization="set_to_none",
+    )

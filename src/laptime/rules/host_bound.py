@@ -1,0 +1,47 @@
+"""The device is idle because the host launches too slowly.
+
+Lies when: the profiler itself slows the host down, which it does most for many small operators (with stacks
+and shapes most of all): compare with the untraced step of `laptime profile`.
+Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.units import show
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import NOTABLE, finding, idle, idle_seconds, share, times
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Tell what the host is doing in the gaps, and how many launches it makes."""
+    gain = idle_seconds(profile, "host")
+    cause = idle(profile, "host")
+    if cause is None or share(profile, gain) < NOTABLE:
+        return None
+    launches = profile.launches
+    steps = max(1, profile.overview.steps)
+    told = ""
+    evidence: dict[str, object] = {"idle_s_per_step": gain, "host_is_in": dict(cause.operators[:5])}
+    if launches is not None and launches.launches:
+        each = launches.launches / steps
+        told = f"; it launches {each:,.0f} times a step, {show(launches.host_median_ns * 1e-9, 's')} each"
+        evidence |= {
+            "launches_per_step": each,
+            "launch_delay_median_ns": launches.delay_median_ns,
+            "queue_mean": launches.queue_mean,
+        }
+    doing = [name for name, _ in cause.operators[:3]]
+    during = f", mostly in {', '.join(doing)}" if doing else ""
+    return finding(
+        profile,
+        "host-bound",
+        f"the device waits for the host {times(profile, gain)}{during}{told}",
+        gain=gain,
+        gain_is="idle time in which the host had neither data to wait for nor the device",
+        evidence=evidence,
+        rows=[f"operators/{name}" for name in doing],
+        change='torch.compile(model, mode="reduce-overhead") (CUDA graphs), or a larger batch',
+        optimization="compile_reduce_overhead",
+        stack=cause.stack,
+    )

@@ -1,0 +1,45 @@
+"""CPUs stand idle while operators run.
+
+Lies when: other programs use them; or operators are too small to be shared between threads.
+Source: our own: below 60 % of the usable CPUs while operators are what limits the step.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, share, step
+from laptime.rules._verdict import limit, shares
+
+THRESHOLD = 0.6
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Compare busy threads of the untraced steps with the usable CPUs. Without an accelerator only."""
+    known = profile.reconciled
+    usable = profile.facts.get("usable_cpus")
+    if profile.overview.devices or known is None or known.threads_busy is None:
+        return None
+    if not isinstance(usable, int | float) or usable < 2 or known.threads_busy >= THRESHOLD * usable:
+        return None
+    parts = shares(profile)
+    if limit(profile, parts) != "cpu":
+        return None
+    gain = step(profile) * parts.get("cpu", 0.0) * (1 - known.threads_busy / usable)
+    threads = profile.facts.get("torch.num_threads")
+    told = f"; torch is set to {threads} threads" if isinstance(threads, int) else ""
+    few = isinstance(threads, int) and threads < int(usable)
+    return finding(
+        profile,
+        "idle-threads",
+        f"{known.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
+        f" {share(profile, step(profile) * parts.get('cpu', 0.0)):.0%} of the step{told}",
+        gain=gain,
+        gain_is="time in operators, if they used all CPUs",
+        limits=("cpu",),
+        evidence={"threads_busy": known.threads_busy, "usable_cpus": usable, "threads": threads},
+        change=f"torch.set_num_threads({int(usable)})"
+        if few
+        else "larger operators (batch), fewer small ones (torch.compile), or several processes",
+        optimization="threads" if few else "compile",
+    )

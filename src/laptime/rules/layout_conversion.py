@@ -1,0 +1,35 @@
+"""Kernels that only turn NCHW into NHWC and back.
+
+Lies when: the conversion belongs to the input (one per batch), or only a few layers need the layout.
+Source: NVIDIA's and PyTorch's guides to channels_last; 1 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import DEVICE, finding, kernels, per_step, share, times
+
+THRESHOLD = 0.01
+CONVERSION = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose_\d|im2col_nhwc_transpose"
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Sum them up; keeping the model in channels_last leaves them out."""
+    found = kernels(profile, CONVERSION)
+    spent = per_step(profile, sum(row.total_ns for row in found))
+    if not found or share(profile, spent) < THRESHOLD:
+        return None
+    number = sum(row.calls for row in found) / max(1, profile.overview.steps)
+    return finding(
+        profile,
+        "layout-conversion",
+        f"{number:,.0f} kernels a step only convert between NCHW and NHWC: {times(profile, spent)}",
+        gain=spent,
+        gain_is="all time in these kernels",
+        limits=DEVICE,
+        evidence={"kernels": {row.name: row.total_ns for row in found[:5]}},
+        rows=[f"kernels/{row.id}" for row in found],
+        change="model.to(memory_format=torch.channels_last) and the same for the input",
+        optimization="channels_last",
+    )

@@ -1,0 +1,38 @@
+"""The device's memory is nearly full.
+
+Lies when: the profiled steps are not the largest (longest sample, validation). What the caching allocator
+keeps in reserve is not counted, only what tensors hold.
+Source: the TensorBoard plugin's 90 % of the device's memory.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.units import show
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding
+
+THRESHOLD = 0.9
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Speak of the fullest device, and what was alive at its peak."""
+    known = [row for row in profile.memory if row.device != "cpu" and row.peak and row.capacity]
+    if not known:
+        return None
+    row = max(known, key=lambda row: (row.peak or 0) / (row.capacity or 1))
+    used = (row.peak or 0) / (row.capacity or 1)
+    if used <= THRESHOLD:
+        return None
+    live = [f"{one.operator} {show(one.bytes, 'B')}" for one in row.live[:3]]
+    told = f"; alive at the peak: {', '.join(live)}" if live else ""
+    return finding(
+        profile,
+        "memory-near-limit",
+        f"tensors fill {used:.0%} of {row.device} ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){told}",
+        loud="advice",
+        evidence={"peak": row.peak, "capacity": row.capacity, "reserved_peak": row.reserved_peak},
+        rows=[f"memory/{row.device}"],
+        change="torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False), or bf16 autocast",
+        optimization="activation_checkpointing",
+    )

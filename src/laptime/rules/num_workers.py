@@ -1,0 +1,56 @@
+"""The step waits for its DataLoader.
+
+Lies when: the loader was still filling its queue (first steps of an epoch), or the disk cache was cold: then
+later steps wait less. More workers do not help when all cores are busy already.
+Source: the TensorBoard plugin's 5 % of the mean step.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import (
+    DATA_WAIT,
+    finding,
+    idle,
+    idle_seconds,
+    marks,
+    per_step,
+    share,
+    step,
+    times,
+)
+
+LOADER = r"enumerate\(Data(Loader|Pipe)\)#"
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Say how long each step waits, and what to change for a loader with and without workers."""
+    waited = profile.overview.breakdown.dataloader_ns * 1e-9
+    if step(profile) <= 0 or share(profile, waited) <= DATA_WAIT:
+        return None
+    seen = marks(profile, LOADER)
+    alone = any("SingleProcess" in row.name for row in seen)
+    many = any("MultiProcessing" in row.name for row in seen)
+    host = per_step(profile, sum(row.host_ns for row in seen))
+    gain = max(waited, idle_seconds(profile, "data"))
+    how = " without workers" if alone and not many else ", although it has workers" if many else ""
+    cause = idle(profile, "data")
+    return finding(
+        profile,
+        "num-workers",
+        f"the DataLoader{how} is waited for {times(profile, gain)}",
+        gain=gain,
+        gain_is="wait for the loader while the device runs nothing",
+        evidence={
+            "dataloader_s_per_step": waited,
+            "share": share(profile, waited),
+            "host_wait_s_per_step": host or None,
+            "loaders": [row.name for row in seen[:3]],
+        },
+        change="DataLoader(..., num_workers=more, prefetch_factor=4), or less work per sample"
+        if many
+        else "DataLoader(..., num_workers=4, persistent_workers=True): try 1 to the number of cores",
+        optimization="num_workers",
+        stack=cause.stack if cause is not None else [],
+    )

@@ -1,0 +1,30 @@
+"""oneDNN spends the step on turning tensors from one layout into another.
+
+Lies when: weights are reordered once and then kept (frozen inference): the observed step was the first.
+Source: oneDNN's guide to its verbose output; 2 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import WORTH, finding, operators, share, step, times
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Sum the reorders of the observed step."""
+    found = [row for row in profile.primitives if row.kind == "reorder"]
+    spent = min(step(profile), sum(row.total_ns for row in found) * 1e-9)
+    if not found or share(profile, spent) < WORTH:
+        return None
+    return finding(
+        profile,
+        "onednn-reorders",
+        f"oneDNN reorders tensors {sum(row.calls for row in found):,} times a step: {times(profile, spent)}",
+        gain=spent,
+        gain_is="all time in reorder primitives",
+        evidence={"shapes": [row.shapes for row in sorted(found, key=lambda row: -row.total_ns)[:5]]},
+        rows=[f"operators/{row.id}" for row in operators(profile, r"aten::(mkldnn_convolution|to_mkldnn)")],
+        change="model.to(memory_format=torch.channels_last) and the same for the input",
+        optimization="channels_last",
+    )

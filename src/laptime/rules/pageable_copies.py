@@ -1,0 +1,46 @@
+"""Batches are copied from pageable memory: the host waits, and nothing overlaps.
+
+Lies when: the copies are few and small (parameters at the start), or host memory is too short to pin.
+Source: PyTorch's guide to pinned memory; 1 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.units import show
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, idle_seconds, per_step, share, times
+
+THRESHOLD = 0.01
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Fire when copies between host and device of pageable memory take 1 % of the step."""
+    found = [row for row in profile.copies if row.memory == "pageable" and row.direction == "HtoD"]
+    spent = per_step(profile, sum(row.total_ns for row in found))
+    if not found or share(profile, spent) < THRESHOLD:
+        return None
+    worst = max(found, key=lambda row: row.total_ns)
+    rate = f" at {show(worst.bandwidth, 'B/s')}" if worst.bandwidth else ""
+    gain = per_step(profile, sum(row.exposed_ns for row in found)) + idle_seconds(profile, "copy")
+    return finding(
+        profile,
+        "pageable-copies",
+        f"copies to the device read pageable memory{rate}: {times(profile, spent)}",
+        gain=gain,
+        gain_is="copies while no kernel runs, and idle time in which the host is in a copy",
+        loud="advice" if share(profile, gain) >= THRESHOLD else "info",
+        evidence={
+            "copies_per_step": sum(row.calls for row in found) / max(1, profile.overview.steps),
+            "bytes": worst.bytes,
+            "bandwidth": worst.bandwidth,
+            "operators": dict(worst.operators[:3]),
+        },
+        rows=[
+            *(f"copies/{row.id}" for row in found),
+            *(f"operators/{name}" for name, _ in worst.operators[:2]),
+        ],
+        change="DataLoader(..., pin_memory=True) and batch.to(device, non_blocking=True)",
+        optimization="pin_memory",
+        stack=worst.stack,
+    )

@@ -1,0 +1,40 @@
+"""torch.compile compiles inside the profiled steps.
+
+Lies when: the profiler was started before the warm-up had ended: then it was the first compilation.
+Source: PyTorch marks compilation with `... (dynamo_timed)` from 2.5 on; 1 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+import re
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, marks, per_step, share, times
+
+THRESHOLD = 0.01
+REGION = r"Torch-Compiled Region: (\d+)/(\d+)"
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Sum the compilation, and name the frame that was compiled most often."""
+    compiling = marks(profile, r".*\(dynamo_timed\)$")
+    spent = per_step(profile, max((row.host_ns for row in compiling), default=0))
+    if not compiling or share(profile, spent) < THRESHOLD:
+        return None
+    again = [
+        (int(found[2]), found[1]) for row in profile.annotations if (found := re.match(REGION, row.name))
+    ]
+    times_compiled, frame = max(again, default=(0, ""))
+    told = f"; frame {frame} has been compiled {times_compiled + 1} times" if times_compiled else ""
+    return finding(
+        profile,
+        "recompiles",
+        f"torch.compile compiles inside the steps: {times(profile, spent)}{told}",
+        gain=spent,
+        gain_is="the longest of the nested ranges of compilation",
+        evidence={"ranges": {row.name: row.host_ns for row in compiling[:5]}, "compiled": times_compiled + 1},
+        change="torch._dynamo.mark_dynamic(x, 0), or pad inputs to few sizes",
+        optimization="mark_dynamic",
+        next="TORCH_LOGS=recompiles python SCRIPT   (says which guard failed)",
+    )

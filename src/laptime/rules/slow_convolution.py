@@ -1,0 +1,45 @@
+"""Convolutions or products on the CPU run outside of oneDNN, or in its plain reference code.
+
+Lies when: the dtype (float64, integers) leaves no choice.
+Source: oneDNN names its reference implementations `ref` and `simple`; 5 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+import re
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding, operators, per_step, share, step, times
+
+THRESHOLD = 0.05
+PLAIN = re.compile(r"^(ref|simple)\b")
+HEAVY = ("convolution", "deconvolution", "matmul", "inner_product", "pooling", "rnn")
+OUTSIDE = r"aten::(_slow_conv\w*|slow_conv\w*|thnn_conv\w*|_convolution_mode_slow)"
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Name what runs slowly. Without an accelerator only."""
+    if profile.overview.devices:
+        return None
+    plain = [row for row in profile.primitives if row.kind in HEAVY and PLAIN.match(row.implementation)]
+    outside = operators(profile, OUTSIDE)
+    spent = sum(row.total_ns for row in plain) * 1e-9 + per_step(
+        profile, sum(row.host_self_ns for row in outside)
+    )
+    spent = min(step(profile), spent)
+    if share(profile, spent) < THRESHOLD:
+        return None
+    names = [f"{row.kind} ({row.implementation})" for row in plain] + [row.name for row in outside]
+    return finding(
+        profile,
+        "slow-convolution",
+        f"{', '.join(dict.fromkeys(names[:3]))} run outside of oneDNN's fast code: {times(profile, spent)}",
+        gain=spent,
+        gain_is="all time in these",
+        limits=("cpu",),
+        evidence={"operators": names[:5]},
+        rows=[f"operators/{row.id}" for row in outside],
+        change="float32 or bf16 tensors, groups and dilation that oneDNN supports",
+        stack=next((row.stacks[0].frames for row in outside if row.stacks), []),
+    )

@@ -1,0 +1,48 @@
+"""One rank arrives last, and the others wait for it.
+
+Lies when: clocks of different machines were brought together by collectives that are themselves skewed, or
+one step is too few to tell a habit from an accident.
+Source: our own: half of all waiting, and waiting of 5 % of the step; TraceML scores stragglers alike.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.units import show
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import ENOUGH_STEPS, finding, per_step, share, step
+from laptime.rules._verdict import arrivals
+from laptime.rules._verdict import straggler as worst_of
+
+THRESHOLD = 0.05
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Name the rank, how often it is last, and what it does meanwhile."""
+    late = worst_of(profile)
+    if late is None or step(profile) <= 0:
+        return None
+    others = [row.waiting_ns for row in profile.ranks if row.rank != late.rank and row.waiting_ns is not None]
+    mean = per_step(profile, late.caused_ns / max(1, len(others)))
+    if share(profile, mean) < THRESHOLD:
+        return None
+    most = per_step(profile, max(others, default=late.caused_ns))
+    why = f": {late.why}" if late.why else ""
+    return finding(
+        profile,
+        "straggler",
+        f"{arrivals(late)}, {show(mean, 's')} per step and rank{why}",
+        gain=most,
+        gain_is="waiting of the rank that waits longest",
+        loud="problem" if profile.overview.steps >= ENOUGH_STEPS else "advice",
+        evidence={
+            "rank": late.rank,
+            "last_arrivals": late.last_arrivals,
+            "collectives": late.collectives,
+            "share_of_waiting": late.share,
+            "waiting_s_per_step_and_rank": mean,
+        },
+        rows=[f"ranks/{late.rank}"],
+        change=f"give rank {late.rank} the same work as the others (sharding, data, host it runs on)",
+        next=f"laptime trace FILE_OF_RANK_{late.rank} --against FILE_OF_ANOTHER_RANK",
+    )

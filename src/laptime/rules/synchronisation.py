@@ -1,0 +1,51 @@
+"""The host waits for the device inside the step, and the device is empty afterwards.
+
+Lies when: the wait is needed (a check for NaN, a decision on the device's result), or a tool synchronises
+for its own measurement. A wait that leaves no gap costs nothing and is not told.
+Source: PyTorch's performance guide; 2 % of the step is our own threshold.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.overview import IdleCause, Synchronisation
+from laptime.records.profile import Profile
+from laptime.rules._evidence import WORTH, finding, idle, idle_seconds, per_step, share, times
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Name the operator that synchronised, how often, and from which line."""
+    gain = idle_seconds(profile, "synchronisation")
+    cause = idle(profile, "synchronisation")
+    if cause is None or share(profile, gain) < WORTH:
+        return None
+    worst = _worst(profile, cause)
+    name = worst.operator if worst is not None else (cause.operators[0][0] if cause.operators else "")
+    call = f" ({worst.call})" if worst is not None else ""
+    often = f" {worst.calls / max(1, profile.overview.steps):.3g} times a step" if worst is not None else ""
+    return finding(
+        profile,
+        "synchronisation",
+        f"{name or 'a call outside of all operators'} makes the host wait for the device{often}{call};"
+        f" the device then idles {times(profile, gain)}",
+        gain=gain,
+        gain_is="idle time of the device after the host had waited for it",
+        evidence={
+            "operators": dict(cause.operators[:5]),
+            "waits_s_per_step": per_step(profile, sum(w.wait_ns for w in profile.overview.synchronisations)),
+        },
+        rows=[f"operators/{each}" for each, _ in cause.operators[:3]],
+        change="keep results on the device: log loss.detach() and call .item() every 50 steps"
+        if name.startswith("aten::")
+        else "leave out torch.cuda.synchronize() in the loop",
+        optimization="defer_logging" if name.startswith("aten::") else "",
+        stack=cause.stack or (worst.stack if worst is not None else []),
+    )
+
+
+def _worst(profile: Profile, cause: IdleCause) -> Synchronisation | None:
+    """The call behind most of this idle time."""
+    blamed = [name for name, _ in cause.operators]
+    known = [each for each in profile.overview.synchronisations if each.operator in blamed]
+    known.sort(key=lambda each: (blamed.index(each.operator), -each.wait_ns))
+    return known[0] if known else None

@@ -1,0 +1,59 @@
+"""Half-precision matrix products whose dimensions are no multiples of 8 miss the fast tensor-core kernels.
+
+Lies when: the library pads inside, as cuBLAS does for many shapes from version 11 on.
+Source: NVIDIA's guide to matrix multiplication; PyTorch's own profiler has the same pattern; 2 % is our own.
+"""
+
+from __future__ import annotations
+
+import json
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.records.tables import OperatorRow
+from laptime.rules._evidence import DEVICE, NARROW, WORTH, finding, only, per_step, share, times
+
+MULTIPLE = 8
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Look at rows by shape: the inner and the last dimension decide how rows are aligned in memory."""
+    found = [row for row in profile.operators_by_shape if row.device_self_ns > 0 and odd(row)]
+    spent = per_step(profile, sum(row.device_self_ns for row in found))
+    if not found or share(profile, spent) < WORTH:
+        return None
+    worst = max(found, key=lambda row: row.device_self_ns)
+    return finding(
+        profile,
+        "unaligned-matmul",
+        f"{worst.name} of {' x '.join(str(shape) for shape in matrices(worst))} in half precision:"
+        f" dimensions that are no multiples of {MULTIPLE} take {times(profile, spent)}",
+        gain=spent,
+        gain_is="all time in these products",
+        limits=DEVICE,
+        evidence={"shapes": [row.shapes for row in found[:5]]},
+        rows=[f"operators/{row.id}" for row in found],
+        change=f"pad the dimension (vocabulary, channels) to a multiple of {MULTIPLE}, better of 64",
+        optimization="",
+        stack=worst.stacks[0].frames if worst.stacks else [],
+    )
+
+
+def matrices(row: OperatorRow) -> list[list[int]]:
+    """The shapes of the two matrices that are multiplied; [] where the file does not tell."""
+    try:
+        shapes = [shape for shape in json.loads(row.shapes) if isinstance(shape, list) and len(shape) >= 2]
+    except (ValueError, TypeError):
+        return []
+    last = shapes[-2:]
+    plain = all(isinstance(size, int) and size > 0 for shape in last for size in shape)
+    return last if len(last) == 2 and plain else []
+
+
+def odd(row: OperatorRow) -> bool:
+    """Whether it multiplies half-precision matrices of which a row is not aligned."""
+    if row.name not in PRODUCTS or not only(row.dtypes, NARROW):
+        return False
+    found = matrices(row)
+    return bool(found) and any(size % MULTIPLE for size in (found[0][-1], found[1][-1]))

@@ -1,0 +1,52 @@
+"""The optimizer updates one parameter after the other.
+
+Lies when: parameters are few and large, so that each kernel has enough to do.
+Source: PyTorch's performance guide and its own profiler's single-tensor pattern; over 100 kernels (on a CPU:
+operators) per step and 2 % of it are our own thresholds.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import WORTH, finding, marks, operators, per_step, removable, share, times
+
+MANY = 100
+STEP = r"Optimizer\.step#"
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Count what `Optimizer.step` launches, or calls where there is no device."""
+    found = [row for row in marks(profile, STEP) if "fused" not in row.name.lower()]
+    if not found or operators(profile, r"aten::_fused_.*"):
+        return None
+    steps = max(1, profile.overview.steps)
+    device = bool(profile.overview.devices)
+    pieces = sum(row.kernels if device else row.operators for row in found) / steps
+    host = per_step(profile, sum(row.host_ns for row in found))
+    on_device = per_step(profile, sum(row.device_ns for row in found))
+    gain = removable(profile, host, on_device)
+    if pieces < MANY or share(profile, gain) < WORTH:
+        return None
+    name = found[0].name.removeprefix("Optimizer.step#").removesuffix(".step")
+    what = "kernels" if device else "operators"
+    lists = bool(operators(profile, r"aten::_foreach_.*"))
+    return finding(
+        profile,
+        "unfused-optimizer",
+        f"{name}.step {'launches' if device else 'calls'} {pieces:,.0f} {what} a step:"
+        f" {times(profile, on_device if device else host)}"
+        + (f" of the device, {times(profile, host)} of the host" if device else ""),
+        gain=gain,
+        gain_is="its device time, and of its host time what can have kept the device idle"
+        if device
+        else "all time in Optimizer.step",
+        evidence={f"{what}_per_step": pieces, "host_s": host, "device_s": on_device, "foreach": lists},
+        rows=[
+            f"operators/{row.id}" for row in operators(profile, r"aten::(add_|mul_|addcmul_|addcdiv_|sqrt)")
+        ],
+        change=f"torch.optim.{name}(..., fused=True)"
+        if lists or not device
+        else f"torch.optim.{name}(..., fused=True), or foreach=True where fused is not offered",
+        optimization="fused_optimizer",
+    )
