@@ -7,9 +7,11 @@ import pytest
 
 from laptime.reports import json as json_report
 from laptime.reports import markdown, text
+from laptime.testing import profiles
 from laptime.testing.runs import scenarios
 
 SCENARIOS = sorted(scenarios())
+PROFILES = {"profile": profiles.example, "profile-cpu": profiles.cpu_only}
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -31,6 +33,22 @@ def test_markdown_is_as_reviewed(name, golden):
 def test_json_is_as_reviewed(name, golden):
     document = _rounded(json.loads(json_report.render(scenarios()[name]())))
     golden(f"{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_text_of_a_profile_is_as_reviewed(name, golden):
+    golden(f"{name}.txt", text.render(PROFILES[name]()))
+    golden(f"{name}-72.txt", text.render(PROFILES[name](), width=72))
+
+
+@pytest.mark.parametrize("name", sorted(PROFILES))
+def test_markdown_of_a_profile_is_as_reviewed(name, golden):
+    golden(f"{name}.md", markdown.render(PROFILES[name]()))
+
+
+def test_json_of_a_profile_is_as_reviewed(golden):
+    document = _rounded(json.loads(json_report.render(profiles.cpu_only())))
+    golden("profile-cpu.json", json.dumps(document, indent=1) + "\n")
 
 
 def _rounded(value: Any) -> Any:

@@ -136,6 +136,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def render(run: Run) -> str:
     """The document, indented, with a line break at its end."""
+    if run.profile is not None:
+        from laptime.reports._profile import json as profile  # it is built from the structs of this file
+
+        return profile.render(run)
     return msgspec.json.format(encoded(document(run)), indent=2).decode() + "\n"
 
 
@@ -152,7 +156,7 @@ def schema() -> dict[str, Any]:
 def document(run: Run) -> Report:
     """The run as the structs of the document."""
     cases = [_measured(case) for case in run.cases]
-    own = [_reason(check, None) for check in run.checks if check.outcome != "ok"]
+    own = [reason(check, None) for check in run.checks if check.outcome != "ok"]
     return Report(
         schema=SCHEMA,
         laptime=run.laptime,
@@ -163,8 +167,8 @@ def document(run: Run) -> Report:
         seconds=run.seconds,
         status=run.status,
         verdict=run.trust,
-        reasons=[*own, *(reason for case in cases for reason in case.reasons)],
-        environment=_environment(run),
+        reasons=[*own, *(found for case in cases for found in case.reasons)],
+        environment=machine(run),
         plan=run.plan,
         subjects=run.subjects,
         cases=cases,
@@ -184,8 +188,8 @@ def _measured(case: Case) -> Measured:
         status=case.status,
         verdict=case.trust,
         reasons=[
-            *([_reason(words.failure_check(case.failure), case)] if case.failure else []),
-            *(_reason(check, case) for check in case.checks if check.outcome != "ok"),
+            *([reason(words.failure_check(case.failure), case)] if case.failure else []),
+            *(reason(check, case) for check in case.checks if check.outcome != "ok"),
         ],
         failure=case.failure,
         metrics={
@@ -196,7 +200,8 @@ def _measured(case: Case) -> Measured:
     )
 
 
-def _reason(check: Check, case: Case | None) -> Reason:
+def reason(check: Check, case: Case | None) -> Reason:
+    """A check that found something, as the document has it."""
     return Reason(
         check=check.name,
         outcome=check.outcome,
@@ -206,6 +211,7 @@ def _reason(check: Check, case: Case | None) -> Reason:
     )
 
 
-def _environment(run: Run) -> Environment:
+def machine(run: Run) -> Environment:
+    """The environment without the host's name."""
     names = Environment.__struct_fields__
     return Environment(**{name: getattr(run.environment, name) for name in names})

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from rich.cells import cell_len
 from rich.text import Text
 
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports._paper import paper
+from laptime.reports._paper import fill, foot, printed, titled, wrapped
 from laptime.reports._view import Column, Row, View, view
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
 
 STYLES = {"trusted": "bold green", "noisy": "bold yellow", "invalid": "bold red"}
-_INDENT = 12
 _GAP = "  "
 
 
@@ -26,54 +23,30 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     Args:
         color: with ANSI colours, which repeat what the words say.
     """
+    if run.profile is not None:
+        from laptime.reports._profile import (
+            text as profile,
+        )  # not at the top: it is built from this file's parts
+
+        return profile.render(run, color=color, width=width)
     seen = view(run)
-    out = paper(color=color)
-    with out.capture() as captured:
-        for line in [*_head(seen, width), *_table(seen, width), *_below(seen, width), *_foot(seen)]:
-            line.rstrip()
-            out.print(line, soft_wrap=True)
-    return captured.get()
+    lines = [*_head(seen, width), *_table(seen, width), *_below(seen, width), *foot(run)]
+    return printed(lines, color=color)
 
 
 def _head(seen: View, width: int) -> list[Text]:
-    found = [Text(line) for line in _wrapped("", f"{seen.run.verb} {seen.title}", width, indent=0)]
-    found += _topic(seen.trust, seen.because, width, style=STYLES[seen.trust])
+    found = [Text(line) for line in wrapped("", f"{seen.run.verb} {seen.title}", width, indent=0)]
+    found += titled(seen.trust, seen.because, width, style=STYLES[seen.trust])
     if seen.next:
-        found += _topic("next", seen.next, 0, style="bold")
+        found += titled("next", seen.next, 0, style="bold")
     found.append(Text())
-    found += [Text(line, style="dim") for line in _wrapped("", " · ".join(seen.where), width, indent=0)]
+    found += [Text(line, style="dim") for line in wrapped("", " · ".join(seen.where), width, indent=0)]
     return found
-
-
-def _topic(topic: str, text: str, width: int, *, style: str = "dim") -> list[Text]:
-    """`topic      text`, continued under the text; width 0 leaves it on one line."""
-    body = (
-        _wrapped(topic, words.printable(text), width)
-        if width
-        else [topic.ljust(_INDENT - 1) + " " + words.printable(text)]
-    )
-    return [
-        Text.assemble((body[0][: len(topic)], style), body[0][len(topic) :]),
-        *(Text(x) for x in body[1:]),
-    ]
-
-
-def _wrapped(topic: str, text: str, width: int, *, indent: int = _INDENT) -> list[str]:
-    first = (topic.ljust(indent - 1) + " ") if indent else ""
-    found = textwrap.wrap(
-        text,
-        max(width, 40),
-        initial_indent=first,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return found or [first.rstrip()]
 
 
 def _table(seen: View, width: int) -> list[Text]:
     found = [
-        Text(line, style="dim") for text in _conditions(seen) for line in _wrapped("", text, width, indent=0)
+        Text(line, style="dim") for text in _conditions(seen) for line in wrapped("", text, width, indent=0)
     ]
     if not seen.measured:
         return found
@@ -133,7 +106,7 @@ def _widths(columns: list[Column], rows: list[list[str]]) -> list[int]:
 def _grid(columns: list[Column], rows: list[list[str]], widths: list[int], seen: list[Row]) -> list[Text]:
     def line(texts: list[str]) -> str:
         return _GAP + _GAP.join(
-            text + _fill(text, width) if column.left else _fill(text, width) + text
+            text + fill(text, width) if column.left else fill(text, width) + text
             for text, width, column in zip(texts, widths, columns, strict=True)
         )
 
@@ -148,10 +121,6 @@ def _grid(columns: list[Column], rows: list[list[str]], widths: list[int], seen:
         )
         found.append(Text(line(cells), style=style.removeprefix("bold ")))
     return found
-
-
-def _fill(text: str, width: int) -> str:
-    return " " * (width - cell_len(text))
 
 
 def _stacked(columns: list[Column], rows: list[list[str]]) -> list[Text]:
@@ -170,18 +139,18 @@ def _below(seen: View, width: int) -> list[Text]:
     topics = [*seen.lines, *(("compared", f"{each.sides}: {each.sentence}") for each in seen.comparisons)]
     before = ""
     for topic, text in topics:
-        found += _topic(topic if topic != before else "", text, width)
+        found += titled(topic if topic != before else "", text, width)
         before = topic
     for finding in seen.findings:
-        found += _topic("found" if finding.severity == "info" else finding.severity, finding.sentence, width)
+        found += titled("found" if finding.severity == "info" else finding.severity, finding.sentence, width)
         if finding.next:
-            found += _topic("", f"next: {finding.next}", 0)
+            found += titled("", f"next: {finding.next}", 0)
     found += _checks(seen, width)
     for name, status, failure in seen.failures:
-        found += _topic(status, name, width, style="bold red")
+        found += titled(status, name, width, style="bold red")
         for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
             if text:
-                found += _topic("", lead + text, 0 if lead == "next: " else width)
+                found += titled("", lead + text, 0 if lead == "next: " else width)
     return found if len(found) > 1 else []
 
 
@@ -197,13 +166,7 @@ def _checks(seen: View, width: int) -> list[Text]:
         if first.check in failed:
             continue
         style = {"fail": "bold red", "warn": "bold yellow"}.get(first.outcome, "dim")
-        found += _topic(first.outcome, words.said(group, seen.run), width, style=style)
+        found += titled(first.outcome, words.said(group, seen.run), width, style=style)
         if first.next and first.next != seen.next:
-            found += _topic("", f"next: {first.next}", 0)
+            found += titled("", f"next: {first.next}", 0)
     return found
-
-
-def _foot(seen: View) -> list[Text]:
-    if (save := seen.run.plan.get("save")) is not None and save.value is False:
-        return [Text(), Text("Not saved")]
-    return [Text(), Text(f"Saved {words.printable(seen.run.id)}   next: laptime show last -o report.html")]

@@ -1,0 +1,28 @@
+"""Words of strangers in GitHub-flavoured Markdown: they stay text; folders of this machine are left out."""
+
+from __future__ import annotations
+
+import re
+
+from laptime.reports import _words as words
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
+_SPECIAL_IN_TEXT = re.compile(r"([\\`*_\[\]<>#|~&@$])")
+
+
+def text(plain: str) -> str:
+    """A sentence with everything escaped that could become markup, a mention or a link."""
+    return _SPECIAL_IN_TEXT.sub(r"\\\1", words.without_paths(words.printable(plain)))
+
+
+def name(text: str) -> str:
+    """A name on its own, with everything escaped that means something anywhere in a line."""
+    return _SPECIAL.sub(r"\\\1", words.without_paths(words.printable(text)))
+
+
+def code(text: str) -> str:
+    """Code that holds any number of backticks."""
+    text = words.without_paths(words.printable(text))
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    pad = " " if "`" in text else ""
+    return f"{fence}{pad}{text}{pad}{fence}"

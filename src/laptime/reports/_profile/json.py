@@ -1,0 +1,161 @@
+"""A profile for machines: one JSON document with stable keys, whose schema is published.
+
+Format history:
+    laptime.profile/1   first version
+
+Rules: keys are added, never renamed or retyped; every key is always there. Durations are whole nanoseconds
+(`*_ns`), sizes bytes, shares fractions. null is "not known", never 0. docs/trace.md explains every key.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.records.difference import Difference
+from laptime.records.overview import Overview, Step
+from laptime.records.plan import Setting
+from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled, TraceFile, Verdict
+from laptime.records.ranks import CollectiveRow, RankRow, Straggler
+from laptime.records.run import Run, Subject
+from laptime.records.tables import AnnotationRow, CopyRow, KernelRow, Launches, Memory, ModuleRow, OperatorRow
+from laptime.reports.json import Environment, Reason, machine, reason
+
+SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
+
+
+class Advice(Struct, frozen=True, kw_only=True):
+    """A finding: what was found, on what evidence, and what to change.
+
+    `gain_ns` is the most that the change can save per step; null where nothing tells. `rows` name rows of the
+    tables as `table/id`. `stack` has the innermost frame first.
+    """
+
+    kind: str
+    severity: Literal["info", "advice", "problem"]
+    sentence: str
+    evidence: dict[str, Any]
+    gain_ns: int | None
+    change: str
+    optimization: str
+    next: str
+    stack: list[str]
+    rows: list[str]
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """A profile. `environment` is the machine that ran it: null where a trace was only read."""
+
+    schema: Literal["laptime.profile/1"]
+    laptime: str
+    id: str
+    verb: str
+    name: str
+    started: str
+    seconds: float
+    status: str
+    command: list[str]
+    subjects: list[Subject]
+    plan: dict[str, Setting]
+    environment: Environment | None
+    reasons: list[Reason]
+    verdict: Verdict | None
+    files: list[TraceFile]
+    rank: int | None
+    world: int | None
+    device_type: str
+    accelerators: list[Accelerator]
+    span_ns: int
+    window_ns: int
+    steps: list[Step]
+    overview: Overview
+    operators: list[OperatorRow]
+    operators_by_shape: list[OperatorRow]
+    annotations: list[AnnotationRow]
+    kernels: list[KernelRow]
+    kernels_by_launch: list[KernelRow]
+    modules: list[ModuleRow]
+    memory: list[Memory]
+    launches: Launches | None
+    copies: list[CopyRow]
+    ranks: list[RankRow]
+    collectives: list[CollectiveRow]
+    stragglers: list[Straggler]
+    against: Difference | None
+    reconciled: Reconciled | None
+    primitives: list[Primitive]
+    facts: dict[str, str | int | float | bool]
+    findings: list[Advice]
+
+
+def render(run: Run) -> str:
+    """The document, a key a line; lists of plain numbers stay on one."""
+    return _written(plain(document(run))) + "\n"
+
+
+def document(run: Run) -> Document:
+    """The run as the struct of the document. The timeline is left out: it is made for drawing."""
+    profile = run.profile
+    assert profile is not None
+    own = {name: getattr(profile, name) for name in Profile.__struct_fields__ if name != "timeline"}
+    return Document(
+        schema=SCHEMA,
+        laptime=run.laptime,
+        id=run.id,
+        verb=run.verb,
+        name=run.name,
+        started=run.started,
+        seconds=run.seconds,
+        status=run.status,
+        command=run.command,
+        subjects=run.subjects,
+        plan=run.plan,
+        environment=machine(run) if run.verb == "profile" else None,
+        reasons=[reason(check, None) for check in run.checks if check.outcome != "ok"],
+        findings=[
+            Advice(
+                gain_ns=None if finding.gain is None else round(finding.gain * 1e9),
+                **{name: getattr(finding, name) for name in Advice.__struct_fields__ if name != "gain_ns"},
+            )
+            for finding in run.findings
+        ],
+        **own,
+    )
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the document, made from the types above; every key is required."""
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Document)}
+    for definition in made["$defs"].values():
+        if "properties" in definition:
+            definition["required"] = list(definition["properties"])
+    return made
+
+
+def plain(value: Any) -> Any:
+    """Structs as dictionaries with all their keys, those at their default too."""
+    if isinstance(value, Struct):
+        if value.__struct_config__.array_like:
+            return msgspec.to_builtins(value)
+        return {name: plain(item) for name, item in structs.asdict(value).items()}
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _written(value: Any, indent: int = 0) -> str:
+    """JSON by lines: a dictionary's key a line, and a list's item where items are dictionaries."""
+    pad = " " * (indent + 2)
+    if isinstance(value, dict) and value:
+        rows = [f"{pad}{_compact(name)}: {_written(item, indent + 2)}" for name, item in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{' ' * indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+        rows = [pad + _written(item, indent + 2) for item in value]
+        return "[\n" + ",\n".join(rows) + f"\n{' ' * indent}]"
+    return _compact(value)
+
+
+def _compact(value: Any) -> str:
+    return msgspec.json.encode(value, enc_hook=str).decode()

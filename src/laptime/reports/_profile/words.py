@@ -1,0 +1,214 @@
+"""How a profile is put into words: names, durations, places and gains. Terminal, Markdown and page agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from laptime.kit.text import count
+from laptime.kit.units import show, show_interval
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.records.run import Run
+from laptime.reports import _words as words
+
+BOUND = {
+    "input": "input-bound",
+    "host": "host-bound",
+    "device": "device-bound",
+    "communication": "communication-bound",
+    "copy": "copy-bound",
+    "synchronisation": "synchronisation-bound",
+    "cpu": "CPU-bound",
+    "unknown": "undecided",
+}
+# The names of the TensorBoard plugin, in its order, so that its readers find their numbers.
+PARTS = {
+    "kernel": "Kernel",
+    "memcpy": "Memcpy",
+    "memset": "Memset",
+    "communication": "Communication",
+    "runtime": "Runtime",
+    "dataloader": "DataLoader",
+    "cpu": "CPU Exec",
+    "other": "Other",
+}
+CAUSES = {
+    "data": "waiting for data",
+    "host": "host too slow",
+    "synchronisation": "after a synchronisation",
+    "copy": "host in a copy",
+    "communication": "waiting for ranks",
+    "other": "other",
+}
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|<frozen|<built-in|^torch/|/torch/|nn\.Module:|<string>|runpy\.py"
+)
+_FRAME = re.compile(r"(.+?)\((\d+)\): (.+)", re.DOTALL)
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\(anonymous\)::|<unnamed>::")
+_CALLED = re.compile(r"(?<=[\w>}\]])\([^()]*\)")
+_LAMBDA = re.compile(r"(?:::(?:\{[^{}]*\}|operator(?: const)?|'lambda\d*'))+")
+_NAMESPACE = re.compile(r"\b(?:[a-zA-Z_]\w*::)+")
+_WRAPPED = re.compile(r"^(?:\w+::)*Kernel2?<(.+)>$")
+_CONSTANT = re.compile(r"\((?:int|unsigned int|bool|long)\)")
+
+
+def bound(profile: Profile) -> str:
+    """The verdict's word: `input-bound`."""
+    return BOUND[profile.verdict.bound] if profile.verdict else BOUND["unknown"]
+
+
+def time(ns: float | None) -> str:
+    """A duration as people read it, three figures: `59.3 ms`."""
+    return "-" if ns is None else show(ns / 1e9, "s")
+
+
+def share(part: float, whole: float) -> str:
+    """Part of a whole in percent; `-` of nothing."""
+    return words.percent(part / whole) if whole else "-"
+
+
+def size(number: float | None) -> str:
+    """Bytes as people read them."""
+    return show(number, "B")
+
+
+def interval(ci95_ns: tuple[int, int] | None, ns: int) -> str:
+    """The ends of a duration's interval, `[168, 175] ms`."""
+    return show_interval((ci95_ns[0] / 1e9, ci95_ns[1] / 1e9), ns / 1e9, "s") if ci95_ns else ""
+
+
+def each(total: float, steps: int) -> float:
+    """A total over all steps, per step."""
+    return total / max(steps, 1)
+
+
+def title(run: Run) -> str:
+    """What was profiled: its name, the target, else the files."""
+    assert run.profile is not None
+    if run.name or run.subjects:
+        return words.title(run)
+    names = [words.printable(file.name) for file in run.profile.files]
+    return " ".join(names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+
+
+def where(run: Run) -> list[str]:
+    """Devices, ranks, files: one phrase each."""
+    profile = run.profile
+    assert profile is not None
+    phrases = [devices(run)]
+    if profile.ranks:
+        phrases.append(f"{len(profile.ranks)} ranks" + (f" of {profile.world}" if _more(profile) else ""))
+    elif profile.rank is not None:
+        phrases.append(f"rank {profile.rank}" + (f" of {profile.world}" if profile.world else ""))
+    phrases.append(count(profile.overview.steps, "step"))
+    events = sum(file.events for file in profile.files)
+    many = f"{count(len(profile.files), 'file')}, " if len(profile.files) > 1 else ""
+    length = show(float(sum(file.bytes for file in profile.files)), "B")
+    phrases.append(f"{many}{count(events, 'event')}, {length} of JSON")
+    if run.verb == "profile":
+        phrases += words.libraries(run)
+    if run.seconds > 0:
+        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
+        phrases.append(f"took {show(run.seconds, 's')}{end}")
+    return phrases
+
+
+def _more(profile: Profile) -> bool:
+    return profile.world is not None and profile.world > len(profile.ranks)
+
+
+def devices(run: Run) -> str:
+    """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
+    profile = run.profile
+    assert profile is not None
+    if profile.device_type == "cpu":
+        model = run.environment.cpu if run.verb == "profile" else ""
+        return f"cpu ({words.printable(model)})" if model else "cpu"
+    names = dict.fromkeys(each.name for each in profile.accelerators if each.name)
+    inside = words.printable(", ".join(names))
+    several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
+    kind = words.printable(profile.device_type)
+    return f"{several}{kind} ({inside})" if inside else f"{several}{kind}"
+
+
+def kernel(name: str, most: int = 60) -> str:
+    """A kernel's name without what C++ puts around it: return type, namespaces, parameters, lambdas."""
+    text = _ANONYMOUS.sub("", name.removeprefix("void "))
+    text = _CONSTANT.sub("", text)
+    while (bare := _CALLED.sub("", text)) != text:
+        text = bare
+    text = _WRAPPED.sub(r"\1", text)
+    text = _NAMESPACE.sub("", _LAMBDA.sub("", text.removesuffix(" [clone .kd]"))).strip()
+    return shortened(words.printable(text) or words.printable(name), most)
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with its end left out, where names of one family differ least."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip(' ,<')}…"
+
+
+def operator(name: str, most: int = 60) -> str:
+    """An operator's name; the loader's ends in what it does, so its middle goes."""
+    text = words.printable(name)
+    if len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - most :]}"
+
+
+def place(stack: Iterable[str]) -> str:
+    """The innermost frame that is the user's own: `train.py:88 in train`; empty without a stack."""
+    frames = list(stack)
+    own = next((frame for frame in frames if not _LIBRARY.search(frame)), None)
+    if own is None:
+        return ""
+    found = _FRAME.fullmatch(own)
+    if not found:
+        return words.printable(own)
+    function = "" if found[3] in ("<module>", "") else f" in {found[3]}"
+    return words.printable(f"{found[1]}:{found[2]}{function}")
+
+
+def gain(finding: Finding, step_ns: int) -> str:
+    """The upper bound of what a change saves, `up to 51.9 ms a step (28 %)`; empty where nothing tells."""
+    if not finding.gain:
+        return ""
+    whole = f" ({words.percent(min(1.0, finding.gain * 1e9 / step_ns))})" if step_ns else ""
+    return f"up to {show(finding.gain, 's')} a step{whole}"
+
+
+def mended(finding: Finding) -> str:
+    """What to change, and where: `torch.optim.SGD(..., fused=True) · train.py:90 in train`."""
+    return " · ".join(filter(None, [words.printable(finding.change), place(finding.stack)]))
+
+
+def steps_to_take(finding: Finding) -> list[str]:
+    """What to type: the finding's own advice, and the optimization that makes the change."""
+    own = [finding.next] if finding.next else []
+    if finding.optimization and "laptime tune" not in finding.next:
+        own.append(f"laptime tune --only {finding.optimization}")
+    return [words.printable(line) for line in own]
+
+
+def some(named: list[tuple[str, int]], most: int = 2) -> str:
+    """The first names of a list of (name, ns), largest first."""
+    return ", ".join(operator(name, 48) for name, _ in named[:most])
+
+
+def warnings(run: Run) -> list[str]:
+    """What was wrong with the files, with the comparison, and with the numbers."""
+    profile = run.profile
+    assert profile is not None
+    several = len(profile.files) > 1
+    found = []
+    for file in profile.files:
+        told = list(file.warnings)
+        if file.truncated and not told:
+            told = ["the file ends in the middle; what came before was used"]
+        found += [f"{file.name}: {text}" if several else text for text in told]
+    found += profile.against.warnings if profile.against else []
+    for check in run.checks:
+        if check.outcome in ("warn", "fail") and not any(text in check.sentence for text in found):
+            found.append(check.sentence)
+    return [words.printable(text) for text in found]
