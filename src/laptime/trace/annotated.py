@@ -19,7 +19,7 @@ Rows = NDArray[np.signedinteger[Any]]
 _STEP = re.compile(r"ProfilerStep")
 
 
-def annotation_rows(view: View) -> list[AnnotationRow]:
+def annotated(view: View) -> list[AnnotationRow]:
     """One row a name, most host time first; only what begins in the window of the steps."""
     host, device = view.trace.host, view.trace.device
     texts = view.trace.texts
