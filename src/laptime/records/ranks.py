@@ -41,11 +41,12 @@ class CollectiveRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         name: all_reduce, all_to_all, ...; kernel: name of the kernel where only that is known.
         ranks: that took part and have a file here. group_size: as the file says.
-        start_ns: of the first arriver, on the common clock.
+        start_ns: of the first arriver, on the common clock: since the first event of the rank that began first.
         latency_ns: the shortest duration over ranks: what the transfer takes once everybody is there.
         skew_ns: last start - first start. last, first: ranks.
         waiting_ns: sum over ranks of duration - latency. duration_ns: sum over ranks of durations.
-        bytes: sent per rank, None unknown. algorithm_bandwidth, bus_bandwidth: bytes/s, as nccl-tests define.
+        bytes: size of the message as nccl-tests count it (the larger of what a rank gives and gets), None
+            unknown. algorithm_bandwidth, bus_bandwidth: bytes/s during latency_ns, as nccl-tests define.
     """
 
     name: str

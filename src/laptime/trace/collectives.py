@@ -1,0 +1,293 @@
+"""Collectives: those of one rank, the same one found on all ranks, what it took and who came last.
+
+A collective's kernel runs from the arrival of its own rank until all have got what they need. So the shortest
+of its durations, that of the last arriver, is the transfer, and what the others take longer is waiting.
+Sources: latency and skew as TraceLens' NCCL analyser defines them; bandwidths as nccl-tests do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import prod
+
+import numpy as np
+from msgspec import Struct
+
+from laptime.records.ranks import CollectiveRow
+from laptime.trace import names
+from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
+from laptime.trace.view import View
+
+_KINDS = {
+    "allreduce": "all_reduce",
+    "allgather": "all_gather",
+    "reducescatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+    "sendrecv": "send_recv",
+    "broadcast": "broadcast",
+    "barrier": "barrier",
+    "gather": "gather",
+    "scatter": "scatter",
+    "reduce": "reduce",
+    "send": "send",
+    "recv": "recv",
+}
+_POINT_TO_POINT = {"send", "recv"}
+_SIZES = {
+    "double": 8,
+    "long": 8,
+    "float": 4,
+    "int": 4,
+    "half": 2,
+    "bfloat16": 2,
+    "short": 2,
+    "char": 1,
+    "byte": 1,
+}
+_SIZES |= {"bool": 1, "unsigned char": 1, "signed char": 1, "long int": 8, "short int": 2}
+_LETTERS = re.compile(r"[^a-z]")
+
+
+class Collective(Struct, frozen=True, array_like=True):
+    """One collective as one rank saw it.
+
+    Attributes:
+        name: all_reduce, all_to_all ...; the kernel's name where no kind can be told from it.
+        kernel: kind that its kernel's name tells (an all_to_all is a send_recv there); the same on all ranks.
+        group, group_size, sequence: as the file says; "" and -1 unknown.
+        start_ns: on the clock of the machine. bytes: as in CollectiveRow.
+    """
+
+    name: str
+    kernel: str
+    group: str
+    group_size: int
+    sequence: int
+    start_ns: int
+    dur_ns: int
+    bytes: int | None
+    dtype: str
+    stream: int
+
+    @property
+    def end_ns(self) -> int:
+        """On the clock of the machine."""
+        return self.start_ns + self.dur_ns
+
+
+Meeting = dict[int, Collective]
+"""The same collective on several ranks: by the index of the rank's share."""
+
+
+def kind(name: str) -> str:
+    """`all_reduce` for allreduce_, ncclDevKernel_AllReduce_Sum_f32_RING_LL ...; "" for none."""
+    letters = _LETTERS.sub("", name.lower())
+    return next((word for key, word in _KINDS.items() if key in letters), "")
+
+
+def of_rank(view: View) -> list[Collective]:
+    """Kernels that communicate, by start; ranges on the host (gloo, MPI) in a trace without any."""
+    trace = view.trace
+    device, clock = trace.device, trace.base + trace.origin
+    talks = names.rows(trace.texts, device.name, names.is_communication) & (device.kind == DeviceKind.KERNEL)
+    rows = np.flatnonzero(talks)
+    if not len(rows):
+        return _on_host(view)
+    annotation = _annotation(view, view.links.launch[rows])
+    found = []
+    for row, around in zip(rows.tolist(), annotation.tolist(), strict=True):
+        text = trace.texts[device.name[row]]
+        told = trace.collectives[device.collective[row]] if device.collective[row] >= 0 else None
+        said = kind(told.name) if told else kind(trace.texts[trace.host.name[around]]) if around >= 0 else ""
+        name = said or kind(text) or names.short(text)
+        if told:
+            size, dtype = _bytes(max(told.elements_in, told.elements_out), told.dtype), told.dtype
+        else:
+            size, dtype = _shaped(view, around, name)
+        found.append(
+            Collective(
+                name=name,
+                kernel=kind(text) or names.short(text),
+                group=told.group if told else "",
+                group_size=told.group_size if told else NONE,
+                sequence=told.sequence if told else NONE,
+                start_ns=clock + int(device.start[row]),
+                dur_ns=int(device.end[row] - device.start[row]),
+                bytes=size,
+                dtype=dtype,
+                stream=int(device.stream[row]),
+            )
+        )
+    return found
+
+
+def _on_host(view: View) -> list[Collective]:
+    trace, host = view.trace, view.trace.host
+    clock = trace.base + trace.origin
+    rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_host_collective))
+    found = []
+    for row in rows[np.argsort(host.start[rows], kind="stable")].tolist():
+        name = kind(trace.texts[host.name[row]]) or trace.texts[host.name[row]]
+        size, dtype = _shaped(view, row, name)
+        start, spent = clock + int(host.start[row]), int(host.end[row] - host.start[row])
+        found.append(Collective(name, name, "", NONE, NONE, start, spent, size, dtype, NONE))
+    return found
+
+
+def _annotation(view: View, launch: Index) -> Index:
+    """The nearest `nccl:...` range around each launch; NONE without."""
+    host, parent = view.trace.host, view.links.calls.parent
+    if not len(host):
+        return launch
+    is_range: Mask = names.rows(view.trace.texts, host.name, names.is_collective)
+    row = launch.copy()
+    while (seek := (row >= 0) & ~is_range[row]).any():
+        row[seek] = parent[row[seek]]
+    return row
+
+
+def _shaped(view: View, row: int, name: str) -> tuple[int | None, str]:
+    """Bytes and dtype of the first tensor of a `nccl:...` range: what one rank gives."""
+    host, texts = view.trace.host, view.trace.texts
+    if row < 0 or host.shapes[row] < 0 or host.types[row] < 0:
+        return None, ""
+    try:
+        shape, dtype = json.loads(texts[host.shapes[row]])[0], json.loads(texts[host.types[row]])[0]
+        elements = prod(int(each) for each in shape) if shape else 0
+    except (ValueError, TypeError, IndexError):
+        return None, ""
+    ranks = (view.trace.world or 0) if name == "all_gather" else 1
+    return _bytes(elements * ranks, dtype) if elements * ranks else None, dtype
+
+
+def _bytes(elements: int, dtype: str) -> int | None:
+    """Size of so many elements; dtype as PyTorch (`Float`, `BFloat16`, `Float8_e4m3fn`) or C++ writes it."""
+    word = dtype.lower().removeprefix("c10::").removeprefix("unsigned ")
+    size = 1 if word.startswith("float8") else _SIZES.get(word)
+    return elements * size if size and elements >= 0 else None
+
+
+def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
+    """The same collective on all ranks that have it, at least two.
+
+    By group, kind and sequence number where the file has one; else in order: the n-th of a group (of a
+    stream, if all ranks use the same ones) and kind. When a rank has more of them than another, its trace
+    began earlier or ended later: the shift is taken at which most overlap in time. Sends and receives are
+    left out.
+    """
+    numbered: dict[tuple[object, ...], Meeting] = defaultdict(dict)
+    series: dict[tuple[object, ...], dict[int, list[Collective]]] = defaultdict(dict)
+    streams = {tuple(sorted({each.stream for each in own})) for own in ranks}
+    for rank, own in enumerate(ranks):
+        seen: dict[tuple[object, ...], int] = defaultdict(int)
+        for each in sorted(own, key=lambda one: one.start_ns):
+            if each.name in _POINT_TO_POINT:
+                continue
+            if each.sequence >= 0:
+                key: tuple[object, ...] = (each.group, each.kernel, each.sequence)
+                numbered[*key, seen[key]][rank] = each
+                seen[key] += 1
+            else:
+                place = each.stream if not each.group and len(streams) == 1 else each.group
+                series[place, each.kernel].setdefault(rank, []).append(each)
+    met = [*numbered.values(), *(one for lists in series.values() for one in _aligned(lists))]
+    whole = (one for one in met if len(one) > 1 and not _ambiguous(one))
+    return sorted(whole, key=lambda one: min(each.start_ns for each in one.values()))
+
+
+def _ambiguous(met: Meeting) -> bool:
+    """More ranks than the group has: several groups go by one name."""
+    return any(0 < each.group_size < len(met) for each in met.values())
+
+
+def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
+    """The n-th of each list together, after leading ones that the shortest list does not have."""
+    shortest = min(lists.values(), key=len)
+    shifts = {rank: _shift(shortest, own) for rank, own in lists.items()}
+    for index in range(len(shortest)):
+        yield {rank: own[index + shifts[rank]] for rank, own in lists.items()}
+
+
+def _shift(short: list[Collective], long: list[Collective]) -> int:
+    """How many of the longer list come before the first of the shorter one.
+
+    As many as let most pairs overlap in time; if that does not tell (other clocks), as many as leave the ends
+    of pairs the most even distance.
+    """
+    number = len(short)
+    if number == len(long):
+        return 0
+    start, end = _times(short)
+    begin, stop = _times(long)
+    fits = []
+    for skip in range(len(long) - number + 1):
+        pair = slice(skip, skip + number)
+        overlaps = int(((begin[pair] < end) & (stop[pair] > start)).sum())
+        fits.append((-overlaps, float(np.std(stop[pair] - end)), skip))
+    return min(fits)[2]
+
+
+def _times(own: list[Collective]) -> tuple[Ints, Ints]:
+    start = np.array([one.start_ns for one in own], np.int64)
+    return start, start + np.array([one.dur_ns for one in own], np.int64)
+
+
+def common_share(met: Iterable[Meeting]) -> float:
+    """Share of collectives in which all ranks were at one instant, as they must be on one clock."""
+    together = [max(o.start_ns for o in one.values()) < min(o.end_ns for o in one.values()) for one in met]
+    return sum(together) / len(together) if together else 1.0
+
+
+def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
+    """What to add to each rank's times so that collectives end together: they do, within the transfer.
+
+    All 0 when nine of ten collectives already have an instant at which all ranks are in them.
+    """
+    found = [0] * ranks
+    if common_share(met) >= 0.9:
+        return found
+    for rank in range(1, ranks):
+        late = [one[0].end_ns - one[rank].end_ns for one in met if 0 in one and rank in one]
+        found[rank] = int(np.median(late)) if late else 0
+    return found
+
+
+def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) -> CollectiveRow:
+    """What a collective took; `ranks`: numbers of the shares; `zero`: where the common clock starts."""
+    start = {index: one.start_ns + offset[index] for index, one in met.items()}
+    first, last = min(start, key=start.__getitem__), max(start, key=start.__getitem__)
+    spent = [one.dur_ns for one in met.values()]
+    known = next((one for one in met.values() if one.bytes is not None), next(iter(met.values())))
+    size = known.group_size if known.group_size > 0 else None
+    name = next((one.name for one in met.values() if one.name != one.kernel), known.name)
+    latency = min(spent)
+    speed = known.bytes / latency * 1e9 if known.bytes and latency else None
+    return CollectiveRow(
+        name=name,
+        group=known.group,
+        ranks=sorted(ranks[index] for index in met),
+        group_size=size,
+        start_ns=start[first] - zero,
+        latency_ns=latency,
+        skew_ns=start[last] - start[first],
+        first=ranks[first],
+        last=ranks[last],
+        waiting_ns=sum(spent) - latency * len(spent),
+        duration_ns=sum(spent),
+        bytes=known.bytes,
+        dtype=known.dtype,
+        algorithm_bandwidth=speed,
+        bus_bandwidth=speed * bus_factor(name, size or len(met)) if speed else None,
+    )
+
+
+def bus_factor(name: str, ranks: int) -> float:
+    """Bus bandwidth / algorithm bandwidth, as nccl-tests define it."""
+    if name == "all_reduce":
+        return 2 * (ranks - 1) / ranks
+    if name in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
+        return (ranks - 1) / ranks
+    return 1.0

@@ -1,0 +1,178 @@
+"""Several files that are the ranks of one job: each tells a share of its own, and the shares are combined.
+
+share(view) in the process that read the file -> RankShare -> combine([...]) where all come together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from msgspec import Struct
+
+from laptime.kit.units import show
+from laptime.records.overview import Breakdown, DeviceUse
+from laptime.records.profile import TraceFile
+from laptime.records.ranks import CollectiveRow, RankRow, Straggler
+from laptime.trace import breakdown, collectives, devices, overview
+from laptime.trace.collectives import Collective, Meeting
+from laptime.trace.profile import file_of
+from laptime.trace.view import View
+
+ABOVE_EVEN = 1.5
+"""A straggler causes so many times the waiting that each rank would if all were late equally often."""
+
+EXPLAINS = 0.5
+"""What a rank takes longer than the others is named as the reason when it is this share of its delay."""
+
+
+class RankShare(Struct, frozen=True, kw_only=True):
+    """What one rank tells the others.
+
+    Attributes:
+        origin_ns: first event of the file, on the clock of the machine.
+        starts_ns: of the steps on the host, on that clock.
+        compute_ns ... data_wait_ns: as in RankRow.
+        collectives: by start.
+    """
+
+    rank: int
+    file: TraceFile
+    origin_ns: int
+    starts_ns: list[int]
+    step_ns: int
+    breakdown: Breakdown
+    devices: list[DeviceUse]
+    compute_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    idle_ns: int
+    data_wait_ns: int
+    collectives: list[Collective]
+
+    @property
+    def steps(self) -> int:
+        """How many it has."""
+        return len(self.starts_ns)
+
+
+def share(view: View, *, rank: int | None = None) -> RankShare:
+    """What this rank tells; `rank` is that of the file's name, should the file itself have none."""
+    trace = view.trace
+    clock = trace.base + trace.origin
+    rows = overview.step_rows(view)
+    used = devices.use(view)
+    mean = breakdown.mean([step.breakdown for step in rows])
+    own = trace.rank if rank is None else rank
+    return RankShare(
+        rank=own if own is not None else 0,
+        file=file_of(trace),
+        origin_ns=clock,
+        starts_ns=[clock + step.host_start_ns for step in rows],
+        step_ns=mean.total_ns,
+        breakdown=mean,
+        devices=used,
+        compute_ns=sum(each.compute_ns for each in used),
+        communication_ns=sum(each.communication_ns for each in used),
+        exposed_communication_ns=sum(each.exposed_communication_ns for each in used),
+        idle_ns=sum(each.idle_ns for each in used),
+        data_wait_ns=sum(step.data_wait_ns for step in rows),
+        collectives=collectives.of_rank(view),
+    )
+
+
+def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[CollectiveRow], list[Straggler]]:
+    """All ranks on one page, their collectives in time order, and those that others wait for.
+
+    The ranks of one machine share its clock. Where collectives show that they do not, times are moved until
+    collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then.
+    """
+    shares = sorted(shares, key=lambda each: each.rank)
+    met = collectives.meet([each.collectives for each in shares])
+    offset = collectives.offsets(met, len(shares))
+    zero = min((each.origin_ns + moved for each, moved in zip(shares, offset, strict=True)), default=0)
+    numbers = [each.rank for each in shares]
+    rows = [collectives.row(one, numbers, offset, zero) for one in met]
+    return (
+        [_rank(index, each, met, rows, offset[index]) for index, each in enumerate(shares)],
+        sorted(rows, key=lambda row: row.start_ns),
+        _stragglers(shares, met, rows, offset),
+    )
+
+
+def _rank(index: int, own: RankShare, met: list[Meeting], rows: list[CollectiveRow], offset: int) -> RankRow:
+    mine = [(one[index], row) for one, row in zip(met, rows, strict=True) if index in one]
+    transfer = sum(row.latency_ns for _, row in mine)
+    return RankRow(
+        rank=own.rank,
+        file=own.file.name,
+        steps=own.steps,
+        step_ns=own.step_ns,
+        breakdown=own.breakdown,
+        devices=own.devices,
+        compute_ns=own.compute_ns,
+        communication_ns=own.communication_ns,
+        exposed_communication_ns=own.exposed_communication_ns,
+        idle_ns=own.idle_ns,
+        data_wait_ns=own.data_wait_ns,
+        waiting_ns=sum(one.dur_ns for one, _ in mine) - transfer if mine else None,
+        transfer_ns=transfer if mine else None,
+        last_arrivals=sum(row.last == own.rank for _, row in mine) if mine else None,
+        clock_offset_ns=offset,
+    )
+
+
+def _stragglers(
+    shares: list[RankShare], met: list[Meeting], rows: list[CollectiveRow], offset: list[int]
+) -> list[Straggler]:
+    """Ranks that cause clearly more waiting than an even share of it, most first."""
+    waiting = sum(row.waiting_ns for row in rows)
+    found = []
+    for index, own in enumerate(shares):
+        mine = [row for one, row in zip(met, rows, strict=True) if index in one]
+        late = [row for row in mine if row.last == own.rank]
+        # The last arriver hardly waits itself; what it does is no fault of its own.
+        caused = sum(
+            row.waiting_ns - (one[index].dur_ns - row.latency_ns)
+            for one, row in zip(met, rows, strict=True)
+            if index in one and row.last == own.rank
+        )
+        if waiting and caused > waiting * ABOVE_EVEN / len(shares):
+            found.append(
+                Straggler(
+                    rank=own.rank,
+                    caused_ns=caused,
+                    share=caused / waiting,
+                    last_arrivals=len(late),
+                    collectives=len(mine),
+                    why=_why(index, shares, offset, caused),
+                )
+            )
+    return sorted(found, key=lambda each: -each.caused_ns)
+
+
+def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) -> str:
+    """What this rank takes longer than the median of the others, if it is much of the delay per step."""
+    own = shares[index]
+    others = [each for each in shares if each.rank != own.rank]
+    delay = caused / max(len(others), 1) / max(own.steps, 1)
+
+    def more(attribute: str) -> float:
+        mine, *rest = (float(getattr(each, attribute)) / max(each.steps, 1) for each in (own, *others))
+        return mine - median(rest)
+
+    reasons = {
+        "per step it waits {} longer for data": more("data_wait_ns"),
+        "per step it computes {} longer on its device": more("compute_ns"),
+    }
+    if all(each.steps == own.steps for each in others):
+        starts = [[at + moved for at in each.starts_ns] for each, moved in zip(shares, offset, strict=True)]
+        lags = [
+            starts[index][step] - median(each[step] for at, each in enumerate(starts) if at != index)
+            for step in range(own.steps)
+        ]
+        reasons["it begins its steps {} later"] = median(lags)
+    text, longest = max(reasons.items(), key=lambda reason: reason[1])
+    if longest < EXPLAINS * delay:
+        return ""
+    return f"{text.format(show(longest / 1e9, 's'))} than the median of the others"
