@@ -41,7 +41,8 @@ class Calls(NamedTuple):
         up: the operator around it, one that is its own; NONE without.
         host_self: ns.
         device_self: ns of the activities it launched itself, how many (`kernels`), ns in tensor-core kernels.
-        eligible: it could use tensor cores: it is named so, or it or an operator in it does.
+        could: use tensor cores: it is named so, or launched a kernel that does.
+        eligible: it or an operator in it could.
     """
 
     own: Index
@@ -50,6 +51,7 @@ class Calls(NamedTuple):
     device_self: Floats
     kernels: Ints
     tensor_cores: Floats
+    could: Mask
     eligible: Mask
 
 
@@ -65,14 +67,6 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
     host, calls = view.trace.host, calls_of(view)
     rows = _listed(view, calls)
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
-
-
-def on_eligible(view: View) -> Mask:
-    """Per device row: launched by an operator that could use tensor cores and holds no other such one."""
-    calls, operator = calls_of(view), view.links.operator
-    inner = calls.eligible.copy()
-    inner[calls.up[np.flatnonzero(calls.eligible & (calls.up >= 0))]] = False
-    return (operator >= 0) & inner[calls.own[operator]] if len(inner) else operator >= 0
 
 
 def one_line(text: str) -> str:
@@ -99,9 +93,10 @@ def calls_of(view: View) -> Calls:
     duration = (device.end - device.start)[launched]
     matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
     matrix &= device.kind[launched] == DeviceKind.KERNEL
-    eligible = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
-    eligible &= own == np.arange(len(host))
-    eligible[by[matrix]] = True
+    could = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
+    could &= own == np.arange(len(host))
+    could[by[matrix]] = True
+    eligible = could.copy()
     at: Rows = np.flatnonzero(eligible)
     while len(at):
         at = up[at]
@@ -116,6 +111,7 @@ def calls_of(view: View) -> Calls:
         device_self=np.bincount(by, duration, minlength=size).astype(np.float64),
         kernels=np.bincount(by, minlength=size),
         tensor_cores=np.bincount(by[matrix], duration[matrix], minlength=size).astype(np.float64),
+        could=could,
         eligible=eligible,
     )
 

@@ -1,0 +1,122 @@
+"""Kernels by name, and by name, launching operator and launch configuration. All of the file's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from laptime.records.tables import KernelRow
+from laptime.trace import names
+from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask
+from laptime.trace.groups import Groups, group
+from laptime.trace.operators import calls_of, one_line
+from laptime.trace.stacks import Rows
+from laptime.trace.view import View
+
+KINDS = ("compute", "communication", "graph", "unlaunched")
+"""`KernelRow.group`. A row whose kernels are of several kinds has that of most of its time."""
+
+
+def kernels(view: View) -> list[KernelRow]:
+    """One row a name."""
+    rows = np.flatnonzero(view.trace.device.kind == DeviceKind.KERNEL)
+    return _table(view, rows, group(view.trace.device.name[rows]))
+
+
+def kernels_by_launch(view: View) -> list[KernelRow]:
+    """One row a name, operator, grid, block, registers and shared memory."""
+    device = view.trace.device
+    rows = np.flatnonzero(device.kind == DeviceKind.KERNEL)
+    operator = _of_host(view.trace.host.name, view.links.operator[rows])
+    launch = (device.grid, device.block, device.registers, device.shared_memory)
+    return _table(view, rows, group(device.name[rows], operator, *(column[rows] for column in launch)))
+
+
+def kinds(view: View) -> Index:
+    """Per device row its kind, an index into KINDS."""
+    trace, links = view.trace, view.links
+    found = names.rows(trace.texts, trace.device.name, names.is_communication).astype(np.int32)
+    replayed = names.rows(trace.texts, _of_host(trace.host.name, links.launch), _is_graph_launch)
+    bare = links.operator == NONE
+    found[bare & (links.launch == NONE)] = KINDS.index("unlaunched")
+    found[bare & (replayed | ((links.launch == NONE) & (trace.device.graph > 0)))] = KINDS.index("graph")
+    return found
+
+
+def _is_graph_launch(texts: Sequence[str]) -> Mask:
+    return np.fromiter(("GraphLaunch" in text for text in texts), bool, len(texts))
+
+
+def _of_host(column: Index, rows: Index) -> Index:
+    """Values of a host column at rows that may be NONE."""
+    return np.append(column, NONE).astype(np.int32)[rows]
+
+
+def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
+    device, texts, size = view.trace.device, view.trace.texts, len(groups)
+    duration = (device.end - device.start)[rows]
+    total, calls = groups.sums(duration), groups.sizes()
+    longest, shortest = np.zeros(size, np.int64), np.full(size, np.iinfo(np.int64).max)
+    np.maximum.at(longest, groups.of, duration)
+    np.minimum.at(shortest, groups.of, duration)
+    kind = np.argmax([groups.sums(duration * (kinds(view)[rows] == at)) for at in range(len(KINDS))], axis=0)
+    matrix = names.uses_tensor_cores([texts[name] for name in groups.codes[0]])
+    eligible = groups.sums(_eligible(view)[rows]) > 0
+    per_sm = _means(groups, device.blocks_per_sm[rows], duration)
+    occupancy = _means(groups, device.occupancy[rows], duration)
+
+    def row(at: int) -> KernelRow:
+        name = texts[groups.codes[0][at]]
+        launch = _launch([int(column[at]) for column in groups.codes[1:]], texts)
+        return KernelRow(
+            id=" | ".join([name, *map(str, launch.values())]) if launch else name,
+            name=name,
+            group=KINDS[kind[at]],
+            **launch,
+            tensor_cores=bool(matrix[at]),
+            operator_eligible=bool(eligible[at]),
+            calls=int(calls[at]),
+            total_ns=int(total[at]),
+            mean_ns=int(total[at]) // int(calls[at]),
+            min_ns=int(shortest[at]),
+            max_ns=int(longest[at]),
+            blocks_per_sm=None if np.isnan(per_sm[at]) else float(per_sm[at]),
+            occupancy=None if np.isnan(occupancy[at]) else float(occupancy[at]) / 100,
+        )
+
+    order = np.lexsort((*reversed(groups.codes), -total))
+    return [row(at) for at in order.tolist()]
+
+
+def _eligible(view: View) -> Mask:
+    """Per device row: its operator could use tensor cores."""
+    calls = calls_of(view)
+    return np.append(calls.could, False)[_of_host(calls.own, view.links.operator)]
+
+
+def _means(groups: Groups, values: Floats, duration: Rows) -> Floats:
+    """Per group the mean weighted by duration of the values that are there; NaN without any."""
+    there = ~np.isnan(values)
+    weight = groups.sums(duration * there)
+    plain = groups.sums(there)
+    means = np.full(len(groups), np.nan)
+    np.divide(groups.sums(np.where(there, values, 0.0) * duration), weight, out=means, where=weight > 0)
+    instant = (weight == 0) & (plain > 0)  # nothing but kernels of no duration
+    means[instant] = (groups.sums(np.where(there, values, 0.0)) / np.maximum(plain, 1))[instant]
+    return means
+
+
+def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
+    """The fields that tell rows by launch apart; none for rows by name."""
+    if not codes:
+        return {}
+    operator, grid, block, registers, shared_memory = codes
+    return {
+        "operator": texts[operator] if operator >= 0 else "",
+        "grid": one_line(texts[grid]) if grid >= 0 else "",
+        "block": one_line(texts[block]) if block >= 0 else "",
+        "registers": registers if registers >= 0 else None,
+        "shared_memory": shared_memory if shared_memory >= 0 else None,
+    }
