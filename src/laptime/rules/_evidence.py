@@ -24,6 +24,9 @@ SERIOUS = 0.20
 ENOUGH_STEPS = 2
 """TraceML warns from two steps on; a single one may be an exception."""
 
+_LIBRARY = re.compile(
+    r"(site|dist)-packages/|(^|/)torch/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py|nn\.Module:"
+)
 Severity = Literal["info", "advice", "problem"]
 DEVICE: tuple[Bound, ...] = ("device", "copy", "communication", "unknown")
 HOST: tuple[Bound, ...] = ("host", "synchronisation", "cpu", "unknown")
@@ -89,10 +92,16 @@ def finding(
         gain=gain,
         change=change,
         optimization=optimization,
-        stack=stack or [],
+        stack=ours(stack or []),
         rows=[row for row in dict.fromkeys(rows) if row in known][:8],
         next=next,
     )
+
+
+def ours(stack: list[str]) -> list[str]:
+    """A call stack (innermost first) from the first frame that is the user's; all of it when none is."""
+    first = next((at for at, frame in enumerate(stack) if not _LIBRARY.search(frame)), 0)
+    return stack[first:]
 
 
 def _row_names(profile: Profile) -> set[str]:
@@ -196,6 +205,11 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
         "bfloat16",
     }
     return bool(floats) and floats <= set(names)
+
+
+def often(number: float) -> str:
+    """`once a step`, `3 times a step`."""
+    return "once a step" if number == 1 else f"{number:.3g} times a step"
 
 
 def times(profile: Profile, seconds: float) -> str:

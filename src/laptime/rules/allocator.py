@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import ENOUGH_STEPS, finding, per_step, share, times
+from laptime.rules._evidence import ENOUGH_STEPS, finding, often, per_step, share, times
 
 THRESHOLD = 0.01
 CALLS = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "allocator",
-        f"{' and '.join(name for name, _, _ in found)} are called {calls / steps:.3g} times a step:"
+        f"{' and '.join(name for name, _, _ in found)} are called {often(calls / steps)}:"
         f" {times(profile, spent)}",
         gain=spent,
         gain_is="all time in these calls",

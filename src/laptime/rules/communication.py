@@ -43,4 +43,5 @@ def rule(profile: Profile) -> Finding | None:
         else "accumulate gradients under model.no_sync(), a larger batch per rank, "
         "or ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)",
         optimization="" if waits else "ddp_bf16_hook",
+        next="laptime trace FOLDER_WITH_ALL_RANKS   (tells waiting from transfer)" if late is None else "",
     )

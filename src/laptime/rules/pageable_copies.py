@@ -9,7 +9,7 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, idle_seconds, per_step, share, times
+from laptime.rules._evidence import finding, idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01
 
@@ -23,12 +23,15 @@ def rule(profile: Profile) -> Finding | None:
     worst = max(found, key=lambda row: row.total_ns)
     rate = f" at {show(worst.bandwidth, 'B/s')}" if worst.bandwidth else ""
     gain = per_step(profile, sum(row.exposed_ns for row in found)) + idle_seconds(profile, "copy")
+    cause = idle(profile, "synchronisation")
+    blamed = {name for row in found for name, _ in row.operators}
+    gain += per_step(profile, sum(ns for name, ns in (cause.operators if cause else []) if name in blamed))
     return finding(
         profile,
         "pageable-copies",
         f"copies to the device read pageable memory{rate}: {times(profile, spent)}",
         gain=gain,
-        gain_is="copies while no kernel runs, and idle time in which the host is in a copy",
+        gain_is="copies while no kernel runs, and idle time in such copies and after them",
         loud="advice" if share(profile, gain) >= THRESHOLD else "info",
         evidence={
             "copies_per_step": sum(row.calls for row in found) / max(1, profile.overview.steps),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from laptime.records.finding import Finding
 from laptime.records.overview import IdleCause, Synchronisation
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, idle, idle_seconds, per_step, share, times
+from laptime.rules._evidence import WORTH, finding, idle, idle_seconds, often, per_step, share, times
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -21,12 +21,15 @@ def rule(profile: Profile) -> Finding | None:
         return None
     worst = _worst(profile, cause)
     name = worst.operator if worst is not None else (cause.operators[0][0] if cause.operators else "")
+    if worst is not None and "pageable" in worst.call and "DtoH" not in worst.call:
+        return None  # pageable_copies speaks of it
     call = f" ({worst.call})" if worst is not None else ""
-    often = f" {worst.calls / max(1, profile.overview.steps):.3g} times a step" if worst is not None else ""
+    count = f" {often(worst.calls / max(1, profile.overview.steps))}" if worst is not None else ""
+    change, optimization = _mend(name)
     return finding(
         profile,
         "synchronisation",
-        f"{name or 'a call outside of all operators'} makes the host wait for the device{often}{call};"
+        f"{name or 'a call outside of all operators'} makes the host wait for the device{count}{call};"
         f" the device then idles {times(profile, gain)}",
         gain=gain,
         gain_is="idle time of the device after the host had waited for it",
@@ -35,12 +38,27 @@ def rule(profile: Profile) -> Finding | None:
             "waits_s_per_step": per_step(profile, sum(w.wait_ns for w in profile.overview.synchronisations)),
         },
         rows=[f"operators/{each}" for each, _ in cause.operators[:3]],
-        change="keep results on the device: log loss.detach() and call .item() every 50 steps"
-        if name.startswith("aten::")
-        else "leave out torch.cuda.synchronize() in the loop",
-        optimization="defer_logging" if name.startswith("aten::") else "",
+        change=change,
+        optimization=optimization,
         stack=cause.stack or (worst.stack if worst is not None else []),
     )
+
+
+def _mend(operator: str) -> tuple[str, str]:
+    """What to change for this operator, and the optimization that does it."""
+    word = operator.removeprefix("aten::")
+    if word in ("item", "_local_scalar_dense", "is_nonzero", "equal", "allclose"):
+        return (
+            "keep results on the device: log loss.detach() and call .item() every 50 steps",
+            "defer_logging",
+        )
+    if word in ("nonzero", "index", "masked_select", "index_put_", "_index_put_impl_", "unique", "_unique2"):
+        return "no boolean masks and no nonzero in the step: torch.where, or a sum weighted by the mask", ""
+    if word in ("to", "_to_copy", "copy_"):
+        return "copy results to the host once every few steps, inputs with non_blocking=True", "pin_memory"
+    if not word:
+        return "leave out torch.cuda.synchronize() and the like in the loop", ""
+    return f"keep {operator} out of the loop, or give it tensors that are on the device", ""
 
 
 def _worst(profile: Profile, cause: IdleCause) -> Synchronisation | None:

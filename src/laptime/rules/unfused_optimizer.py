@@ -7,9 +7,10 @@ operators) per step and 2 % of it are our own thresholds.
 
 from __future__ import annotations
 
+from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, marks, operators, per_step, removable, share, times
+from laptime.rules._evidence import WORTH, finding, marks, operators, per_step, removable, share, step, times
 
 MANY = 100
 STEP = r"Optimizer\.step#"
@@ -34,9 +35,10 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "unfused-optimizer",
-        f"{name}.step {'launches' if device else 'calls'} {pieces:,.0f} {what} a step:"
-        f" {times(profile, on_device if device else host)}"
-        + (f" of the device, {times(profile, host)} of the host" if device else ""),
+        f"{name}.step launches {pieces:,.0f} kernels a step: {show(on_device, 's')} on the device and"
+        f" {show(host, 's')} on the host of each {show(step(profile), 's')} step"
+        if device
+        else f"{name}.step calls {pieces:,.0f} operators a step: {times(profile, host)}",
         gain=gain,
         gain_is="its device time, and of its host time what can have kept the device idle"
         if device

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from laptime.records.tables import AnnotationRow
-from laptime.trace.columns import HostKind, Ints
+from laptime.trace import names as families
+from laptime.trace.columns import HostKind, Ints, Mask
 from laptime.trace.view import View
 
 MOST = 500
 """Rows at most; a name with a running number in it would give one row each."""
 
 Rows = NDArray[np.signedinteger[Any]]
-_STEP = re.compile(r"ProfilerStep")
+_MARKED = re.compile(r"enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$")
+"""Named ranges that the oldest format files under operators."""
 
 
 def annotated(view: View) -> list[AnnotationRow]:
@@ -24,11 +27,14 @@ def annotated(view: View) -> list[AnnotationRow]:
     host, device = view.trace.host, view.trace.device
     texts = view.trace.texts
     begin, end = view.window
-    rows = np.flatnonzero((host.kind == HostKind.ANNOTATION) & (host.start >= begin) & (host.start < end))
+    named = (host.kind == HostKind.ANNOTATION) | (
+        (host.kind == HostKind.OPERATOR) & families.rows(texts, host.name, _is_marked)
+    )
+    rows = np.flatnonzero(named & (host.start >= begin) & (host.start < end))
     if not len(rows):
         return []
     names, of = np.unique(host.name[rows], return_inverse=True)
-    keep = np.array([not _STEP.match(texts[name]) for name in names], bool)
+    keep = ~families.is_step([texts[name] for name in names])
     calls = np.bincount(of, minlength=len(names))
     durations = host.end[rows] - host.start[rows]
     total = _sum(of, durations, len(names))
@@ -52,6 +58,10 @@ def annotated(view: View) -> list[AnnotationRow]:
         )
         for each in order
     ]
+
+
+def _is_marked(texts: Sequence[str]) -> Mask:
+    return np.fromiter((_MARKED.match(text) is not None for text in texts), bool, len(texts))
 
 
 def _inside(view: View, rows: Rows, events: Rows, weights: Ints | None = None) -> tuple[Ints, Ints]:
