@@ -68,7 +68,7 @@ class DeviceUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
         sm_efficiency: integral of min(sum of blocks per SM of running kernels, 1) / window.
         occupancy: mean achieved occupancy weighted by kernel time, 0 to 1.
         tensor_core_share: time of kernels that use tensor or matrix cores / time of kernels that compute.
-        tensor_core_eligible: time of kernels launched by operators that could use them / all kernel time.
+        tensor_core_eligible: time of kernels launched by operators that could use them / the same.
         compute_ns, communication_ns, memcpy_ns, memset_ns: unions over the window.
         exposed_communication_ns: communication while no compute kernel runs. overlapped is the rest.
         exposed_copy_ns: copies and memsets while no kernel of any kind runs.

@@ -79,7 +79,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
         sm_efficiency=_sm_efficiency(start[kernel], stop[kernel], device.blocks_per_sm[kernel], window),
         occupancy=_occupancy((stop - start)[kernel], device.occupancy[kernel]),
         tensor_core_share=time(kernel & ~talks & matrix) / computing if computing else None,
-        tensor_core_eligible=time(kernel & could) / time(kernel) if time(kernel) else None,
+        tensor_core_eligible=time(kernel & ~talks & could) / computing if computing else None,
         compute_ns=compute.total,
         communication_ns=communication.total,
         overlapped_communication_ns=overlapped,
