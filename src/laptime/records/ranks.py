@@ -41,7 +41,7 @@ class CollectiveRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         name: all_reduce, all_to_all, ...; kernel: name of the kernel where only that is known.
         ranks: that took part and have a file here. group_size: as the file says.
-        start_ns: of the first arriver, on the common clock: since the first event of the rank that began first.
+        start_ns: of the first arriver, since the first event of the rank that began first.
         latency_ns: the shortest duration over ranks: what the transfer takes once everybody is there.
         skew_ns: last start - first start. last, first: ranks.
         waiting_ns: sum over ranks of duration - latency. duration_ns: sum over ranks of durations.

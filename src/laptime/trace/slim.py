@@ -1,0 +1,306 @@
+"""A small copy of a trace that ui.perfetto.dev (and laptime) opens: what ran when, and who launched it.
+
+Left out: stacks, shapes, Python functions but those that load data, and single memory events. Added: counter
+tracks of utilisation, queue length and memory. Times are exact: microseconds with three decimals since
+`baseTimeNanoseconds`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+
+from laptime.trace import intervals, phases
+from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Thread
+from laptime.trace.memory import device_name
+from laptime.trace.timeline import device_type
+from laptime.trace.view import View
+
+Fact = str | int | float | bool
+
+_HOST = {
+    HostKind.OPERATOR: "cpu_op",
+    HostKind.ANNOTATION: "user_annotation",
+    HostKind.RUNTIME: "cuda_runtime",
+    HostKind.DRIVER: "cuda_driver",
+    HostKind.PYTHON: "python_function",
+}
+_DEVICE = {DeviceKind.KERNEL: "kernel", DeviceKind.MEMCPY: "gpu_memcpy", DeviceKind.MEMSET: "gpu_memset"}
+_BUCKETS = 1000
+_BATCH = 10_000
+_FIRST_ID = 1 << 30
+"""Ids of threads whose own is no number."""
+
+
+def write(view: View, path: Path, *, extra: Mapping[str, Fact] | None = None) -> None:
+    """Write the slimmed trace, gzipped when the path ends in .gz; `extra` become facts of the file.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with _open(path) as file:
+        file.write(json.dumps(_head(view, extra or {})).removesuffix("}").encode())
+        file.write(b', "traceEvents": [\n')
+        events, comma = _events(view), ""
+        while batch := ",\n".join(itertools.islice(events, _BATCH)):
+            file.write((comma + batch).encode())
+            comma = ",\n"
+        file.write(b"\n]}\n")
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[BinaryIO]:
+    """The same events give the same bytes: no name and no time in the archive."""
+    with path.open("wb") as raw:
+        if path.suffix == ".gz":
+            with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+                yield cast(BinaryIO, packed)
+        else:
+            yield raw
+
+
+def _head(view: View, extra: Mapping[str, Fact]) -> dict[str, Any]:
+    trace = view.trace
+    known = [
+        {
+            "id": each.id,
+            "name": each.name,
+            "totalGlobalMem": each.memory,
+            "computeMajor": each.capability[0],
+            "computeMinor": each.capability[1],
+            "numSms": each.sms,
+            "maxThreadsPerMultiprocessor": each.threads_per_sm,
+        }
+        for each in trace.accelerators
+    ]
+    ranks = {"rank": trace.rank, "world_size": trace.world}
+    job = {key: value for key, value in ranks.items() if value is not None} | trace.distributed
+    return {
+        "schemaVersion": 1,
+        **trace.facts,
+        **extra,
+        "deviceProperties": known,
+        **({"distributedInfo": job} if job else {}),
+        "displayTimeUnit": "ms",
+        "baseTimeNanoseconds": trace.base + trace.origin,
+    }
+
+
+def _events(view: View) -> Iterator[str]:
+    names = [json.dumps(text) for text in [*view.trace.texts, ""]]  # the last is for -1
+    threads = [_ids(index, each) for index, each in enumerate(view.trace.threads)]
+    yield from _titles(view, threads)
+    yield from _host(view, names, threads)
+    yield from _device(view, names)
+    yield from _ranges(view, names)
+    yield from _flows(view, threads)
+    yield from _utilisation(view)
+    yield from _queue(view)
+    yield from _memory(view, threads)
+
+
+def _ids(index: int, thread: Thread) -> tuple[int, int]:
+    """Process and thread as numbers, which is what Perfetto wants."""
+    pid, tid = (int(text) if _is_number(text) else None for text in (thread.pid, thread.tid))
+    return _FIRST_ID if pid is None else pid, _FIRST_ID + index if tid is None else tid
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and text.isascii()
+
+
+def _titles(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
+    trace = view.trace
+    for process in sorted({pid for pid, _ in threads}):
+        yield _title("process_name", process, 0, "CPU")
+    for (pid, tid), thread in zip(threads, trace.threads, strict=True):
+        if thread.name or str(tid) != thread.tid:
+            yield _title("thread_name", pid, tid, thread.name or f"thread {thread.tid}")
+    kind = device_type(trace)
+    streams = np.unique(np.stack([trace.device.device.astype(np.int64), trace.device.stream]), axis=1)
+    for device in np.unique(streams[0]).tolist():
+        yield _title("process_name", device, 0, f"{kind}:{device}")
+    for device, stream in streams.T.tolist():
+        yield _title("thread_name", device, stream, f"stream {stream}")
+
+
+def _title(kind: str, pid: int, tid: int, name: str) -> str:
+    return f'{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},"ts":0,"args":{{"name":{json.dumps(name)}}}}}'
+
+
+def _host(view: View, names: list[str], threads: list[tuple[int, int]]) -> Iterator[str]:
+    host = view.trace.host
+    keep = np.isin(host.kind, list(_HOST)) & ((host.kind != HostKind.PYTHON) | phases.loading(view))
+    rows = np.flatnonzero(keep)
+    args = _args(
+        correlation=_known(host.correlation[rows]),
+        **{
+            "Sequence number": _known(host.sequence[rows]),
+            "Fwd thread id": _known(host.forward_thread[rows]),
+        },
+    )
+    columns = (host.kind[rows], host.name[rows], host.thread[rows])
+    times = (_us(host.start[rows]), _us((host.end - host.start)[rows]))
+    for kind, name, thread, ts, dur, more in zip(
+        *(each.tolist() for each in columns), *times, args, strict=True
+    ):
+        pid, tid = threads[thread]
+        yield (
+            f'{{"ph":"X","cat":"{_HOST[kind]}","name":{names[name]},"pid":{pid},"tid":{tid}'
+            f',"ts":{ts},"dur":{dur}{more}}}'
+        )
+
+
+def _device(view: View, names: list[str]) -> Iterator[str]:
+    trace, device = view.trace, view.trace.device
+    grid, block = (
+        [trace.texts[i] if i >= 0 else "" for i in each.tolist()] for each in (device.grid, device.block)
+    )
+    args = _args(
+        device=_known(device.device),
+        stream=_known(device.stream),
+        correlation=_known(device.correlation),
+        grid=grid,
+        block=block,
+        bytes=_known(device.bytes),
+        **{
+            "blocks per SM": _finite(device.blocks_per_sm.tolist()),
+            "est. achieved occupancy %": _finite(device.occupancy.tolist()),
+            "registers per thread": _known(device.registers),
+            "shared memory": _known(device.shared_memory),
+            "graph node id": _known(device.graph),
+        },
+    )
+    told = [_collective(each) for each in trace.collectives]
+    columns = (device.kind, device.name, device.device, device.stream, device.collective)
+    times = (_us(device.start), _us(device.end - device.start))
+    for kind, name, pid, tid, talks, ts, dur, more in zip(
+        *(each.tolist() for each in columns), *times, args, strict=True
+    ):
+        text = f"{more[:-1]},{told[talks]}}}" if talks >= 0 else more
+        yield (
+            f'{{"ph":"X","cat":"{_DEVICE[kind]}","name":{names[name]},"pid":{pid},"tid":{tid}'
+            f',"ts":{ts},"dur":{dur}{text}}}'
+        )
+
+
+def _collective(each: Any) -> str:
+    written = {
+        "Collective name": each.name,
+        "In msg nelems": each.elements_in,
+        "Out msg nelems": each.elements_out,
+        "dtype": each.dtype,
+        "Process Group Name": each.group,
+        "Group size": each.group_size,
+        "Seq": each.sequence,
+    }
+    return json.dumps(written).strip("{}")
+
+
+def _ranges(view: View, names: list[str]) -> Iterator[str]:
+    ranges = view.trace.device_ranges
+    columns = (ranges.name, ranges.device, ranges.stream)
+    times = (_us(ranges.start), _us(ranges.end - ranges.start))
+    for name, pid, tid, ts, dur in zip(*(each.tolist() for each in columns), *times, strict=True):
+        yield (
+            f'{{"ph":"X","cat":"gpu_user_annotation","name":{names[name]},"pid":{pid},"tid":{tid}'
+            f',"ts":{ts},"dur":{dur},"args":{{"device":{pid},"stream":{tid}}}}}'
+        )
+
+
+def _flows(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
+    """Arrows from launches to what they launched."""
+    host, device = view.trace.host, view.trace.device
+    rows = np.flatnonzero(view.links.launch >= 0)
+    launch: Index = view.links.launch[rows]
+    columns = (rows, host.thread[launch], device.device[rows], device.stream[rows])
+    times = (_us(host.start[launch]), _us(device.start[rows]))
+    for number, thread, gpu, stream, begin, end in zip(
+        *(each.tolist() for each in columns), *times, strict=True
+    ):
+        pid, tid = threads[thread]
+        same = f'"cat":"ac2g","name":"ac2g","id":{number}'
+        yield f'{{"ph":"s",{same},"pid":{pid},"tid":{tid},"ts":{begin}}}'
+        yield f'{{"ph":"f","bp":"e",{same},"pid":{gpu},"tid":{stream},"ts":{end}}}'
+
+
+def _utilisation(view: View) -> Iterator[str]:
+    """Share of each of `_BUCKETS` equal spans in which a kernel ran, per accelerator."""
+    device = view.trace.device
+    for gpu in np.unique(device.device).tolist():
+        own = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
+        busy = intervals.union(device.start[own], device.end[own])
+        if not len(busy.start):
+            continue
+        first, last = int(busy.start[0]), int(busy.end[-1])
+        edges = np.unique(np.linspace(first, last, _BUCKETS + 1).astype(np.int64))
+        share = intervals.within(busy, edges[:-1], edges[1:]) / np.diff(edges) * 100
+        values = [f'{{"%":{each:.1f}}}' for each in [*share.tolist(), 0.0]]
+        moves = np.array([before != after for before, after in itertools.pairwise(["", *values])])
+        edges, values = edges[moves], list(itertools.compress(values, moves))
+        yield from _counter(f"{device_type(view.trace)}:{gpu} utilisation", gpu, edges, values)
+
+
+def _queue(view: View) -> Iterator[str]:
+    """Work that was launched and has not begun, per accelerator."""
+    host, device = view.trace.host, view.trace.device
+    for gpu in np.unique(device.device).tolist():
+        rows = np.flatnonzero((device.device == gpu) & (view.links.launch >= 0))
+        launched = host.start[view.links.launch[rows]]
+        at = np.concatenate([launched, np.maximum(device.start[rows], launched)])
+        order = np.argsort(at, kind="stable")
+        length = np.cumsum(np.repeat([1, -1], len(rows))[order])
+        last = np.append(np.diff(at[order]) > 0, True) if len(at) else np.empty(0, bool)
+        values = [f'{{"launched":{each}}}' for each in length[last].tolist()]
+        yield from _counter(f"{device_type(view.trace)}:{gpu} queue length", gpu, at[order][last], values)
+
+
+def _memory(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
+    """Totals after each event, per device."""
+    events = view.trace.memory
+    kinds = np.stack([events.device_type.astype(np.int64), events.device.astype(np.int64)])
+    for kind, index in np.unique(kinds, axis=1).T.tolist():
+        own = (kinds[0] == kind) & (kinds[1] == index) & (events.allocated != NONE)
+        reserved = np.where(events.reserved[own] > 0, events.reserved[own], events.allocated[own])
+        unused = (reserved - events.allocated[own]).tolist()
+        values = [
+            f'{{"allocated":{used},"reserved and free":{free}}}'
+            for used, free in zip(events.allocated[own].tolist(), unused, strict=True)
+        ]
+        pid = index if index >= 0 else threads[0][0] if threads else 0
+        yield from _counter(f"{device_name(kind, index)} memory", pid, events.at[own], values)
+
+
+def _counter(name: str, pid: int, at: Ints, values: list[str]) -> Iterator[str]:
+    for ts, value in zip(_us(at), values, strict=True):
+        yield f'{{"ph":"C","name":"{name}","pid":{pid},"tid":0,"ts":{ts},"args":{value}}}'
+
+
+def _us(ns: Ints) -> list[str]:
+    """Microseconds with three decimals."""
+    return [f"{each // 1000}.{each % 1000:03d}" for each in ns.tolist()]
+
+
+def _known(values: Ints | Index) -> list[str]:
+    return ["" if each < 0 else str(each) for each in values.tolist()]
+
+
+def _finite(values: list[float]) -> list[str]:
+    return ["" if each != each else repr(each) for each in values]
+
+
+def _args(**columns: list[str]) -> list[str]:
+    """`,"args":{...}` of each row, without what is unknown; "" when nothing is known."""
+    keys = [f'"{name}":' for name in columns]
+    found = []
+    for row in zip(*columns.values(), strict=True):
+        text = ",".join([key + value for key, value in zip(keys, row, strict=True) if value])
+        found.append(f',"args":{{{text}}}' if text else "")
+    return found
