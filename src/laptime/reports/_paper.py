@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable
 from io import StringIO
@@ -14,6 +15,9 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 
 INDENT = 12
+# textwrap breaks at plain blanks only, and no printable name has this one.
+_TIED = "\xa0"
+_UNIT = re.compile(r"(?<=[\d\]]) (?=(?:%|[numk]?s|min|[KMGT]?i?B(?:/s)?)(?![\w/]))")
 
 
 def paper(*, color: bool) -> Console:
@@ -54,14 +58,14 @@ def wrapped(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[
     """Lines of at most `width` columns, the topic before the first; long words stay whole."""
     first = (topic.ljust(indent - 1) + " ") if indent else ""
     found = textwrap.wrap(
-        text,
+        _UNIT.sub(_TIED, text),
         max(width, 40),
         initial_indent=first,
         subsequent_indent=" " * indent,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return found or [first.rstrip()]
+    return [line.replace(_TIED, " ") for line in found] or [first.rstrip()]
 
 
 def fill(text: str, width: int) -> str:

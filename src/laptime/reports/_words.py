@@ -265,7 +265,7 @@ def _processes(run: Run) -> str:
 def percent(share: float) -> str:
     """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
     shown = 100 * share
-    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 10 else 0}f} %"
+    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 9.95 else 0}f} %"
 
 
 def _some(names: list[str], most: int = 2) -> str:

@@ -34,9 +34,10 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
     """Compare the cases that two runs share (or, with one case each, these two), `a` as the baseline.
 
     Raises:
-        UsageError: the runs come from different machines, libraries or settings and `force` is not set;
-            or they share no case.
+        UsageError: one is a profile; the runs come from different machines, libraries or settings and
+            `force` is not set; or they share no case.
     """
+    refuse_profiles(a, b)
     found = differences(a.environment, b.environment)
     if found and not force:
         raise UsageError(
@@ -55,6 +56,24 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
     between = BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS
     compared = [_compare(*pair, same_run=a.id == b.id, between=between) for pair in pairs]
     return [comparison for comparison in compared if comparison is not None]
+
+
+def refuse_profiles(*runs: Run) -> None:
+    """Profiles are told apart part by part, not by one latency.
+
+    Raises:
+        UsageError: one of the runs is a profile; says what compares them.
+    """
+    found = [run for run in runs if run.profile is not None]
+    if not found:
+        return
+    files = [file.name for run in found if run.profile for file in run.profile.files[:1]]
+    before, after = files if len(files) == 2 else ("BEFORE", "AFTER")
+    raise UsageError(
+        f"run {found[0].id} is a profile, and has no latencies to compare",
+        why="profiles are compared from their traces: steps, idle time, operators and kernels",
+        next=f"laptime trace {after} --against {before}",
+    )
 
 
 def _pairs(a: Run, b: Run) -> list[tuple[Case, Case]]:

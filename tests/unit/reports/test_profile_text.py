@@ -80,6 +80,32 @@ def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
     assert words.steps_to_take(finding) == ["look at z", "laptime tune --only amp_bf16"]
 
 
+def test_a_number_stays_on_the_line_of_its_unit():
+    for width in range(60, 120):
+        for line in text.render(profiles.example(), width=width).splitlines():
+            assert not line.lstrip().startswith(("% ", "ms ", "us ", "GiB ", "GB/s "))
+
+
+def test_shares_have_no_exponent():
+    assert words.percent(0) == "0 %"
+    assert words.percent(1e-7) == "<0.01 %"
+    assert words.percent(0.0996) == "10 %"
+    assert words.share(1, 0) == "-"
+
+
+def test_many_files_are_called_by_the_first():
+    files = [
+        structs.replace(file, name=f"r{i}.json") for i, file in enumerate(profiles.example().profile.files)
+    ]
+    run = structs.replace(changed(profiles.example(), files=files), subjects=[])
+    assert words.title(run) == "r0.json and 3 more"
+
+
+def test_the_verdicts_word_is_said_once():
+    run = changed(profiles.cpu_only(), verdict=Verdict(bound="host", sentence="Host-bound: it waits"))
+    assert words.sentence(run.profile) == "it waits"
+
+
 def test_without_findings_the_report_says_so():
     shown = text.render(structs.replace(profiles.cpu_only(), findings=[]))
     assert "nothing found that a known change would mend" in shown
@@ -205,8 +231,9 @@ def test_kernels_lose_what_cpp_puts_around_their_names(name, short):
     assert words.kernel(name, 200) == short
 
 
-def test_a_kernel_name_is_cut_at_its_end_and_an_operator_in_its_middle():
-    assert words.kernel("k" * 100, 20) == "k" * 19 + "…"
+def test_template_parameters_lose_their_end_and_other_names_their_middle():
+    assert words.kernel("k<float, " + "k" * 100, 20) == "k<float, kkkkkkkkkk…"
+    assert words.kernel("Cijk_MT64x32" + "_" * 50 + "WG16", 20) == "Cijk_MT64…______WG16"
     assert words.operator("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 30).endswith(
         ".__next__"
     )

@@ -36,7 +36,7 @@ def planned(paths: Sequence[str]) -> list[Output]:
     Raises:
         UsageError: no report has this suffix, or the file could not be written.
     """
-    return [Output(_format_of(Path(path)), _writable(Path(path))) for path in paths if path != "-"]
+    return [Output(_format_of(Path(path)), writable(Path(path))) for path in paths if path != "-"]
 
 
 def show(run: Run, *, format: str) -> None:
@@ -136,7 +136,12 @@ def _format_of(path: Path) -> str:
     return found
 
 
-def _writable(path: Path) -> Path:
+def writable(path: Path) -> Path:
+    """The path, where a file can be written there.
+
+    Raises:
+        UsageError: it cannot, and why.
+    """
     why = ""
     if path.is_dir():
         why = "it is a folder"

@@ -20,17 +20,18 @@ from laptime.reports._profile import words
 Fact = tuple[str, str]  # topic, sentence
 _DEVICES = 4  # so many get a line of their own
 _ASIDE = 0.1  # a second kind of copies below this share of the first is left to the page
-_WAIT = 0.005  # so are waits below this share of the steps
+_WAIT = 0.005  # so are waits and copies below this share of the steps
 _SMALL = 0.001  # a part below this share of the step is not drawn
 
 
 class Bar(Struct, frozen=True, kw_only=True):
-    """A part of something: its time per step, and its share of the step (0 to 1)."""
+    """A part of the step: its time per step, its share (0 to 1), and what and where most of it was."""
 
     name: str
     ns: float
     share: float
     note: str = ""
+    place: str = ""
 
 
 def breakdown(profile: Profile) -> list[Bar]:
@@ -60,7 +61,8 @@ def idle(profile: Profile) -> list[Bar]:
                 name=words.CAUSES[cause.cause],
                 ns=words.each(cause.total_ns, profile.overview.steps),
                 share=_over(cause.total_ns, seen.window_ns),
-                note=(words.some(cause.operators, 1) + _at(cause.stack)).strip(),
+                note=words.some(cause.operators, 1),
+                place=words.place(cause.stack),
             )
             for cause in sorted(seen.causes, key=lambda cause: -cause.total_ns)
         ]
@@ -68,8 +70,10 @@ def idle(profile: Profile) -> list[Bar]:
 
 
 def phases(profile: Profile) -> list[Bar]:
-    """Parts of the loop on the host."""
+    """Parts of the loop on the host; none where the trace tells only one."""
     seen = profile.overview
+    if len(seen.phases) < 2:
+        return []
     return _shown(
         [
             Bar(
@@ -152,25 +156,25 @@ def _devices(profile: Profile) -> Iterator[Fact]:
 
 
 def _device(use: DeviceUse) -> str:
-    told = [f"kernels run {_words.percent(use.utilization)} of the time"]
+    told = [f"kernels run {words.percent(use.utilization)} of the time"]
     if use.sm_efficiency is not None:
-        told.append(f"SM efficiency {_words.percent(use.sm_efficiency)}")
+        told.append(f"SM efficiency {words.percent(use.sm_efficiency)}")
     if use.occupancy is not None:
-        told.append(f"occupancy {_words.percent(use.occupancy)}")
+        told.append(f"occupancy {words.percent(use.occupancy)}")
     if use.tensor_core_share is not None:
         could = (
-            f" ({_words.percent(use.tensor_core_eligible)} could)"
+            f" ({words.percent(use.tensor_core_eligible)} could)"
             if use.tensor_core_eligible and use.tensor_core_eligible > use.tensor_core_share
             else ""
         )
-        told.append(f"tensor cores {_words.percent(use.tensor_core_share)} of compute{could}")
+        told.append(f"tensor cores {words.percent(use.tensor_core_share)} of compute{could}")
     return ", ".join(told)
 
 
 def _loop(profile: Profile) -> Iterator[Fact]:
     """The phases in one line; without a device they are bars."""
     seen = profile.overview
-    if seen.phases and seen.devices:
+    if len(seen.phases) > 1 and seen.devices:
         yield (
             "host",
             ", ".join(f"{phase.name} {words.time(phase.host_ns)}" for phase in seen.phases) + " a step",
@@ -215,7 +219,7 @@ def _communication(profile: Profile) -> Iterator[Fact]:
 def _copies(profile: Profile) -> Iterator[Fact]:
     topic, most = "copies", max((row.total_ns for row in profile.copies), default=0)
     for row in profile.copies[:2]:
-        if row.total_ns < most * _ASIDE:
+        if row.total_ns < max(most * _ASIDE, profile.window_ns * _WAIT):
             continue
         told = [f"{row.calls:,} x" if row.calls > 1 else "one", words.time(row.total_ns)]
         if row.bytes is not None:
@@ -238,9 +242,9 @@ def _launches(profile: Profile) -> Iterator[Fact]:
     told = []
     if seen.launches:
         told.append(
-            f"{seen.launches:,} calls of {words.time(seen.host_median_ns)}, work starts "
+            f"{count(seen.launches, 'call')} of {words.time(seen.host_median_ns)}, work starts "
             f"{words.time(seen.delay_median_ns)} later (p95 {words.time(seen.delay_p95_ns)}), "
-            f"{seen.queue_mean:.3g} queued on average"
+            f"{seen.queue_mean:.{0 if seen.queue_mean >= 10 else 1}f} queued on average"
         )
     if seen.graph:
         told.append(f"{seen.graph:,} activities replayed by CUDA graphs")
@@ -298,7 +302,7 @@ def stragglers(profile: Profile) -> Iterator[Fact]:
             "straggler",
             _words.printable(
                 f"rank {seen.rank} reaches {seen.last_arrivals} of {seen.collectives} collectives last and "
-                f"causes {_words.percent(seen.share)} of all waiting ({words.time(seen.caused_ns)}){why}"
+                f"causes {words.percent(seen.share)} of all waiting ({words.time(seen.caused_ns)}){why}"
             ),
         )
 

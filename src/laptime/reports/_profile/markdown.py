@@ -6,7 +6,6 @@ from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports import _escape as escape
-from laptime.reports import _words
 from laptime.reports._profile import facts, words
 from laptime.reports._profile.facts import Bar, Fact
 from laptime.reports._profile.tables import Table, difference, tables
@@ -20,7 +19,7 @@ def render(run: Run) -> str:
     assert profile is not None
     blocks = [
         f"### {escape.text(run.verb)} {escape.name(words.title(run))}",
-        f"**{words.bound(profile)}**: {escape.text(_sentence(profile))}",
+        f"**{words.bound(profile)}**: {escape.text(words.sentence(profile))}",
         escape.text(" · ".join(words.where(run))),
         _bars("step", f"step: {facts.step(profile)}", facts.breakdown(profile)),
         _bars("idle because", f"idle: {facts.idle_sentence(profile)}", facts.idle(profile)),
@@ -37,10 +36,6 @@ def render(run: Run) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _sentence(profile: Profile) -> str:
-    return profile.verdict.sentence if profile.verdict else "nothing tells what limits it"
-
-
 def _bars(head: str, sentence: str, bars: list[Bar]) -> str:
     """Parts of the step as a table, after the sentence that they stand for."""
     if not bars:
@@ -50,13 +45,17 @@ def _bars(head: str, sentence: str, bars: list[Bar]) -> str:
         title=head,
         columns=[head, "a step", "share", *([""] if notes else [])],
         rows=[
-            [bar.name, words.time(bar.ns), _words.percent(bar.share), *([bar.note] if notes else [])]
+            [bar.name, words.time(bar.ns), words.percent(bar.share), *([_note(bar)] if notes else [])]
             for bar in bars
         ],
         left=[head, ""],
         all=len(bars),
     )
     return "\n\n".join(filter(None, [escape.text(sentence), _table(made)]))
+
+
+def _note(bar: Bar) -> str:
+    return f"{bar.note} ({bar.place})" if bar.place else bar.note
 
 
 def _list(told: list[Fact]) -> str:

@@ -22,7 +22,6 @@ class Table(Struct, frozen=True, kw_only=True):
         left: titles of columns that are words.
         rows: cells as they are shown.
         all: number of rows that there are.
-        ends: of a name that is too long, the end goes and not the middle.
     """
 
     title: str
@@ -30,7 +29,6 @@ class Table(Struct, frozen=True, kw_only=True):
     rows: list[list[str]]
     left: list[str]
     all: int
-    ends: bool = False
 
 
 def tables(profile: Profile, *, operators: int = 8, kernels: int = 5, ranks: int = 8) -> list[Table]:
@@ -119,7 +117,7 @@ def difference(profile: Profile, most: int = 8) -> Table | None:
             _time(row, row.before_ns, "added"),
             _time(row, row.after_ns, "gone"),
             _signed(row.delta_ns),
-            "-" if row.explains is None else _words.percent(row.explains),
+            "-" if row.explains is None else words.percent(row.explains),
             row.change,
         ]
         for name, row in told[:most]
@@ -146,5 +144,4 @@ def _table(
         rows=[[_words.printable(cell) for cell in row] for row in made],
         left=[columns[0], *left],
         all=len(rows),
-        ends=title == "kernels",
     )

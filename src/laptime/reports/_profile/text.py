@@ -42,12 +42,9 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
 
 def _head(run: Run, profile: Profile, width: int) -> list[Text]:
     found = [Text(line) for line in wrapped("", f"{run.verb} {words.title(run)}", width, indent=0)]
-    sentence = (
-        _words.printable(profile.verdict.sentence) if profile.verdict else "nothing tells what limits it"
-    )
     word = words.bound(profile)
     found += [Text(), Text("Verdict", style="bold")]
-    found += titled(word, sentence, width, style="bold", indent=max(_INDENT, len(word) + 2))
+    found += titled(word, words.sentence(profile), width, style="bold", indent=max(_INDENT, len(word) + 2))
     found += [
         Text(),
         *(Text(x, style="dim") for x in wrapped("", " · ".join(words.where(run)), width, indent=0)),
@@ -93,16 +90,22 @@ def _bars(bars: list[Bar], width: int) -> list[Text]:
     found = []
     for bar in bars:
         line = f"{_GAP}{bar.name}{fill(bar.name, names)}{_GAP}{words.time(bar.ns):>{times}}"
-        line += f"{_GAP}{_words.percent(bar.share):>6}{_GAP}"
+        line += f"{_GAP}{words.percent(bar.share):>6}{_GAP}"
         room = width - cell_len(line)
         drawn = _drawn(bar.share, min(_BAR, room)) if room > 0 else ""
-        note = f"{fill(drawn, _BAR)}{_GAP}{words.shortened(bar.note, room - _BAR - len(_GAP))}"
+        note = f"{fill(drawn, _BAR)}{_GAP}{_note(bar, room - _BAR - len(_GAP))}"
         text = Text(line)
         text.append(drawn, style="cyan")
-        if bar.note and room >= _BAR + _NOTE:
+        if (bar.note or bar.place) and room >= _BAR + _NOTE:
             text.append(note, style="dim")
         found.append(text)
     return found
+
+
+def _note(bar: Bar, room: int) -> str:
+    """What and where, as far as there is room; half a place is none."""
+    both = f"{bar.note} ({bar.place})" if bar.note and bar.place else bar.note or bar.place
+    return both if len(both) <= room else words.shortened(bar.note or bar.place, room)
 
 
 def _drawn(share: float, width: int) -> str:
@@ -128,10 +131,8 @@ def _table(table: Table, width: int) -> list[Text]:
         columns, rows = columns[:-1], [row[:-1] for row in rows]
     sizes[0] = max(sizes[0] - max(over, 0), 10) if len(columns) <= 2 else sizes[0]
 
-    cut = words.shortened if table.ends else words.operator
-
     def line(cells: list[str]) -> str:
-        cells = [cut(cells[0], sizes[0]), *cells[1:]]
+        cells = [words.cut(cells[0], sizes[0]), *cells[1:]]
         return _GAP + _GAP.join(
             cell + fill(cell, size) if title in left else fill(cell, size) + cell
             for cell, size, title in zip(cells, sizes, columns, strict=True)

@@ -58,6 +58,15 @@ def bound(profile: Profile) -> str:
     return BOUND[profile.verdict.bound] if profile.verdict else BOUND["unknown"]
 
 
+def sentence(profile: Profile) -> str:
+    """The verdict in words, without the word that already stands before it."""
+    if profile.verdict is None:
+        return "nothing tells what limits it"
+    text = words.printable(profile.verdict.sentence)
+    head = f"{bound(profile)}: "
+    return text[len(head) :] if text.lower().startswith(head.lower()) else text
+
+
 def time(ns: float | None) -> str:
     """A duration as people read it, three figures: `59.3 ms`."""
     return "-" if ns is None else show(ns / 1e9, "s")
@@ -65,7 +74,14 @@ def time(ns: float | None) -> str:
 
 def share(part: float, whole: float) -> str:
     """Part of a whole in percent; `-` of nothing."""
-    return words.percent(part / whole) if whole else "-"
+    return percent(part / whole) if whole else "-"
+
+
+def percent(part: float) -> str:
+    """A share as people read it; nothing is `0 %`, and next to nothing is not written with an exponent."""
+    if 0 < abs(part) < 1e-4:
+        return "<0.01 %"
+    return words.percent(part) if part else "0 %"
 
 
 def size(number: float | None) -> str:
@@ -86,10 +102,10 @@ def each(total: float, steps: int) -> float:
 def title(run: Run) -> str:
     """What was profiled: its name, the target, else the files."""
     assert run.profile is not None
-    if run.name or run.subjects:
+    names = [subject.target for subject in run.subjects] or [file.name for file in run.profile.files]
+    if run.name or not names:
         return words.title(run)
-    names = [words.printable(file.name) for file in run.profile.files]
-    return " ".join(names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    return words.printable(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
 def where(run: Run) -> list[str]:
@@ -140,21 +156,25 @@ def kernel(name: str, most: int = 60) -> str:
         text = bare
     text = _WRAPPED.sub(r"\1", text)
     text = _NAMESPACE.sub("", _LAMBDA.sub("", text.removesuffix(" [clone .kd]"))).strip()
-    return shortened(words.printable(text) or words.printable(name), most)
-
-
-def shortened(text: str, most: int) -> str:
-    """The text with its end left out, where names of one family differ least."""
-    return text if len(text) <= most else f"{text[: most - 1].rstrip(' ,<')}…"
+    return cut(words.printable(text) or words.printable(name), most)
 
 
 def operator(name: str, most: int = 60) -> str:
-    """An operator's name; the loader's ends in what it does, so its middle goes."""
-    text = words.printable(name)
-    if len(text) <= most:
-        return text
+    """An operator's name."""
+    return cut(words.printable(name), most)
+
+
+def cut(name: str, most: int) -> str:
+    """A name with its middle left out, or the end of its template parameters: what tells least."""
+    if "<" in name and ", " in name:
+        return shortened(name, most)
     head = (most - 1) // 2
-    return f"{text[:head]}…{text[head + 1 - most :]}"
+    return name if len(name) <= most else f"{name[:head]}…{name[head + 1 - most :]}"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with its end left out."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip(' ,<')}…"
 
 
 def place(stack: Iterable[str]) -> str:
@@ -174,7 +194,7 @@ def gain(finding: Finding, step_ns: int) -> str:
     """The upper bound of what a change saves, `up to 51.9 ms a step (28 %)`; empty where nothing tells."""
     if not finding.gain:
         return ""
-    whole = f" ({words.percent(min(1.0, finding.gain * 1e9 / step_ns))})" if step_ns else ""
+    whole = f" ({percent(min(1.0, finding.gain * 1e9 / step_ns))})" if step_ns else ""
     return f"up to {show(finding.gain, 's')} a step{whole}"
 
 
@@ -192,8 +212,11 @@ def steps_to_take(finding: Finding) -> list[str]:
 
 
 def some(named: list[tuple[str, int]], most: int = 2) -> str:
-    """The first names of a list of (name, ns), largest first."""
-    return ", ".join(operator(name, 48) for name, _ in named[:most])
+    """The first names of a list of (name, ns), largest first; a loader's by what it is."""
+    return ", ".join(
+        "DataLoader" if name.startswith("enumerate(DataLoader)") else operator(name, 48)
+        for name, _ in named[:most]
+    )
 
 
 def warnings(run: Run) -> list[str]:

@@ -15,7 +15,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.verbs.compare import compare_runs
+from laptime.verbs.compare import compare_runs, refuse_profiles
 
 
 @click.command("compare", cls=asked.Measuring)
@@ -51,6 +51,7 @@ def command(
     voice = context.find_object(Voice) or Voice()
     format_ = "json" if as_json else "text"
     left, right = _stored(a), _stored(b)
+    refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
         request = asked.request(context, [a, b], given=given)
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)

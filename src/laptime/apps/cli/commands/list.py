@@ -19,6 +19,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.case import Case
 from laptime.records.run import Run
+from laptime.reports._profile.words import bound
 from laptime.store import files, folder
 
 
@@ -53,8 +54,8 @@ def command(context: click.Context, /, limit: int, everything: bool, as_json: bo
     if not entries:
         voice.say(f"no runs are stored under {folder.home()}   next: laptime bench torchvision:resnet18")
         return
-    result(table(("run", "when", "verdict", "median latency", "of", "name"), [_row(e) for e in entries],
-                 right=("median latency",)))  # fmt: skip
+    result(table(("run", "when", "verdict", "median", "of", "name"), [_row(e) for e in entries],
+                 right=("median",)))  # fmt: skip
     if len(paths) > len(entries):
         voice.say(f"{count(len(paths) - len(entries), 'older run')} not shown   next: laptime list --all")
 
@@ -76,6 +77,8 @@ def _row(entry: Entry) -> tuple[str, ...]:
     others = f" and {count(len(entry.run.cases) - 1, 'more case')}" if len(entry.run.cases) > 1 else ""
     what = case.key if case else ", ".join(subject.target for subject in entry.run.subjects)
     shown = show(stat.value, stat.unit, stat.ci95) if stat else "-"
+    if entry.run.profile is not None:
+        shown = f"{show(entry.run.profile.overview.step_median_ns / 1e9, 's')} a step"
     return (
         run_id,
         _when(entry.run),
@@ -96,10 +99,16 @@ def _record(entry: Entry) -> dict[str, Any]:
             "reason": entry.fault,
         }
     case, stat = _headline(run)
-    number = None
+    number: dict[str, Any] | None = None
     if case and stat:
         fields = ("tag", "value", "unit", "ci95", "n", "regime")
         number = {"case": case.key} | {name: getattr(stat, name) for name in fields}
+    limit = None
+    if run.profile is not None:
+        seen = run.profile.overview
+        number = {"case": None, "tag": "step", "value": seen.step_median_ns / 1e9, "unit": "s", "ci95": None}
+        number |= {"n": seen.steps, "regime": None}
+        limit = run.profile.verdict.bound if run.profile.verdict else None
     return {
         "id": run.id,
         "path": str(entry.path),
@@ -108,6 +117,7 @@ def _record(entry: Entry) -> dict[str, Any]:
         "name": run.name,
         "started": run.started,
         "verdict": run.trust,
+        "bound": limit,
         "targets": [subject.target for subject in run.subjects],
         "cases": len(run.cases),
         "headline": number,
@@ -124,6 +134,9 @@ def _headline(run: Run) -> tuple[Case | None, Stat | None]:
 
 
 def _verdict(run: Run) -> str:
+    if run.profile is not None:
+        word = bound(run.profile)
+        return word if run.status == "complete" else f"{word}, {run.status}"
     if run.status in ("complete", "failed"):
         return "failed" if run.cases and all(c.status == "failed" for c in run.cases) else run.trust
     return run.status if run.status == "running" else f"{run.trust}, {run.status}"

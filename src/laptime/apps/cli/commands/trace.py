@@ -1,0 +1,106 @@
+"""Say where the time of a step goes in profiler traces, and what to change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+from msgspec import structs
+
+from laptime.apps.cli import measuring, output
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.progress import Listener, progress
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.records.event import Progress
+from laptime.records.plan import Setting
+from laptime.records.run import Run
+
+_PATH = click.Path(path_type=Path)
+_SUFFIXES = (".json", ".json.gz")
+
+
+@click.command("trace")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE|DIR...", type=_PATH)
+@click.option(
+    "--against",
+    multiple=True,
+    metavar="FILE|DIR",
+    type=_PATH,
+    help="Another job's traces: what got slower or faster since. Repeatable.",
+)
+@click.option(
+    "--slim",
+    metavar="FILE.json.gz",
+    type=_PATH,
+    help="Write a small trace that Perfetto opens, with counters for utilisation and queue length.",
+)
+@click.option("--name", default="", metavar="NAME", help="A name to find the run by: laptime show NAME.")
+@click.option("--no-save", is_flag=True, help="Do not keep the run under .laptime/.")
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    paths: tuple[Path, ...],
+    against: tuple[Path, ...],
+    slim: Path | None,
+    name: str,
+    no_save: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Say where the time of a step goes in profiler traces, and what to change.
+
+    Reads what torch.profiler writes (.json, .json.gz), of any age, on any device. Several files, or a folder,
+    are the ranks of one job. A file that breaks off is read as far as it goes.
+
+    \b
+    laptime trace trace.json.gz -o report.html
+    laptime trace traces/
+    laptime trace after.json.gz --against before.json.gz
+    """
+    # Not at the top: `laptime --help` imports no verb.
+    from laptime.verbs import trace as verb
+
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    if slim is not None:
+        _check_slim(slim)
+    with progress(quiet=voice.quiet) as show:
+        run = verb.trace(
+            list(paths), against=list(against), name=name, save=False, slim=slim, progress=_saying(show)
+        )
+    run, complaint = _unsaved(run) if no_save else _saved(run, verb.kept)
+    if slim is not None:
+        voice.say(f"wrote {slim}")
+    delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
+    return voice.complain(complaint) if complaint else delivered
+
+
+def _saying(show: Listener) -> Callable[[float, str], None]:
+    return lambda done, text: show(Progress(done=done, remaining=0.0, text=text))
+
+
+def _saved(run: Run, keep: Callable[[Run], Run]) -> tuple[Run, LaptimeError | None]:
+    """The run as it is stored; where that fails, what is known is shown all the same."""
+    try:
+        return keep(run), None
+    except LaptimeError as complaint:
+        return _unsaved(run)[0], complaint
+
+
+def _unsaved(run: Run) -> tuple[Run, None]:
+    return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")}), None
+
+
+def _check_slim(path: Path) -> None:
+    if not path.name.endswith(_SUFFIXES):
+        raise UsageError(
+            f"a slimmed trace is not written to {path}",
+            why=f"its name ends in {' or '.join(_SUFFIXES)}",
+            next=f"--slim {path.with_suffix('.json.gz')}",
+        )
+    output.writable(path)
