@@ -1,0 +1,77 @@
+"""What a host thread was doing during some ranges: which calls had how much of them to themselves."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.trace import intervals, names, phases, stacks
+from laptime.trace.columns import NONE, HostKind, Index, Ints
+from laptime.trace.intervals import Ranges
+from laptime.trace.view import View
+
+
+class Shares(NamedTuple):
+    """Host rows and the ns that each had; `name` (index into texts) is what to call it."""
+
+    row: Index
+    name: Index
+    ns: Ints
+
+
+def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
+    """The ranges by innermost operator, runtime calls counted with the operator that made them.
+
+    Time outside operators goes to the innermost Python function, where the trace has any, else to the
+    innermost annotation. Time in none of them, or in nothing but the step, is in no share.
+    """
+    host, links = view.trace.host, view.links
+    rows = _of_thread(view, thread)
+    rows = rows[links.calls.depth[rows] >= 0]
+    own = _to_themselves(view, rows, links.calls.parent, ranges)
+    operator = links.operator_of[rows]
+    operator[(operator >= 0) & ~phases.operators(view)[operator]] = NONE
+    functions = stacks.frames_of(view)
+    frames = _of_thread(view, int(functions.home[thread]))
+    frames = frames[host.kind[frames] == HostKind.PYTHON]
+    annotation = (operator < 0) & (host.kind[rows] == HostKind.ANNOTATION)
+    step = names.rows(view.trace.texts, host.name[rows], names.is_step)
+    counts = (own > 0) & ~(step & (operator < 0)) & ~(annotation & bool(len(frames)))
+    name = host.name[np.where(operator >= 0, operator, rows)]
+    found = Shares(rows[counts], name[counts], own[counts])
+    if not len(frames):
+        return found
+    outside = intervals.subtract(ranges, phases.cover(view, phases.at_work(view), thread))
+    own = _to_themselves(view, frames, functions.around, outside)
+    counts = own > 0
+    return Shares(
+        np.append(found.row, frames[counts]),
+        np.append(found.name, host.name[frames[counts]]),
+        np.append(found.ns, own[counts]),
+    )
+
+
+def of_calls(view: View, rows: Index, cause: Index, ranges: Ranges) -> Shares:
+    """The ranges by these calls, named after what caused them, or themselves where nothing did."""
+    host = view.trace.host
+    ns = intervals.within(ranges, host.start[rows], host.end[rows])
+    return Shares(rows, host.name[np.where(cause >= 0, cause, rows)], ns)
+
+
+def _of_thread(view: View, thread: int) -> Index:
+    """All host rows of a thread, ascending."""
+    low, high = np.searchsorted(view.trace.host.thread, [thread, thread + 1])
+    return np.arange(low, high, dtype=np.int32)
+
+
+def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> Ints:
+    """Per row: ns of the ranges inside it and not inside a row below it."""
+    host = view.trace.host
+    if not len(rows) or not len(ranges.start):
+        return np.zeros(len(rows), np.int64)
+    whole = intervals.within(ranges, host.start[rows], host.end[rows])
+    inside = (parent[rows] >= 0) & (whole > 0)
+    weights = whole[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
+    below = np.bincount(parent[rows[inside]], weights, minlength=len(host))[rows].astype(np.int64)
+    return np.asarray(np.maximum(whole - below, 0), np.int64)

@@ -1,0 +1,340 @@
+"""Why the device was idle: every gap between two activities of an accelerator, attributed to the nanosecond.
+
+A gap [g0, g1) ends with an activity, and that was launched by a call [l0, l1) on a host thread:
+
+    host    ...──sync──┤ Python ├─ loader ─┤ operators ─┤ launch ├── next operators ...
+    device  ▓▓▓▓▓▓▓▓▓▓▓│                                    │      │▓▓▓▓▓▓▓▓
+                       g0                                  l0     l1  g1
+                       └──────────── before l1 ─────────────────────┘└─┘ launched
+
+What lies after l1 is `other`: launched, and not begun. What lies before l1 is told by the launching thread
+where it was at work, else by the thread that runs the loop, else by another launching thread. Causes in this
+order, each takes only what the one before left:
+
+- data: waiting for a DataLoader;
+- communication: a collective that the host carries out (gloo, mpi, ucc);
+- synchronisation: inside another call that waits for the device (waits.py);
+- copy: inside a copy to the device that the host carries out (pageable memory is staged) or waits for;
+- the rest is the host at work. It is `synchronisation` as far as a wait for the device had cost the host its
+  lead, and `host` beyond: late without any wait, too.
+
+Lead: a wait that lasted w ns while the device was busy puts the host back by w; without it, it would have
+come w earlier to all that follows. Idle time uses this up, whatever its cause; waits add up, to one mean step
+at most. So `loss.item()` at the end of a step that keeps the device busy is blamed for the hole after it, and
+in a step whose launches are too slow anyway it is blamed for nothing.
+
+An activity without a launch in the file tells nothing: `data` as far as the loop waited for its loader, else
+`other`. After the last activity of the file the loop's thread speaks for the whole gap.
+
+The parts sum to the idle time exactly. With several accelerators, all are summed. A device that waits for
+other ranks is busy with a collective's kernel: that is no gap (see `exposed_communication_ns`).
+
+Lies when: a call waits and neither its name nor its times say so; clocks of host and device disagree by more
+than a launch takes; two programs share the device; the profiler slows the host down more than the device.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import NamedTuple, get_args
+
+import numpy as np
+
+from laptime.records.overview import Cause, Idle, IdleCause
+from laptime.trace import doing, intervals, names, phases, stacks, waits
+from laptime.trace.columns import NONE, Index, Ints, Mask
+from laptime.trace.doing import Shares
+from laptime.trace.intervals import Ranges
+from laptime.trace.view import View
+
+MOST = 8
+"""Operators listed per cause."""
+
+PYTHON = "Python"
+"""What the host is doing where no operator, annotation or Python function of the trace is around."""
+
+
+def idle(view: View) -> Idle | None:
+    """Causes by time, those without time left out; None without work of an accelerator in the window."""
+    device = view.trace.device
+    begin, end = view.window
+    inside = (device.start < end) & (device.end > begin)
+    known = np.unique(device.device[inside]).tolist()
+    if not known:
+        return None
+    ledger, host = _Ledger(view), _Host(view)
+    for each in known:
+        rows = np.flatnonzero(device.device == each).astype(np.int32)
+        busy = intervals.union(device.start[rows], device.end[rows])
+        gaps = _gaps(view, rows, busy)
+        ledger.open(gaps)
+        _after_launch(ledger, gaps)
+        _before_launch(ledger, host, gaps, busy)
+    return Idle(total_ns=ledger.total, window_ns=(end - begin) * len(known), causes=ledger.causes())
+
+
+class _Gaps(NamedTuple):
+    """Gaps of one accelerator, in time order.
+
+    `launched` is l1, cut to the gap; `thread` that of the launch; after the last activity that of the loop;
+    NONE where the file has no launch.
+    """
+
+    start: Ints
+    end: Ints
+    launched: Ints
+    thread: Index
+
+
+def _gaps(view: View, rows: Index, busy: Ranges) -> _Gaps:
+    """Gaps between these device rows in the window, and what launched the activities that end them."""
+    host, device = view.trace.host, view.trace.device
+    start, end = intervals.gaps(busy, *view.window)
+    following = np.searchsorted(device.start[rows], end)
+    last = following == len(rows)
+    launch = np.where(last, NONE, view.links.launch[rows[np.minimum(following, len(rows) - 1)]])
+    thread = np.where(launch >= 0, host.thread[launch] if len(host) else NONE, NONE)
+    thread[last] = phases.loop_thread(view)
+    launched = np.where(launch >= 0, host.end[launch] if len(host) else end, end)
+    return _Gaps(start, end, np.clip(launched, start, end), thread.astype(np.int32))
+
+
+class _Host:
+    """The host side of a trace as far as gaps ask for it: what each thread did, found once.
+
+    Attributes:
+        waiting: rows of calls that waited for the device.
+        uploads: rows of calls that copied to the device themselves, or waited for such a copy.
+        collective: rows of collectives that the host carries out.
+        loop: the thread of the loop. launching: those that launch.
+    """
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+        self.loop = phases.loop_thread(view)
+        launch = view.links.launch[view.links.launch >= 0]
+        self.launching: list[int] = np.unique(view.trace.host.thread[launch]).tolist()
+        self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
+        self.waiting = waits.waiting(view)
+        self.uploads = waits.uploads(view)
+        self._loading = phases.loading(view)
+        self._working = phases.at_work(view) | self._loading | self._mask(self.collective)
+        self._known: dict[int, dict[Cause, Ranges]] = {}
+        self._busy: dict[int, Ranges] = {}
+
+    def did(self, thread: int) -> dict[Cause, Ranges]:
+        """What a thread waited for, over the whole file; an earlier one hides a later one."""
+        if thread not in self._known:
+            takes: dict[Cause, Mask] = {
+                "data": self._loading,
+                "communication": self._mask(self.collective),
+                "synchronisation": self._mask(np.setdiff1d(self.waiting, self.uploads)),
+                "copy": self._mask(self.uploads),
+            }
+            self._known[thread] = {
+                cause: phases.cover(self.view, take, thread) for cause, take in takes.items()
+            }
+        return self._known[thread]
+
+    def speakers(self, thread: int, ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
+        """Who tells of what: the launching thread where it works, else others; the loop's of the rest."""
+        for speaker in dict.fromkeys([thread, self.loop, *self.launching]):
+            if speaker not in self._busy:
+                self._busy[speaker] = phases.cover(self.view, self._working, speaker)
+            yield speaker, intervals.intersect(ranges, self._busy[speaker])
+            ranges = intervals.subtract(ranges, self._busy[speaker])
+        yield self.loop, ranges
+
+    def _mask(self, rows: Index) -> Mask:
+        mask = np.zeros(len(self.view.trace.host), bool)
+        mask[rows] = True
+        return mask
+
+
+def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
+    """From the end of the launch to the beginning of the work."""
+    known = gaps.thread >= 0
+    queued = known & (gaps.launched == gaps.start)
+    for told, text in ((queued, "between launched activities"), (known & ~queued, "launch latency")):
+        ledger.add("other", Ranges(gaps.launched[told], gaps.end[told]))
+        ledger.say("other", text, int((gaps.end - gaps.launched)[told].sum()))
+
+
+def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
+    """What the host did instead of launching."""
+    told = defaultdict[int, list[Ranges]](list)
+    for thread in np.unique(gaps.thread).tolist():
+        own = (gaps.thread == thread) & (gaps.launched > gaps.start)
+        ranges = Ranges(gaps.start[own], gaps.launched[own])
+        if thread == NONE:
+            _without_launch(ledger, host, ranges)
+            continue
+        for speaker, part in host.speakers(thread, ranges):
+            told[speaker].append(part)
+    rests = dict[int, Ranges]()
+    spent = list[Ranges]()
+    for speaker, parts in told.items():
+        rests[speaker] = _waits_of(ledger, host, speaker, intervals.join(*parts), spent)
+    _rests(ledger, host, rests, spent, busy)
+
+
+def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
+    """Gaps that end with an activity whose launch is not in the file."""
+    if host.loop != NONE:
+        loading = intervals.intersect(ranges, host.did(host.loop)["data"])
+        ledger.add("data", loading, doing.innermost(host.view, host.loop, loading))
+        ranges = intervals.subtract(ranges, loading)
+    ledger.add("other", ranges)
+    ledger.say("other", "no launch in the trace", ranges.total)
+
+
+def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
+    """Enters what a thread waited for in these ranges; returns the rest. Lead is lost in all of `spent`."""
+    view = host.view
+    own = view.trace.host.thread
+    for cause, did in host.did(thread).items():
+        part = intervals.intersect(ranges, did)
+        ranges = intervals.subtract(ranges, did)
+        if not len(part.start):
+            continue
+        if cause == "data":
+            shares = doing.innermost(view, thread, part)
+        elif cause == "communication":
+            rows = host.collective[own[host.collective] == thread]
+            shares = doing.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
+        else:
+            rows = np.union1d(host.waiting, host.uploads)
+            rows = rows[own[rows] == thread]
+            shares = doing.of_calls(view, rows, waits.culprits(view, rows), part)
+        ledger.add(cause, part, shares)
+        if cause != "synchronisation":
+            spent.append(part)
+    return ranges
+
+
+def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:
+    """The host at work: what a wait had cost it, and what was late without any."""
+    parts = [*rests.values(), *spent]
+    if not parts:
+        return
+    speaker = [np.full(len(part.start), thread) for thread, part in rests.items()]
+    speaker += [np.full(len(part.start), NONE) for part in spent]
+    thread = np.concatenate(speaker)
+    start, end = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
+    order = np.argsort(start, kind="stable")
+    start, end, thread = start[order], end[order], thread[order]
+    lost, source = _lost_lead(host, start, end, busy)
+    lost[thread == NONE] = 0
+    middle = start + lost
+    some = lost > 0
+    rows, of = np.unique(source[some], return_inverse=True)
+    ns = np.bincount(of, lost[some], minlength=len(rows)).astype(np.int64)
+    cause = waits.culprits(host.view, rows)
+    names_ = host.view.trace.host.name[np.where(cause >= 0, cause, rows)]
+    ledger.add("synchronisation", Ranges(start[some], middle[some]), Shares(rows, names_, ns))
+    for each in rests:
+        own = (thread == each) & (middle < end)
+        part = Ranges(middle[own], end[own])
+        ledger.add("host", part, doing.innermost(host.view, each, part))
+
+
+def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:
+    """How much of each piece of idle time a wait before it had cost, and which (host row; NONE for none).
+
+    A wait adds what it took while the device was busy: so far ahead the host would have been without it. Idle
+    time uses that up. It never grows beyond a mean step: a host cannot be further ahead than its queue.
+
+    Args:
+        start, end: of pieces in time order.
+    """
+    calls, steps = host.view.trace.host, host.view.steps
+    rows = host.waiting[np.isin(calls.thread[host.waiting], [host.loop, *host.launching])]
+    rows = rows[np.argsort(calls.end[rows], kind="stable")]
+    most = int((steps.end - steps.start).mean())
+    waited = intervals.within(busy, calls.start[rows], calls.end[rows])
+    since = np.searchsorted(calls.end[rows], start, side="right")  # 0 is before the first wait
+    length = end - start
+    idle_since = np.bincount(since, length, minlength=len(rows) + 1).astype(np.int64)
+    lead, source = np.zeros(len(rows) + 1, np.int64), np.full(len(rows) + 1, NONE, np.int32)
+    left, by = 0, NONE
+    for at, (row, wait, gone) in enumerate(
+        zip(rows.tolist(), waited.tolist(), idle_since[1:].tolist(), strict=True), 1
+    ):
+        if wait >= left:
+            by = row
+        lead[at] = min(left + wait, most)
+        source[at] = by
+        left = max(int(lead[at]) - gone, 0)
+    before = np.cumsum(length) - length
+    first = np.searchsorted(since, np.arange(len(rows) + 1))
+    before -= np.append(before, 0)[first][since]
+    return np.clip(lead[since] - before, 0, length), source[since]
+
+
+class _Ledger:
+    """Collects parts of gaps by cause, and what the host was doing in them."""
+
+    def __init__(self, view: View) -> None:
+        self.total = 0
+        self._view = view
+        self._gaps: list[Ints] = []
+        self._lengths = defaultdict[Cause, list[Ints]](list)
+        self._of = defaultdict[Cause, list[Ints]](list)
+        self._names = defaultdict[Cause, Counter[str]](Counter)
+        self._longest = defaultdict[Cause, dict[str, tuple[int, int]]](dict)
+
+    def open(self, gaps: _Gaps) -> None:
+        """The gaps that the next parts are of."""
+        self._gaps.append(gaps.start)
+        self.total += int((gaps.end - gaps.start).sum())
+
+    def add(self, cause: Cause, part: Ranges, shares: Shares | None = None) -> None:
+        """Some parts of gaps, and who had which share of them."""
+        before = sum(len(each) for each in self._gaps[:-1])
+        self._of[cause].append(np.searchsorted(self._gaps[-1], part.start, side="right") - 1 + before)
+        self._lengths[cause].append(part.end - part.start)
+        if shares is None:
+            return
+        functions = stacks.frames_of(self._view).texts
+        left = part.total
+        order = np.lexsort((shares.ns, shares.name))
+        row, name, ns = shares.row[order], shares.name[order], shares.ns[order]
+        last = np.flatnonzero(np.append(name[1:] != name[:-1], True)) if len(name) else np.empty(0, np.int64)
+        totals = np.diff(np.append(0, np.cumsum(ns)[last]))
+        for index, total, at, most in zip(
+            name[last].tolist(), totals.tolist(), row[last].tolist(), ns[last].tolist(), strict=True
+        ):
+            text = functions.get(index, self._view.trace.texts[index])
+            self.say(cause, text, total)
+            left -= total
+            self._longest[cause][text] = max(self._longest[cause].get(text, (0, NONE)), (most, at))
+        self.say(cause, PYTHON, left)
+
+    def say(self, cause: Cause, text: str, ns: int) -> None:
+        """What some ns of a cause were."""
+        if ns > 0:
+            self._names[cause][text] += ns
+
+    def causes(self) -> list[IdleCause]:
+        """One row a cause, most time first."""
+        found = [self._cause(cause) for cause in get_args(Cause)]
+        return sorted((row for row in found if row.total_ns), key=lambda row: -row.total_ns)
+
+    def _cause(self, cause: Cause) -> IdleCause:
+        if not self._of[cause]:
+            return IdleCause(cause=cause, total_ns=0, share_of_idle=0.0)
+        of, length = np.concatenate(self._of[cause]), np.concatenate(self._lengths[cause])
+        per_gap = np.bincount(of, length).astype(np.int64)
+        total = int(length.sum())
+        operators = self._names[cause].most_common(MOST)
+        longest = self._longest[cause].get(operators[0][0] if operators else "", (0, NONE))
+        return IdleCause(
+            cause=cause,
+            total_ns=total,
+            share_of_idle=total / self.total if self.total else 0.0,
+            gaps=int((per_gap > 0).sum()),
+            longest_ns=int(per_gap.max(initial=0)),
+            operators=operators,
+            stack=stacks.stack_of(self._view, longest[1]) if longest[1] != NONE else [],
+        )

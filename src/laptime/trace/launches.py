@@ -1,0 +1,176 @@
+"""How the host feeds the device: calls, delays, and the queue between the two.
+
+- delay: end of the launch call to start of the work, 0 where the work began inside the call (HTA's launch
+  delay). A CUDA graph has one, that of its first activity.
+- queue: activities whose launch call has begun and which have not begun themselves, on all accelerators
+  together. Its mean is over time: the integral over the window of the steps / the window. (HTA's summary
+  weighs every change alike, however long it lasted.)
+
+Lies when: clocks of host and device disagree. Activities without a launch in the file are in no queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.records.tables import Launches, LaunchRow
+from laptime.trace import names
+from laptime.trace.columns import DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.devices import BUCKETS
+from laptime.trace.view import View
+
+TINY = 10_000
+"""ns below which a kernel is tiny: about what it costs the host to launch one."""
+
+MOST = 50
+"""Operators listed."""
+
+
+def launches(view: View) -> Launches | None:
+    """Over the whole file, the queue over the window of the steps; None without work of an accelerator."""
+    host, device, launch = view.trace.host, view.trace.device, view.links.launch
+    if not len(device):
+        return None
+    linked = np.flatnonzero(launch >= 0)
+    length = device.end - device.start
+    kernel, graph = device.kind == DeviceKind.KERNEL, _replayed(view)
+    tiny = kernel & (length < TINY)
+    short = np.zeros(len(device), bool)
+    short[linked] = length[linked] < (host.end - host.start)[launch[linked]]
+    short &= kernel & ~graph
+    calls = _calls(view, short)
+    queue = _Queue.of(host.start[launch[linked]], device.start[linked])
+    begin, end = view.window
+    edges = np.linspace(begin, end, BUCKETS + 1).astype(np.int64)
+    return Launches(
+        launches=len(linked),
+        unlaunched=len(device) - len(linked),
+        graph=int(graph.sum()),
+        delay_median_ns=_quantile(calls.delay, 0.5),
+        delay_p95_ns=_quantile(calls.delay, 0.95),
+        host_median_ns=_quantile(calls.host_ns, 0.5),
+        short=int(short.sum()),
+        tiny=int(tiny.sum()),
+        tiny_ns=int(length[tiny].sum()),
+        queue_mean=float(queue.means(np.array([begin, end]))[0]),
+        queue_max=queue.longest(begin, end),
+        queue_curve=[round(mean, 3) for mean in queue.means(edges).tolist()] if end > begin else [],
+        calls=_by_name(view),
+        per_operator=_per_operator(view, calls),
+    )
+
+
+class _Calls(NamedTuple):
+    """Calls that launched something: host rows; ns of the call and of all that it launched; ns from its end
+    to the first of that; how many activities it launched and how many of them are short."""
+
+    row: Index
+    host_ns: Ints
+    device_ns: Ints
+    delay: Ints
+    number: Ints
+    short: Ints
+
+
+def _calls(view: View, short: Mask) -> _Calls:
+    host, device, launch = view.trace.host, view.trace.device, view.links.launch
+    linked = np.flatnonzero(launch >= 0)
+    # Device rows are in the order of time: the first of a call is its earliest.
+    rows, first, of = np.unique(launch[linked], return_index=True, return_inverse=True)
+    delay = np.maximum(device.start[linked[first]] - host.end[rows], 0)
+    number = np.bincount(of, minlength=len(rows))
+    device_ns = np.bincount(of, (device.end - device.start)[linked], len(rows)).astype(np.int64)
+    few = np.bincount(of, short[linked], len(rows)).astype(np.int64)
+    return _Calls(rows, host.end[rows] - host.start[rows], device_ns, delay, number, few)
+
+
+class _Queue(NamedTuple):
+    """Sorted instants at which activities enter and leave; equally many."""
+
+    enter: Ints
+    leave: Ints
+
+    @classmethod
+    def of(cls, launched: Ints, begun: Ints) -> _Queue:
+        """Work that begins before its launch (clocks that disagree) waits for no time."""
+        return cls(np.sort(launched), np.sort(np.maximum(launched, begun)))
+
+    def means(self, edges: Ints) -> Floats:
+        """Mean length between each two neighbours of these instants."""
+        area = _elapsed(self.enter, edges) - _elapsed(self.leave, edges)
+        return np.asarray(np.diff(area) / np.maximum(np.diff(edges), 1))
+
+    def longest(self, begin: int, end: int) -> int:
+        """Most activities at one instant of [begin, end)."""
+        at = np.append(begin, self.enter[(self.enter >= begin) & (self.enter < end)])
+        waiting = np.searchsorted(self.enter, at, side="right") - np.searchsorted(
+            self.leave, at, side="right"
+        )
+        return int(waiting.max(initial=0))
+
+
+def _elapsed(instants: Ints, at: Ints) -> Ints:
+    """For every `at`: the sum of what has passed since those sorted instants that lie before it."""
+    number = np.searchsorted(instants, at)
+    return np.asarray(number * at - np.append(0, np.cumsum(instants))[number], np.int64)
+
+
+def _replayed(view: View) -> Mask:
+    """Device rows that CUDA graphs replayed."""
+    host, device, launch = view.trace.host, view.trace.device, view.links.launch
+    replays = names.rows(view.trace.texts, host.name, _is_graph_launch)
+    found: Mask = device.graph > 0
+    linked = np.flatnonzero(launch >= 0)
+    found[linked] |= replays[launch[linked]]
+    return found
+
+
+def _by_name(view: View) -> list[tuple[str, int, int]]:
+    """Runtime and driver calls: name, number, ns; longest first."""
+    host = view.trace.host
+    rows = np.flatnonzero((host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER))
+    number = np.bincount(host.name[rows])
+    total = np.bincount(host.name[rows], (host.end - host.start)[rows]).astype(np.int64)
+    known = np.flatnonzero(number)
+    known = known[np.lexsort((-number[known], -total[known]))]
+    return [(view.trace.texts[name], int(number[name]), int(total[name])) for name in known]
+
+
+def _per_operator(view: View, calls: _Calls) -> list[LaunchRow]:
+    """Innermost operators that launched, most launches first."""
+    operator = view.links.operator_of[calls.row]
+    own = np.flatnonzero(operator >= 0)
+    name = view.trace.host.name[operator[own]]
+    known, of = np.unique(name, return_inverse=True)
+    order = np.lexsort((calls.delay[own], of))
+    bounds = np.append(np.searchsorted(of[order], np.arange(len(known))), len(own))
+    number, short, host_ns, device_ns = (
+        np.bincount(of, column[own], len(known)).astype(np.int64)
+        for column in (calls.number, calls.short, calls.host_ns, calls.device_ns)
+    )
+    most = np.lexsort((-device_ns, -number))[:MOST]
+    return [
+        LaunchRow(
+            operator=view.trace.texts[known[each]],
+            launches=int(number[each]),
+            host_ns=int(host_ns[each]),
+            device_ns=int(device_ns[each]),
+            delay_median_ns=_quantile(calls.delay[own[order[bounds[each] : bounds[each + 1]]]], 0.5),
+            short=int(short[each]),
+        )
+        for each in most.tolist()
+    ]
+
+
+def _quantile(values: Ints, share: float) -> int:
+    """The smallest value with at least this share of the values at or below it; 0 without any."""
+    if not len(values):
+        return 0
+    return int(np.partition(values, at := max(0, int(np.ceil(share * len(values))) - 1))[at])
+
+
+def _is_graph_launch(texts: Sequence[str]) -> Mask:
+    return np.array(["GraphLaunch" in text for text in texts], bool)

@@ -1,0 +1,215 @@
+"""The parts of a training step on the thread that runs the loop, and the threads that ran operators.
+
+Every instant of a step on that thread belongs to one phase; the first that fits has it:
+
+1. `laptime::NAME` annotations (data, forward, loss, backward, optimizer), where `laptime profile` wrote them;
+2. optimizer: `Optimizer.step#...` and `Optimizer.zero_grad#...`;
+3. data: waiting for a DataLoader;
+4. backward: the autograd engine is at work, on this thread or on its own; pauses of the engine belong to it
+   as long as this thread begins nothing else;
+5. forward: operators, with the pauses between them, that come before a backward; in a trace without any
+   backward all operators;
+6. other: the rest: operators after the backward (clipping, metrics), logging, Python.
+
+A phase's device time is that of the work launched meanwhile, on whichever thread, whenever it ran.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import numpy as np
+
+from laptime.records.overview import Phase
+from laptime.trace import intervals, names, stacks
+from laptime.trace.columns import NONE, HostKind, Ints, Mask
+from laptime.trace.intervals import EMPTY, Ranges
+from laptime.trace.names import Family
+from laptime.trace.once import once
+from laptime.trace.view import View
+
+ORDER = ("data", "forward", "loss", "backward", "optimizer", "other")
+_OWN = "laptime::"
+
+
+def phases(view: View) -> list[Phase]:
+    """In the order of a step; those without host time are left out. They sum to the mean step on the host."""
+    thread = loop_thread(view)
+    if thread == NONE:
+        return []
+    left = intervals.union(view.steps.host_start, view.steps.host_end)
+    taken = dict.fromkeys(ORDER, EMPTY)
+    for name, ranges in _claims(view, thread):
+        taken[name] = intervals.join(taken[name], intervals.intersect(left, ranges))
+        left = intervals.subtract(left, ranges)
+    taken["other"] = left
+    number = len(view.steps.number)
+    host = _means([taken[name].total for name in ORDER], number)
+    device = _device_time(view, list(taken.values()))
+    return [
+        Phase(name=name, host_ns=mean, device_ns=round(work / number) if device is not None else None)
+        for name, mean, work in zip(ORDER, host, device or [0] * len(ORDER), strict=True)
+        if mean
+    ]
+
+
+def threads(view: View) -> tuple[int, float | None]:
+    """How many host threads ran operators in the window of the steps, and how many of them at the same time,
+    on average; None without any. Threads inside an operator (OpenMP, oneDNN) are not in a trace."""
+    host = view.trace.host
+    begin, end = view.window
+    runs = operators(view) & (host.end > begin) & (host.start < end)
+    number, busy = 0, 0
+    for thread in np.unique(host.thread[runs]).tolist():
+        number += 1
+        busy += intervals.clip(cover(view, runs, thread), begin, end).total
+    return number, busy / (end - begin) if number and end > begin else None
+
+
+@once
+def loop_thread(view: View) -> int:
+    """The thread that runs the loop: that of the steps, else of the loader, if it runs operators or calls;
+    else the one with the most operators outside autograd."""
+    host = view.trace.host
+    runs = operators(view)
+    worked = np.bincount(host.thread[at_work(view)], minlength=len(view.trace.threads)) > 0
+    for rows in (named(view, names.is_step), named(view, _is_own) | named(view, names.is_dataloader)):
+        if rows.any() and worked[thread := int(np.bincount(host.thread[rows]).argmax())]:
+            return thread
+    for rows in (runs & ~_of_autograd(view), at_work(view), named(view, names.is_step)):
+        if rows.any():
+            return int(np.bincount(host.thread[rows]).argmax())
+    return NONE
+
+
+@once
+def loading(view: View) -> Mask:
+    """Host rows that wait for a DataLoader, under all of its names."""
+    return named(view, names.is_dataloader) | named(view, _is_loading)
+
+
+@once
+def operators(view: View) -> Mask:
+    """Host rows that are operators; old traces have their steps among them, and those are none."""
+    operator: Mask = view.trace.host.kind == HostKind.OPERATOR
+    return operator & ~named(view, names.is_step)
+
+
+@once
+def at_work(view: View) -> Mask:
+    """Host rows that are operators, runtime or driver calls."""
+    kind = view.trace.host.kind
+    calls: Mask = (kind == HostKind.RUNTIME) | (kind == HostKind.DRIVER)
+    return calls | operators(view)
+
+
+def named(view: View, family: Family) -> Mask:
+    """Host rows with such a name that are no runtime calls."""
+    return names.rows(view.trace.texts, view.trace.host.name, family)
+
+
+def cover(view: View, take: Mask, thread: int) -> Ranges:
+    """The time that host rows of one thread cover, Python functions that a file lists elsewhere included."""
+    host = view.trace.host
+    own = host.thread == thread
+    home = int(stacks.frames_of(view).home[thread])
+    if home != thread:
+        own |= (host.thread == home) & (host.kind == HostKind.PYTHON)
+    own &= take
+    return intervals.union(host.start[own], host.end[own])
+
+
+def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
+    """Phases and what they claim of the loop's thread, in the order in which they may take it."""
+    own = {
+        name: cover(view, named(view, _only(_OWN + name)), thread)
+        for name in ("optimizer", "data", "backward", "loss", "forward")
+    }
+    optimizer = intervals.join(own["optimizer"], cover(view, named(view, _is_optimizer), thread))
+    data = intervals.join(own["data"], cover(view, loading(view), thread))
+    running = cover(view, operators(view), thread)
+    elsewhere = intervals.join(optimizer, data)
+    backward = _backward(view, thread, intervals.join(running, elsewhere))
+    backward = intervals.join(own["backward"], backward)
+    plain = intervals.subtract(intervals.subtract(running, elsewhere), backward)
+    forward = _forward(view, plain, backward, data, intervals.join(elsewhere, backward))
+    return [
+        *own.items(),
+        ("optimizer", optimizer),
+        ("data", data),
+        ("backward", backward),
+        ("loss" if own["forward"].total else "forward", forward),
+    ]
+
+
+def _backward(view: View, thread: int, busy: Ranges) -> Ranges:
+    """When the autograd engine worked, its pauses in which this thread was not `busy` included."""
+    host = view.trace.host
+    engine = _of_autograd(view) & operators(view)
+    theirs = np.unique(host.thread[engine])
+    theirs = theirs[theirs != thread]
+    rows = (engine & (host.thread == thread)) | (operators(view) & np.isin(host.thread, theirs))
+    return _without_pauses(intervals.union(host.start[rows], host.end[rows]), busy)
+
+
+def _forward(view: View, plain: Ranges, backward: Ranges, data: Ranges, busy: Ranges) -> Ranges:
+    """Stretches of plain operators that a backward follows before the next batch or step; all without any."""
+    begins = view.steps.host_start
+    edges = Ranges(begins, begins + 1)
+    stretches = _without_pauses(plain, intervals.join(busy, edges))
+    if not len(backward.start):
+        return stretches
+    next_backward = _following(backward.start, stretches.end)
+    next_batch = np.minimum(_following(data.start, stretches.end), _following(begins, stretches.end))
+    leads = next_backward < next_batch
+    return Ranges(stretches.start[leads], stretches.end[leads])
+
+
+def _without_pauses(ranges: Ranges, busy: Ranges) -> Ranges:
+    """The ranges with every pause between two of them filled in which nothing else was busy."""
+    pause = Ranges(ranges.end[:-1], ranges.start[1:])
+    filled = intervals.within(busy, pause.start, pause.end) == 0
+    return intervals.join(ranges, Ranges(pause.start[filled], pause.end[filled]))
+
+
+def _following(instants: Ints, after: Ints) -> Ints:
+    """For every instant the first of the others at or after it; the end of time without."""
+    return np.append(np.sort(instants), np.iinfo(np.int64).max)[np.searchsorted(np.sort(instants), after)]
+
+
+def _device_time(view: View, taken: list[Ranges]) -> list[int] | None:
+    """Per phase: sum of the durations of the device work launched in it; None without an accelerator."""
+    device = view.trace.device
+    if not len(device):
+        return None
+    rows = np.flatnonzero(view.links.launch >= 0)
+    at = view.trace.host.start[view.links.launch[rows]]
+    length = (device.end - device.start)[rows]
+    return [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in taken]
+
+
+def _means(totals: list[int], number: int) -> list[int]:
+    """Totals over steps as means per step that sum to the rounded mean of their sum."""
+    bounds = [round(total / number) for total in np.cumsum([0, *totals]).tolist()]
+    return [high - low for low, high in itertools.pairwise(bounds)]
+
+
+def _of_autograd(view: View) -> Mask:
+    """Host rows of the autograd engine: its own ranges, and operators that know their forward's thread."""
+    return named(view, _is_autograd) | (view.trace.host.forward_thread > 0)
+
+
+def _only(text: str) -> Family:
+    return lambda texts: np.array([each == text for each in texts], bool)
+
+
+def _having(pattern: str) -> Family:
+    search = re.compile(pattern).search
+    return lambda texts: np.array([search(text) is not None for text in texts], bool)
+
+
+_is_own = _having(rf"^{_OWN}(data|forward|loss|backward|optimizer)$")
+_is_optimizer = _having(r"^Optimizer\.(step|zero_grad)#")
+_is_autograd = _having(r"^(autograd::engine|torch::autograd)::|Backward\d*$")
+_is_loading = _having(rf"^{_OWN}data$|torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")

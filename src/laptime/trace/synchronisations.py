@@ -1,0 +1,43 @@
+"""Calls that made the host wait for the device, by call and by the operator that caused them.
+
+Those count that began between the host's start of the first step and its end of the last: not the profiler's
+own `cudaDeviceSynchronize` after that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from laptime.records.overview import Synchronisation
+from laptime.trace import stacks, waits
+from laptime.trace.columns import NONE
+from laptime.trace.view import View
+
+
+def find(view: View) -> list[Synchronisation]:
+    """One row per call and operator, longest wait first."""
+    host, texts, steps = view.trace.host, view.trace.texts, view.steps
+    rows = waits.waiting(view)
+    begin, end = int(steps.host_start.min()), int(steps.host_end.max())
+    rows = rows[(host.start[rows] >= begin) & (host.start[rows] < end)]
+    if not len(rows):
+        return []
+    cause = waits.culprits(view, rows)
+    operator = np.where(cause >= 0, host.name[cause], NONE)
+    labels = waits.labels(view, rows)
+    known, call = np.unique(np.array(labels, object), return_inverse=True)
+    keys, group = np.unique(np.stack([call, operator]), axis=1, return_inverse=True)
+    length = host.end[rows] - host.start[rows]
+    found = []
+    for number, (called, by) in enumerate(keys.T.tolist()):
+        own = np.flatnonzero(group.reshape(-1) == number)
+        found.append(
+            Synchronisation(
+                call=known[called],
+                operator=texts[by] if by >= 0 else "",
+                calls=len(own),
+                wait_ns=int(length[own].sum()),
+                stack=stacks.stack_of(view, int(rows[own[np.argmax(length[own])]])),
+            )
+        )
+    return sorted(found, key=lambda row: -row.wait_ns)
