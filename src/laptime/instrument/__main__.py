@@ -1,0 +1,46 @@
+"""`python -m laptime.instrument [-u] [-m] SCRIPT [ARGUMENTS...]`: what `python SCRIPT ...` does, observed.
+
+What to do comes from the environment (`settings.VARIABLE`). `torchrun` starts its ranks with the program that
+PYTHON_EXEC names; that is this one, so that each rank is observed. Other children of the script are not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from laptime.instrument import program, result
+from laptime.instrument.hooks import Hooks
+from laptime.instrument.importing import WhenImported
+from laptime.instrument.session import Session
+from laptime.instrument.settings import Settings
+
+
+def main() -> int:
+    """Run the script; its exit status, 0 when we have stopped it."""
+    settings = Settings.from_environment()
+    words = [word for word in sys.argv[1:2] if word != "-u"] + sys.argv[2:]
+    if settings is None or not words:
+        sys.exit("this is for `laptime profile SCRIPT`")
+    is_module = words[0] == "-m"
+    own = os.getpid()
+    session = Session(settings)
+    hooks = Hooks(session)
+    watch = WhenImported("torch", hooks.install)
+    watch.install()
+    try:
+        ended = program.run(words[1:] if is_module else words, is_module=is_module)
+    finally:
+        watch.remove()
+        hooks.undo()
+    if os.getpid() != own:  # a child that the script has forked and that came back here
+        return ended.status
+    session.finish()
+    if session.stopped:
+        ended = result.Ended(how="stopped", status=0)
+    result.write(settings.folder, "ended", session.observed.rank, ended)
+    return ended.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

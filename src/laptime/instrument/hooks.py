@@ -1,0 +1,170 @@
+"""The few functions of torch that are wrapped while a script is observed, and given back afterwards.
+
+    DataLoader iterators    __next__            data; the wait for a batch
+    Module                  __call__            forward; only the outermost call does more than pass through
+    torch.autograd          backward, grad      backward; Tensor.backward calls it
+    Optimizer               step                through torch's own global hooks
+    Optimizer               __init__            tells that this is training, before anything has stepped
+
+`Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow path,
+seven times as expensive. Code that is being compiled passes through: the wrapper leaves nothing in a graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
+from laptime.instrument.steps import Steps
+
+
+class Listener(Protocol):
+    """What hooks tell of the loop: `laptime.instrument.session.Session`."""
+
+    phases: PhaseClock
+    steps: Steps
+
+    def fetch(self, loader: int) -> None: ...
+    def exhausted(self, loader: int) -> None: ...
+    def forward(self, module: int) -> None: ...
+    def optimizer(self, optimizer: int) -> None: ...
+
+
+class Hooks:
+    """Wraps torch's functions. `undo` gives back the very objects that were there."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self._originals: list[tuple[Any, str, Any]] = []
+        self._handles: list[Any] = []
+        self._kept: dict[int, Any] = {}
+        self._pid = os.getpid()
+
+    def install(self) -> None:
+        """Wrap; torch is imported already."""
+        import torch
+        from torch.optim import optimizer
+        from torch.utils.data import dataloader
+
+        self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
+        self._replace(torch.nn.Module, "__call__", self._call)
+        self._replace(torch.autograd, "backward", self._backward)
+        self._replace(torch.autograd, "grad", self._backward)
+        self._replace(torch.optim.Optimizer, "__init__", self._made)
+        self._handles = [
+            optimizer.register_optimizer_step_pre_hook(self._before_step),
+            optimizer.register_optimizer_step_post_hook(self._after_step),
+        ]
+        # A process forked from this one is no loop of ours: a loader's worker, a child of the script.
+        os.register_at_fork(after_in_child=self.undo)
+
+    def undo(self) -> None:
+        """Give everything back. Safe to call twice."""
+        for owner, name, original in reversed(self._originals):
+            setattr(owner, name, original)
+        for handle in self._handles:
+            handle.remove()
+        self._originals, self._handles, self._kept = [], [], {}
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        original = getattr(owner, name)
+        self._originals.append((owner, name, original))
+        setattr(owner, name, functools.wraps(original)(wrap(original)))
+
+    def _next(self, original: Any) -> Any:
+        listener, phases = self._listener, self._listener.phases
+
+        def __next__(self_: Any) -> Any:  # noqa: N807, as in torch's own stack
+            if not phases.is_free_for(DATA):
+                return original(self_)
+            loader = self._identity(self_)
+            if _is_exhausted(self_):
+                listener.exhausted(loader)
+                return original(self_)
+            listener.fetch(loader)
+            phases.enter(DATA)
+            try:
+                return original(self_)
+            except StopIteration:
+                listener.exhausted(loader)
+                raise
+            finally:
+                phases.leave()
+
+        return __next__
+
+    def _identity(self, iterator: Any) -> int:
+        """The same number for all iterators of one loader; its sampler is kept, so that no other gets it."""
+        owner = getattr(iterator, "_index_sampler", iterator)
+        self._kept.setdefault(id(owner), owner)
+        return id(owner)
+
+    def _call(self, original: Any) -> Any:
+        from torch.compiler import is_compiling
+
+        listener, phases = self._listener, self._listener.phases
+
+        # The name `self` is what torch's profiler looks for to find modules.
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if phases.current >= 0 and phases.current != OPTIMIZER:
+                return original(self, *args, **kwargs)
+            if is_compiling() or not phases.is_free_for(FORWARD):
+                return original(self, *args, **kwargs)
+            listener.forward(id(self))
+            phases.enter(FORWARD)
+            try:
+                return original(self, *args, **kwargs)
+            finally:
+                phases.leave()
+
+        return __call__
+
+    def _backward(self, original: Any) -> Any:
+        from torch.compiler import is_compiling
+
+        listener, phases = self._listener, self._listener.phases
+
+        def backward(*args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not phases.is_free_for(BACKWARD):
+                return original(*args, **kwargs)
+            listener.steps.backward()
+            phases.enter(BACKWARD)
+            try:
+                return original(*args, **kwargs)
+            finally:
+                phases.leave()
+
+        return backward
+
+    def _made(self, original: Any) -> Any:
+        steps = self._listener.steps
+
+        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            steps.optimizer_made()
+            original(self, *args, **kwargs)
+
+        return __init__
+
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        phases = self._listener.phases
+        if phases.is_free_for(OPTIMIZER):
+            phases.enter(OPTIMIZER)
+            self._stepping: Any = optimizer
+
+    def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        # A subclass that calls its parent's step is hooked twice; the outer one counts.
+        if self._listener.phases.current == OPTIMIZER and self._stepping is optimizer:
+            self._stepping = None
+            self._listener.phases.leave()
+            self._listener.optimizer(id(optimizer))
+
+
+def _is_exhausted(iterator: Any) -> bool:
+    """Whether the loader has given all its batches, as far as it knows how many it has."""
+    try:
+        return bool(iterator._num_yielded >= len(iterator._index_sampler))
+    except (AttributeError, TypeError, NotImplementedError):
+        return False

@@ -1,0 +1,49 @@
+"""Something done as soon as somebody else has imported a module: importing it first would change the order."""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.util
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+
+class WhenImported(importlib.abc.MetaPathFinder):
+    """Calls back once, when a module was imported whole; at once, when it is there already."""
+
+    def __init__(self, name: str, then: Callable[[], None]) -> None:
+        self._name = name
+        self._then = then
+
+    def install(self) -> None:
+        """Begin to watch."""
+        if self._name in sys.modules:
+            self._then()
+        else:
+            sys.meta_path.insert(0, self)
+
+    def remove(self) -> None:
+        """Watch no longer. Safe to call twice."""
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The module's own spec, with a loader that tells us when it has done its work."""
+        if fullname != self._name:
+            return None
+        self.remove()
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            original = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                original(module)
+                del spec.loader.exec_module  # type: ignore[union-attr]
+                self._then()
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec

@@ -1,0 +1,99 @@
+"""A script or a module, run as `python script.py` or `python -m module` would run it."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import runpy
+import sys
+import traceback
+from importlib.machinery import SourceFileLoader
+from types import CodeType, ModuleType, TracebackType
+
+from laptime.instrument.result import Ended
+from laptime.instrument.session import Stop
+
+
+def run(words: list[str], *, is_module: bool) -> Ended:
+    """Run `words[0]` with the arguments behind it until it ends, in whatever way.
+
+    sys.argv, sys.path[0], `__main__` and its `__file__` are as without us. An exception is shown by
+    sys.excepthook, as Python would show it, without our own frames.
+    """
+    name = words[0]
+    sys.argv = list(words)
+    try:
+        if is_module:
+            _first_on_path(os.getcwd())  # noqa: PTH109
+            runpy.run_module(name, run_name="__main__", alter_sys=True)
+        else:
+            _run_file(name)
+    except Stop:
+        return Ended(how="stopped", status=0)
+    except SystemExit as error:
+        return _exited(error)
+    except KeyboardInterrupt:
+        return Ended(how="interrupted", status=130)
+    except BaseException as error:  # shown and told, as the interpreter itself would
+        return _raised(error)
+    return Ended(how="returned", status=0)
+
+
+def _first_on_path(folder: str) -> None:
+    """Put the script's folder where Python puts it, in place of the one that `-m laptime...` had put there."""
+    if sys.flags.safe_path:
+        return
+    sys.path[0:1] = [folder]
+
+
+def _run_file(name: str) -> None:
+    path = os.path.abspath(name)  # noqa: PTH100, links stay what they are in __file__
+    if os.path.isdir(path) or path.endswith((".zip", ".pyz")):  # noqa: PTH112
+        runpy.run_path(name, run_name="__main__")
+        return
+    _first_on_path(os.path.dirname(os.path.realpath(path)))  # noqa: PTH120
+    loader = _Script("__main__", path)
+    module = ModuleType("__main__")
+    module.__file__ = path
+    module.__loader__ = loader
+    module.__dict__["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    loader.exec_module(module)
+
+
+class _Script(SourceFileLoader):
+    """Compiles the script anew, as Python does: no file is left in `__pycache__`."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        """The script's code."""
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+def _exited(error: SystemExit) -> Ended:
+    """sys.exit(None), sys.exit(3) and sys.exit("words") end with 0, 3 and 1."""
+    code = error.code
+    if code is None or isinstance(code, int):
+        return Ended(how="exited", status=(code or 0) & 0xFF)
+    sys.stderr.write(f"{code}\n")
+    return Ended(how="exited", status=1, error=str(code))
+
+
+def _raised(error: BaseException) -> Ended:
+    own = _without_us(error.__traceback__)
+    error = error.with_traceback(own)
+    sys.excepthook(type(error), error, own)
+    return Ended(
+        how="raised",
+        status=1,
+        error="".join(traceback.format_exception_only(error)).strip(),
+        traceback="".join(traceback.format_exception(error)),
+    )
+
+
+def _without_us(trace: TracebackType | None) -> TracebackType | None:
+    """The frames from the script's first on."""
+    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
+        trace = trace.tb_next
+    return trace

@@ -1,0 +1,301 @@
+"""What happens to a loop's steps, one after another, until enough is known.
+
+settle      the first steps: allocators, autotuning, compilation
+time        untraced steps, each with its phases
+trace       warm-up and recorded steps under torch.profiler
+primitives  one more step with oneDNN's verbose lines, where there is no accelerator
+done        the script is stopped, or goes on without us
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from time import perf_counter_ns, process_time_ns
+from typing import Any
+
+from laptime.instrument import facts, result
+from laptime.instrument.device import Device
+from laptime.instrument.onednn import Capture
+from laptime.instrument.phases import NAMES, PhaseClock
+from laptime.instrument.recorder import Recorder
+from laptime.instrument.result import Observed, Sample
+from laptime.instrument.settings import Settings, rank, world
+from laptime.instrument.steps import Cut, Steps
+
+FEWEST = 5
+"""Untraced steps, however long they take."""
+USUAL = 20
+"""Untraced steps that are enough after a second."""
+TOGETHER = 20
+"""Untraced steps of each of several ranks: they must agree without a word, so no clock decides."""
+ATTEMPTS = 3
+"""Windows that epochs may cut off in their warm-up before a single step is traced without one."""
+SWALLOWED = 3
+"""So often may a script catch our end before its process is ended."""
+
+
+class Stop(BaseException):
+    """All is observed: unwinds the script. No Exception, so that `except Exception` lets it through."""
+
+
+@dataclass
+class _Step:
+    """A sample, and its begin and end in the device's queue."""
+
+    sample: Sample
+    begin: Any
+    end: Any
+
+
+class Session:
+    """Listens to the loop and decides; all methods are called by hooks, on the thread of the loop.
+
+    Attributes:
+        observed: what is known by now.
+        phases: the clock that the hooks run.
+        is_done: nothing is left to observe.
+        stopped: how often the script was asked to end.
+    """
+
+    def __init__(self, settings: Settings, *, on_done: Callable[[], None] = lambda: None) -> None:
+        self.settings = settings
+        self.observed = Observed(rank=rank(), world=world(), pid=os.getpid())
+        self.phases = PhaseClock()
+        self.steps = Steps(settings.step_by)
+        self.is_done = False
+        self.stopped = 0
+        self._on_done = on_done
+        self._device = Device()
+        self._source = ""
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """A better source of steps was found: what was measured by the other one is none."""
+        self._source = self.steps.source
+        self.phases.annotate = False
+        self.observed = Observed(rank=rank(), world=world(), pid=os.getpid(), source=self._source)
+        self._state = "settle" if self.settings.wait else "time"
+        self._timed: list[_Step] = []
+        self._traced: list[_Step] = []
+        self._recorder: Recorder | None = None
+        self._capture: Capture | None = None
+        self._begun: tuple[int, int, Any] | None = None
+        self._timed_since = perf_counter_ns()
+        self._run = self._longest_run = self._attempts = 0
+        self._has_paused = False
+
+    # Signals of the hooks.
+
+    def fetch(self, loader: int) -> None:
+        """A batch is about to be fetched."""
+        self._cut(self.steps.fetch(loader))
+
+    def exhausted(self, loader: int) -> None:
+        """A loader has no more batches."""
+        self._cut(self.steps.exhausted(loader))
+
+    def forward(self, module: int) -> None:
+        """An outermost module is about to be called."""
+        self._cut(self.steps.forward(module))
+
+    def optimizer(self, optimizer: int) -> None:
+        """An optimizer has stepped."""
+        self._cut(self.steps.optimizer(optimizer))
+
+    def _cut(self, cut: Cut) -> None:
+        if self.is_done:
+            if self.stopped:
+                self._stop()
+            return
+        if self.steps.source != self._source:
+            if self._recorder is not None:
+                self._recorder.stop()
+            self._begin_anew()
+        if cut & (Cut.ENDS | Cut.DROPS):
+            step = self._step()
+            self._run += 1
+            self._longest_run = max(self._longest_run, self._run)
+            pauses = not cut & Cut.BEGINS
+            self._ended(step if cut & Cut.ENDS else None, pauses=pauses)
+            if pauses:
+                self._run, self._has_paused = 0, True
+        if cut & Cut.BEGINS and not self.is_done:
+            self._begins()
+            self.phases.cut()
+            self._begun = (perf_counter_ns(), process_time_ns(), self._device.mark())
+
+    def _step(self) -> _Step | None:
+        now, cpu = perf_counter_ns(), process_time_ns()
+        phases = dict(zip(NAMES, self.phases.cut(), strict=True))
+        if self._begun is None:
+            return None
+        begun, cpu_begun, mark = self._begun
+        self._begun = None
+        sample = Sample(wall=now - begun, host=now - begun, cpu=cpu - cpu_begun, phases=phases)
+        return _Step(sample, mark, self._device.mark())
+
+    # What steps are used for.
+
+    def _ended(self, step: _Step | None, *, pauses: bool) -> None:
+        """A step has ended; None for one that is none. The loop pauses when no other begins at once."""
+        if self._state == "settle":
+            self.observed.settled += 1
+            if self.observed.settled >= self.settings.wait:
+                self._state, self._timed_since = "time", perf_counter_ns()
+                self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
+        elif self._state == "time":
+            if step is not None:
+                self._timed.append(step)
+        elif self._state == "trace":
+            self._ended_in_trace(step, pauses=pauses)
+        elif self._capture is not None:
+            self._complete()
+
+    def _begins(self) -> None:
+        """A step is about to begin."""
+        if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
+            self._keep_untraced()
+            self._recorder = self._window()
+            self._recorder.start()
+            self.phases.annotate = True
+            self._state = "trace"
+        elif self._state == "primitives":
+            self._capture = Capture()
+            if not self._capture.start():
+                self._capture = None
+                self._complete()
+
+    def _is_timed(self) -> bool:
+        timed, most = len(self._timed), self.settings.timed
+        if self._attempts:
+            return True
+        if world() > 1:
+            return timed >= min(TOGETHER, most)
+        seconds = (perf_counter_ns() - self._timed_since) / 1e9
+        is_enough = timed >= most or seconds >= self.settings.seconds or (timed >= USUAL and seconds >= 1)
+        return is_enough and timed >= min(FEWEST, most)
+
+    def _is_room_in_epoch(self) -> bool:
+        """Whether the window can end before the epoch does, as far as earlier epochs tell.
+
+        Several ranks must begin together, and one of them may evaluate alone: they do not ask.
+        """
+        if not self._has_paused or not self._run or world() > 1:
+            return True
+        return self._run + self.settings.warmup + self.settings.steps <= self._longest_run
+
+    def _window(self) -> Recorder:
+        """Warm-up and traced steps; fewer where epochs are shorter than what was asked for."""
+        warmup, steps = self.settings.warmup, self.settings.steps
+        if self._attempts >= ATTEMPTS:
+            warmup, steps = 0, 1
+        elif self._has_paused and world() == 1:
+            warmup = min(warmup, self._longest_run - 1)
+            steps = min(steps, self._longest_run - warmup)
+        return Recorder(self.settings, warmup=warmup, steps=steps)
+
+    def _ended_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
+        assert self._recorder is not None
+        if self._recorder.is_active:
+            if step is not None:
+                self._traced.append(step)
+            else:
+                self._note("evaluation ran inside a traced step")
+        if pauses and world() == 1:
+            if self._recorder.end() or self._recorder.files:
+                self._recorded()
+            else:  # the epoch ended in the warm-up: once more, from the beginning of the next
+                self._recorder, self._state = None, "time"
+                self.phases.annotate = False
+                self._attempts += 1
+        elif self._recorder.step():
+            self._recorded()
+        elif pauses:
+            self._note("what ran between two epochs is in the traced step after it")
+
+    def _recorded(self) -> None:
+        """The window is over."""
+        assert self._recorder is not None
+        self._device.wait()
+        self._keep_traced()
+        is_wanted = self.settings.primitives and self._device.name == "cpu" and world() == 1
+        if is_wanted:
+            self._state = "primitives"
+        else:
+            self._complete()
+
+    def _keep_untraced(self) -> None:
+        self.observed.untraced = self._by_device(self._timed)
+
+    def _keep_traced(self) -> None:
+        assert self._recorder is not None
+        self.phases.annotate = False
+        self.observed.traced = self._by_device(self._traced)
+        self.observed.traces = self._recorder.files
+        self._recorder = None
+
+    def _by_device(self, steps: list[_Step]) -> list[Sample]:
+        """The samples, with the device's wall times in place of the host's where it has a clock."""
+        for step in steps:
+            step.sample.wall = self._device.between(step.begin, step.end) or step.sample.wall
+        self.observed.clock = self._device.clock
+        return [step.sample for step in steps]
+
+    # The end.
+
+    def _complete(self) -> None:
+        self.observed.complete = True
+        self.finish()
+        self._on_done()
+        if self.settings.stop:
+            self.say(f"{len(self.observed.traced)} steps traced; stopping the script")
+            self._stop()
+
+    def _stop(self) -> None:
+        self.stopped += 1
+        if self.stopped > SWALLOWED:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise Stop
+
+    def finish(self) -> None:
+        """Write down what is known: the script has ended, or need not go on for us. Safe to call twice."""
+        if self.is_done:
+            return
+        self.is_done = True
+        seen = self.observed
+        # The device may be what the script has failed with.
+        with suppress(RuntimeError):
+            self._unfinished()
+        if self._capture is not None:
+            seen.primitives = self._capture.stop()
+        seen.seen = dict(self.steps.seen)
+        if "torch" in sys.modules:
+            seen.torch = True
+            with suppress(RuntimeError):
+                seen.libraries, seen.devices, seen.knobs = facts.libraries(), facts.devices(), facts.knobs()
+        result.write(self.settings.folder, "observed", seen.rank, seen)
+
+    def _unfinished(self) -> None:
+        """Keep what a script leaves that ends before all is observed."""
+        if self._recorder is not None:
+            if self._recorder.active:
+                self._note("the script ended while it was traced: the last step in the trace is cut short")
+            self._recorder.stop()
+            self._keep_traced()
+        elif self._timed and not self.observed.untraced:
+            self._keep_untraced()
+
+    def _note(self, text: str) -> None:
+        if text not in self.observed.notes:
+            self.observed.notes.append(text)
+
+    def say(self, text: str) -> None:
+        """A remark on stderr, of the first rank only."""
+        if not self.settings.quiet and self.observed.rank == 0:
+            os.write(2, f"laptime: {text}\n".encode())

@@ -1,0 +1,177 @@
+"""Where a step of a training or inference loop ends, from what the loop does. Knows nothing of torch.
+
+A step ends, in this order of preference:
+
+    optimizer   at the first fetch from a loader after an optimizer stepped. So micro-batches of gradient
+                accumulation are one step, and so are both optimizers of a GAN. In a loop without a loader:
+                when the optimizer has stepped that came last before one stepped again
+    loader      where there is no optimizer: at the next fetch
+    forward     where there is no loader either: at the next outermost call of the same module
+
+Evaluation is in no step: a step begins only with a fetch from a loader that training has used, and the
+loader that is exhausted ends one without beginning another.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import IntFlag
+
+RANK = ("", "forward", "loader", "optimizer")
+"""Sources of steps; a later one replaces an earlier one as soon as it is seen."""
+REPEATS = 3
+"""So often must an optimizer step again without a fetch before the loop counts as one without loader."""
+FORGOTTEN = 8
+"""After so many calls of other modules another one leads the steps of a loop of forward calls."""
+
+
+class Cut(IntFlag):
+    """What happens to steps at this moment."""
+
+    NOTHING = 0
+    ENDS = 1  # the open step is complete
+    DROPS = 2  # the open step is none: evaluation was inside it, or it never came to its end
+    BEGINS = 4
+
+
+class Steps:
+    """Finds steps online: every signal is answered with what it cuts.
+
+    Attributes:
+        source: what steps are found by now: "", forward, loader or optimizer.
+        seen: how often each signal came.
+    """
+
+    def __init__(self, source: str = "") -> None:
+        self.source = ""
+        self.seen: Counter[str] = Counter()
+        self._wanted = source
+        self._has_optimizer = False
+        self._is_open = False
+        self._is_mixed = False
+        self._stepped = False
+        self._lead: int | None = None
+        self._others = 0
+        self._last_loader: int | None = None
+        self._fetches: Counter[int] = Counter()
+        self._training: set[int] = set()
+        self._in_step: set[int] = set()
+        self._forward_since = self._backward_since = False
+        self._cycle: list[int] = []
+        self._closer: int | None = None
+        self._repeats = 0
+        self._fetched_since = False
+
+    # Signals.
+
+    def optimizer_made(self) -> None:
+        """An optimizer exists: this is a training script, and what comes before its first step is none."""
+        self._has_optimizer = True
+
+    def fetch(self, loader: int) -> Cut:
+        """A batch is about to be fetched from this loader."""
+        self.seen["fetch"] += 1
+        if self._forward_since and not self._backward_since and not self._stepped and self._last_loader:
+            # The batch before went forward and not backward: evaluation.
+            self._is_mixed = True
+            self._in_step.discard(self._last_loader)
+        used = self._forward_since or self._backward_since
+        self._forward_since = self._backward_since = False
+        self._last_loader = loader
+        self._fetched_since = True
+        self._fetches[loader] += 1
+        self._in_step.add(loader)
+        if self.source == "optimizer":
+            return self._fetch_in_training(loader)
+        if self._fetches[loader] >= 2 and self._take("loader"):
+            self._is_mixed = False
+            if self._training and loader not in self._training:
+                return self._end(begins=False)
+            if not self._is_open or loader == self._lead or used:
+                self._lead = loader
+                return self._end(begins=True)
+        return Cut.NOTHING
+
+    def exhausted(self, loader: int) -> Cut:
+        """This loader has no more batches: an epoch ends."""
+        if self.source == "optimizer" and self._is_open and self._repeats < REPEATS:
+            return self._end(begins=False) if self._stepped else self._drop()
+        if self.source == "loader" and self._is_open and loader == self._lead:
+            return self._end(begins=False)
+        return Cut.NOTHING
+
+    def forward(self, module: int) -> Cut:
+        """An outermost module is about to be called."""
+        self.seen["forward"] += 1
+        self._forward_since = True
+        if not self._take("forward"):
+            return Cut.NOTHING
+        if self._lead is None or self._others >= FORGOTTEN:
+            self._lead = module
+        if module != self._lead:
+            self._others += 1
+            return Cut.NOTHING
+        self._others = 0
+        return self._end(begins=True)
+
+    def backward(self) -> None:
+        """A backward pass begins: the loader fetched from last is one of training."""
+        self.seen["backward"] += 1
+        self._backward_since = True
+        if self._last_loader is not None:
+            self._training.add(self._last_loader)
+
+    def optimizer(self, optimizer: int) -> Cut:
+        """An optimizer has stepped."""
+        self.seen["optimizer"] += 1
+        self._has_optimizer = True
+        if not self._take("optimizer"):
+            return Cut.NOTHING
+        self._stepped = True
+        self._training |= self._in_step
+        self._in_step = set()
+        if self._fetched_since:
+            self._fetched_since = False
+            self._repeats, self._cycle = 0, [optimizer]
+            return Cut.NOTHING
+        if optimizer in self._cycle:
+            self._repeats += 1
+            self._closer = self._cycle[-1]
+            self._cycle = []
+        self._cycle.append(optimizer)
+        if self._repeats >= REPEATS and optimizer == self._closer:
+            return self._end(begins=True)
+        return Cut.NOTHING
+
+    # What they come to.
+
+    def _take(self, source: str) -> bool:
+        """Whether steps are found by this source now; takes it up when it is better than the one so far."""
+        if self._wanted and source != self._wanted:
+            return False
+        if not self._wanted and source != "optimizer" and self._has_optimizer:
+            return False
+        if RANK.index(source) > RANK.index(self.source):
+            self.source = source
+            self._is_open = self._is_mixed = self._stepped = False
+            self._lead = None
+        return self.source == source
+
+    def _fetch_in_training(self, loader: int) -> Cut:
+        if self._repeats >= REPEATS:
+            return Cut.NOTHING  # this loop goes on without its loader
+        known = loader in self._training
+        if not self._is_open:
+            return self._end(begins=known)
+        return self._end(begins=known) if self._stepped else Cut.NOTHING
+
+    def _end(self, *, begins: bool) -> Cut:
+        found = Cut.NOTHING
+        if self._is_open:
+            found = Cut.DROPS if self._is_mixed else Cut.ENDS
+        self._is_open, self._is_mixed, self._stepped = begins, False, False
+        return found | (Cut.BEGINS if begins else Cut.NOTHING)
+
+    def _drop(self) -> Cut:
+        self._is_mixed = True
+        return self._end(begins=False)
