@@ -36,13 +36,6 @@ def find(trace: Trace, links: Links) -> Steps:
     return Steps(*(column[:kept] for column in steps))
 
 
-def of_instant(steps: Steps, at: Ints) -> Index:
-    """The step around every instant; NONE for those outside all steps."""
-    index = np.searchsorted(steps.start, at, side="right") - 1
-    inside = (index >= 0) & (at < steps.end[np.maximum(index, 0)])
-    return np.where(inside, index, NONE).astype(np.int32)
-
-
 def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
     """Numbers, starts and ends of ProfilerStep#N on the host, by start."""
     host = trace.host

@@ -18,10 +18,10 @@ def totals(trace: Trace) -> Totals:
     device = trace.device
     kernel = device.kind == DeviceKind.KERNEL
     talks = kernel & names.rows(trace.texts, device.name, names.is_nccl)
-    compute, communication = of(device, kernel & ~talks), of(device, talks)
+    compute, communication = _union(device, kernel & ~talks), _union(device, talks)
     memcpy, memset = (
-        of(device, device.kind == DeviceKind.MEMCPY),
-        of(device, device.kind == DeviceKind.MEMSET),
+        _union(device, device.kind == DeviceKind.MEMCPY),
+        _union(device, device.kind == DeviceKind.MEMSET),
     )
     kernels, copies = intervals.join(compute, communication), intervals.join(memcpy, memset)
     busy = intervals.join(kernels, copies)
@@ -47,6 +47,6 @@ def totals(trace: Trace) -> Totals:
     )
 
 
-def of(device: DeviceWork, take: Mask) -> Ranges:
+def _union(device: DeviceWork, take: Mask) -> Ranges:
     """The time that the device rows in `take` cover."""
     return intervals.union(device.start[take], device.end[take])

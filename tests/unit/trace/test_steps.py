@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import numpy as np
-
 from laptime.trace import links, reader, steps
 from laptime.trace.view import Steps
 
@@ -200,9 +198,3 @@ def test_a_trace_of_device_work_only_is_one_step() -> None:
 
 def test_an_empty_trace_has_an_empty_step() -> None:
     assert us(find()) == [(0, 0, 0)]
-
-
-def test_instants_know_their_step() -> None:
-    found = find(step(1, 0, 100), step(2, 150, 200))
-    at = np.array([0, 99_999, 100_000, 150_000, 200_000])
-    assert steps.of_instant(found, at).tolist() == [0, 0, -1, 1, -1]
