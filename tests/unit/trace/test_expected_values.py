@@ -243,6 +243,13 @@ def test_communication_is_what_nccl_really_took(name: str, ms: float) -> None:
     assert plugin / 1e6 < 0.4
 
 
+def test_every_rank_of_a_job_has_the_plugins_utilisation() -> None:
+    """The plugin's values for ranks 0 to 7, in percent."""
+    ranks = sorted(name for name in TRACES if name.startswith("dlrm_8_ranks/"))
+    found = [devices.use(view(name))[0].utilization * 100 for name in ranks]
+    assert found == pytest.approx([45.46, 65.14, 32.92, 56.19, 42.69, 40.75, 33.15, 21.10], abs=0.005)
+
+
 # --- exact totals -----------------------------------------------------------------------------------------
 
 UNIONS = {
