@@ -54,6 +54,7 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/size.py
 	$(BIN)/python scripts/metrics.py --check
+	$(BIN)/python scripts/rules.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -61,6 +62,7 @@ format: $(STAMP)  ## let ruff format and mend what it can
 
 docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/metrics.py
+	$(BIN)/python scripts/rules.py
 
 bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 	$(BIN)/python scripts/bench.py $(ONLY)

@@ -68,6 +68,55 @@ def test_an_extension_without_a_docstring_is_found(guest: Install) -> None:
         testing.check_check("guest")
 
 
+RULE = '''
+"""A rule.
+
+Lies when: never.
+Source: a guess.
+"""
+from laptime.records.finding import Finding
+seen = []
+def rule(profile):
+    seen.append(1)
+    return {answer}
+'''
+SAYS = "kind='trace/guest', sentence='x'"
+
+
+def test_a_rule_that_keeps_its_contract_passes(guest: Install) -> None:
+    guest("rules", RULE.format(answer=f"Finding({SAYS})"))
+    testing.check_rule("guest")
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ("'slow'", "a Finding or None is wanted"),
+        ("Finding(kind='guest', sentence='x')", "is called 'guest', not 'trace/guest'"),
+        ("Finding(kind='trace/guest', sentence='')", "without a sentence"),
+        (f"Finding({SAYS}, severity='bad')", "no severity 'bad'"),
+        (f"Finding({SAYS}, severity='advice')", "without what to change"),
+        (f"Finding({SAYS}, severity='problem', change='y')", "that one step shows"),
+        (f"Finding({SAYS}, gain=profile.overview.step_ns * 2e-9, evidence=dict(gain_is='y'))", "promises"),
+        (f"Finding({SAYS}, gain=0.0)", "how it computes its gain"),
+        (f"Finding({SAYS}, rows=['operators/nothing'])", "names the row 'operators/nothing'"),
+        (f"Finding({SAYS}, evidence=dict(a=print))", "evidence cannot be written as JSON"),
+        ("Finding(kind='trace/guest', sentence=str(len(seen)))", "two answers"),
+    ],
+)
+def test_a_rule_that_breaks_its_contract_is_found(guest: Install, answer: str, sentence: str) -> None:
+    guest("rules", RULE.format(answer=answer))
+    with pytest.raises(Broken, match=sentence):
+        testing.check_rule("guest")
+
+
+@pytest.mark.parametrize("line", ["Lies when:", "Source:"])
+def test_a_rule_that_does_not_say_when_it_lies_is_found(guest: Install, line: str) -> None:
+    guest("rules", RULE.format(answer="None").replace(line, "Maybe"))
+    with pytest.raises(Broken, match=line):
+        testing.check_rule("guest")
+
+
 REPORT = '''
 """A report."""
 NAME = "guest"

@@ -61,6 +61,11 @@ def test_checks_keep_their_contract(name: str) -> None:
     testing.check_check(name)
 
 
+@pytest.mark.parametrize("name", each("rules"))
+def test_rules_keep_their_contract(name: str) -> None:
+    testing.check_rule(name)
+
+
 @pytest.mark.parametrize("name", each("reports"))
 def test_reports_keep_their_contract(name: str) -> None:
     testing.check_report(name)

@@ -20,6 +20,7 @@ from laptime.testing.conformance import (
     check_target,
     documented,
 )
+from laptime.testing.rules import check_rule
 
 __all__ = [
     "Broken",
@@ -28,6 +29,7 @@ __all__ = [
     "check_command",
     "check_probe",
     "check_report",
+    "check_rule",
     "check_target",
     "documented",
 ]

@@ -1,0 +1,56 @@
+"""Writes docs/rules.md from the docstrings of all rules; `--check` only tells whether it is fresh."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from laptime.kit.registry import load, names
+from laptime.testing import diagnosed
+from laptime.testing.rules import section
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "rules.md"
+HEADER = """# Rules
+
+Every diagnosis that `laptime trace` and `laptime profile` can make: what it means, when it misleads, where
+its thresholds come from, and what it says of a made-up profile with this fault. Written by `make docs` from
+the code.
+
+A finding's gain is an upper bound per step, computed from measured times, and never more than the step; its
+evidence says how (`gain_is`). Severity is `problem` from 20 % of the step, `advice` from 2 %, else `info`; a
+single step, or a fault on the device while something else limits the step, is at most `advice`.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [HEADER]
+    for name in names("rules"):
+        module = load("rules", name)
+        found = module.rule(diagnosed.firing()[name])
+        first = (module.__doc__ or "").strip().partition("\n\n")[0]
+        lines += [f"## `{found.kind}`\n", " ".join(first.split()) + "\n", f"> {found.sentence}\n"]
+        lines.append(
+            f"**Change:** `{found.change}`" if "(" in found.change else f"**Change:** {found.change}"
+        )
+        lines[-1] += f" (optimization `{found.optimization}`)\n" if found.optimization else "\n"
+        lines.append(f"**Lies when:** {section(module, 'Lies when:')}\n")
+        lines.append(f"**Source:** {section(module, 'Source:')}\n")
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def main(check: bool) -> int:
+    """Write the page, or with `check` only compare; 1 when it is out of date."""
+    text = page()
+    if check:
+        fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
+        print("docs/rules.md is up to date" if fresh else "docs/rules.md is out of date; next: make docs")
+        return 0 if fresh else 1
+    PAGE.write_text(text, encoding="utf-8")
+    print(f"docs/rules.md: {text.count('## `')} rules")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))

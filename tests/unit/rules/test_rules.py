@@ -1,0 +1,174 @@
+"""Each rule speaks where it should, and says what is right there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from laptime import rules
+from laptime.kit.registry import load, names
+from laptime.records.finding import Finding
+from laptime.records.overview import Synchronisation
+from laptime.records.profile import Profile
+from laptime.records.tables import Launches
+from laptime.rules import _evidence
+from laptime.rules._catalogue import NAMES
+from laptime.testing import diagnosed as made
+from laptime.testing.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
+
+
+def told(rule: str, profile: Profile) -> Finding | None:
+    found: Finding | None = load("rules", rule).rule(profile)
+    return found
+
+
+def with_(profile: Profile, **changes: Any) -> Profile:
+    return structs.replace(profile, **changes)
+
+
+def device_with(profile: Profile, **changes: Any) -> Profile:
+    use = structs.replace(profile.overview.devices[0], **changes)
+    return with_(profile, overview=structs.replace(profile.overview, devices=[use]))
+
+
+def reconciled(profile: Profile, **changes: Any) -> Profile:
+    assert profile.reconciled is not None
+    return with_(profile, reconciled=structs.replace(profile.reconciled, **changes))
+
+
+FIRING = made.firing()
+
+
+@pytest.mark.parametrize("name", names("rules"))
+def test_each_rule_speaks_on_the_profile_made_for_it(name: str) -> None:
+    found = told(name, FIRING[name])
+    assert found is not None
+    assert found.optimization in {*NAMES, ""}
+
+
+def test_quiet_profiles_have_no_findings() -> None:
+    assert rules.diagnose(gpu()) == []
+    assert rules.diagnose(cpu()) == []
+
+
+def test_a_hidden_wait_on_the_cpu_is_found_by_the_timed_loader() -> None:
+    found = told(
+        "hidden_input", with_(cpu(), steps=[structs.replace(s, data_wait_ns=30 * MS) for s in cpu().steps])
+    )
+    assert found is not None
+    assert found.gain == pytest.approx(0.030)
+    assert found.optimization == "num_workers"
+
+
+def test_num_workers_knows_loaders_with_workers() -> None:
+    name = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
+    found = told("num_workers", with_(FIRING["num_workers"], annotations=[mark(name, host=30)]))
+    assert found is not None
+    assert "although it has workers" in found.sentence
+
+
+def test_mixed_precision_is_bf16_on_ampere_and_fp16_on_volta() -> None:
+    ampere = told("tensor_cores_unused", FIRING["tensor_cores_unused"])
+    volta = told(
+        "tensor_cores_unused",
+        with_(
+            FIRING["tensor_cores_unused"],
+            accelerators=[structs.replace(gpu().accelerators[0], capability="7.0")],
+        ),
+    )
+    assert ampere is not None
+    assert volta is not None
+    assert (ampere.optimization, volta.optimization) == ("bf16_autocast", "fp16_autocast")
+
+
+def test_backward_convolutions_count_as_eligible() -> None:
+    """The plugin's list lacks aten::convolution_backward and tells 19 % where 64 % could use tensor cores."""
+    profile = with_(
+        device_with(gpu(tensor_cores=0.0), tensor_core_eligible=0.04),
+        operators=[operator("aten::convolution_backward", device=60)],
+        kernels=[kernel("wgrad_alg0_engine<float>", ms=100)],
+    )
+    found = told("tensor_cores_unused", profile)
+    assert found is not None
+    assert "60%" in found.sentence
+
+
+def test_a_synchronisation_is_mended_by_what_caused_it() -> None:
+    def because(operator_name: str, call: str = "cudaStreamSynchronize") -> Finding | None:
+        base = gpu(synchronisation=5)
+        assert base.overview.idle is not None
+        cause = structs.replace(base.overview.idle.causes[0], operators=[(operator_name, MS)])
+        known = [Synchronisation(call=call, operator=operator_name, calls=STEPS, wait_ns=MS)]
+        overview = structs.replace(
+            base.overview, idle=structs.replace(base.overview.idle, causes=[cause]), synchronisations=known
+        )
+        return told("synchronisation", with_(base, overview=overview))
+
+    item, mask, outside = because("aten::item"), because("aten::nonzero"), because("")
+    assert item is not None
+    assert item.optimization == "defer_logging"
+    assert mask is not None
+    assert "torch.where" in mask.change
+    assert outside is not None
+    assert "torch.cuda.synchronize" in outside.change
+    assert because("aten::to", "cudaMemcpyAsync from pageable memory") is None
+
+
+def test_what_the_host_can_save_is_bounded_by_the_time_the_device_waited_for_it() -> None:
+    marks = [mark("Optimizer.step#Adam.step", host=60, device=5, kernels=800)]
+    found = told("unfused_optimizer", with_(gpu(host=15), annotations=marks))
+    assert found is not None
+    assert found.gain == pytest.approx(0.020)
+
+
+def test_one_step_is_never_a_problem() -> None:
+    for finding in rules.diagnose(gpu(steps=1, host=60)):
+        assert finding.severity != "problem"
+
+
+def test_device_work_is_no_problem_while_the_host_is_the_limit() -> None:
+    slow = with_(gpu(host=60), kernels=[kernel("nchwToNhwcKernel", ms=25)])
+    found = told("layout_conversion", slow)
+    assert found is not None
+    assert found.severity == "advice"
+
+
+def test_findings_come_most_severe_first_then_by_gain() -> None:
+    found = rules.diagnose(FIRING["loop_indexing"]) + rules.diagnose(FIRING["straggler"])
+    again = rules.diagnose(with_(FIRING["unfused_optimizer"], launches=Launches(launches=1)))
+    assert len(found) > 2
+    for listed in (rules.diagnose(FIRING["unfused_optimizer"]), again):
+        keys = [({"problem": 0, "advice": 1, "info": 2}[f.severity], -(f.gain or 0)) for f in listed]
+        assert keys == sorted(keys)
+
+
+def test_a_broken_rule_is_told_and_the_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def burst(profile: Profile) -> Finding | None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(load("rules", "allocator"), "rule", burst)
+    found = rules.diagnose(FIRING["host_bound"])
+    assert [each.kind for each in found] == ["trace/host-bound", "trace/broken-rule"]
+    assert "'allocator' is broken" in found[1].sentence
+    assert "ZeroDivisionError: planted" in found[1].sentence
+
+
+def test_stacks_begin_with_the_users_own_frame() -> None:
+    stack = [
+        "<built-in function linear>",
+        "torch/nn/modules/linear.py(124): forward",
+        "/opt/venv/lib/python3.11/site-packages/timm/models/vit.py(3): forward",
+        "train.py(12): loop",
+        "torch/_dynamo/x.py(1): y",
+    ]
+    assert _evidence.ours(stack)[0] == "train.py(12): loop"
+    assert _evidence.ours(stack[:2]) == stack[:2]
+
+
+def test_dtypes_are_read_from_the_files_texts() -> None:
+    assert _evidence.only(['["float", "float", "Scalar"]'], ("float",))
+    assert not _evidence.only(['["float", "c10::Half"]'], ("float",))
+    assert not _evidence.only(['["long int"]'], ("float",))
+    assert not _evidence.only([], ("float",))

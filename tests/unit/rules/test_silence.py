@@ -1,0 +1,263 @@
+"""Each rule is silent just before the point from which it speaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from laptime.kit.registry import load, names
+from laptime.records.profile import Primitive, Profile
+from laptime.records.tables import Launches
+from laptime.testing import diagnosed as made
+from laptime.testing.diagnosed import FLOAT, HALF, MS, ODD, SCORES, STEPS, cpu, gpu, kernel, mark, operator
+
+
+def with_(profile: Profile, **changes: Any) -> Profile:
+    return structs.replace(profile, **changes)
+
+
+def device_with(profile: Profile, **changes: Any) -> Profile:
+    use = structs.replace(profile.overview.devices[0], **changes)
+    return with_(profile, overview=structs.replace(profile.overview, devices=[use]))
+
+
+def reconciled(profile: Profile, **changes: Any) -> Profile:
+    assert profile.reconciled is not None
+    return with_(profile, reconciled=structs.replace(profile.reconciled, **changes))
+
+
+FIRING = made.firing()
+PAGEABLE = FIRING["pageable_copies"].copies[0]
+MEMORY = FIRING["memory_near_limit"].memory[0]
+UNEVEN = FIRING["uneven_steps"].steps[-1]
+
+JUST_NOT: list[tuple[str, str, Profile]] = [
+    (
+        "allocator",
+        "calls are few",
+        with_(gpu(), launches=Launches(launches=4, calls=[("cudaMalloc", 3, 99 * MS)])),
+    ),
+    (
+        "allocator",
+        "calls are short",
+        with_(gpu(), launches=Launches(launches=4, calls=[("cudaFree", 8, 3 * MS)])),
+    ),
+    (
+        "attention",
+        "a softmax over classes",
+        with_(
+            FIRING["attention"],
+            operators_by_shape=[operator("aten::_softmax", device=10, shapes="[[8, 12, 512, 10], [], []]")],
+        ),
+    ),
+    (
+        "attention",
+        "fused attention",
+        with_(
+            FIRING["attention"],
+            operators=[
+                operator("aten::bmm", device=20),
+                operator("aten::_scaled_dot_product_flash_attention"),
+            ],
+        ),
+    ),
+    (
+        "attention",
+        "4 % of the step",
+        with_(
+            FIRING["attention"],
+            operators=[operator("aten::bmm", device=2)],
+            operators_by_shape=[operator("aten::_softmax", device=2, shapes=SCORES)],
+        ),
+    ),
+    ("communication", "9 %", gpu(communication=9)),
+    ("cpu_precision", "no bf16 unit", with_(cpu(), facts={"isa": "avx2 avx512f"})),
+    (
+        "cpu_precision",
+        "bf16 already",
+        with_(
+            cpu(),
+            facts={"isa": "amx_bf16"},
+            operators=[operator("aten::mm", host=60, dtypes=['["c10::BFloat16"]'])],
+        ),
+    ),
+    ("data_parallel", "one device", with_(gpu(host=10), annotations=[mark("DataParallel.forward")])),
+    (
+        "data_parallel",
+        "DistributedDataParallel is another thing",
+        with_(FIRING["data_parallel"], annotations=[mark("DistributedDataParallel.forward")]),
+    ),
+    (
+        "ddp_without_nccl",
+        "NCCL kernels",
+        with_(FIRING["ddp_without_nccl"], kernels=[kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", ms=5)]),
+    ),
+    ("ddp_without_nccl", "one rank", with_(FIRING["ddp_without_nccl"], world=1)),
+    (
+        "ddp_gradient_copies",
+        "0.9 %",
+        with_(
+            gpu(host=10),
+            annotations=[mark("torch.distributed.ddp.reducer::copy_bucket_to_grad", host=0.9, calls=160)],
+        ),
+    ),
+    (
+        "exposed_copies",
+        "hidden behind kernels",
+        with_(
+            FIRING["exposed_copies"],
+            copies=[structs.replace(FIRING["exposed_copies"].copies[0], exposed_ns=4 * MS * STEPS)],
+        ),
+    ),
+    ("few_steps", "two steps", gpu(steps=2)),
+    (
+        "fp32_matmul",
+        "Volta has no TF32",
+        with_(FIRING["fp32_matmul"], accelerators=[structs.replace(gpu().accelerators[0], capability="7.0")]),
+    ),
+    (
+        "fp32_matmul",
+        "TF32 kernels",
+        with_(gpu(), operators=[operator("aten::mm", device=30, dtypes=FLOAT, tensor_core_self=1.0)]),
+    ),
+    (
+        "fp32_matmul",
+        "float64",
+        with_(gpu(), operators=[operator("aten::mm", device=30, dtypes=['["double"]'])]),
+    ),
+    (
+        "fp32_matmul",
+        "1 % of the step",
+        with_(gpu(), operators=[operator("aten::mm", device=1, dtypes=FLOAT)]),
+    ),
+    (
+        "gradient_zeroing",
+        "one foreach call",
+        with_(gpu(host=5), annotations=[mark("Optimizer.zero_grad#SGD.zero_grad", host=4, kernels=2)]),
+    ),
+    ("hidden_input", "5 %", gpu(data=5)),
+    ("hidden_input", "the loader is seen", FIRING["num_workers"]),
+    ("host_bound", "9 %", gpu(host=9)),
+    ("idle_threads", "three of four busy", reconciled(FIRING["idle_threads"], threads_busy=3.0)),
+    ("idle_threads", "usable CPUs unknown", with_(FIRING["idle_threads"], facts={})),
+    ("layout_conversion", "0.9 %", with_(gpu(), kernels=[kernel("nchwToNhwcKernel", ms=0.9)])),
+    (
+        "loop_indexing",
+        "few selections",
+        with_(gpu(host=20), operators=[operator("aten::select", host=15, calls=99)]),
+    ),
+    ("low_utilization", "half", gpu(host=50)),
+    ("low_utilization", "the loader is why", gpu(data=60)),
+    (
+        "memory_near_limit",
+        "90 %",
+        with_(gpu(), memory=[structs.replace(MEMORY, peak=72 * 2**30)]),
+    ),
+    ("memory_near_limit", "capacity unknown", with_(gpu(), memory=[structs.replace(MEMORY, capacity=None)])),
+    ("num_workers", "exactly 5 %", made.loaded(gpu(data=5), 5)),
+    (
+        "onednn_reorders",
+        "1 %",
+        with_(cpu(), primitives=[Primitive(kind="reorder", implementation="jit", calls=6, total_ns=MS)]),
+    ),
+    ("pageable_copies", "pinned", FIRING["exposed_copies"]),
+    (
+        "pageable_copies",
+        "0.9 %",
+        with_(gpu(), copies=[structs.replace(PAGEABLE, total_ns=int(0.9 * MS * STEPS))]),
+    ),
+    ("profiler_overhead", "1.5 times", reconciled(FIRING["profiler_overhead"], slowdown=1.5)),
+    (
+        "recompiles",
+        "compiled, not compiling",
+        with_(gpu(), annotations=[mark("Torch-Compiled Region: 0/0", host=30)]),
+    ),
+    (
+        "slow_convolution",
+        "an accelerator",
+        with_(gpu(), operators=[operator("aten::_slow_conv2d_forward", host=40)]),
+    ),
+    ("straggler", "4 % of the step", made.ranks(waiting=4)),
+    (
+        "straggler",
+        "nobody causes half of the waiting",
+        with_(made.ranks(), stragglers=[structs.replace(made.ranks().stragglers[0], share=0.49)]),
+    ),
+    ("synchronisation", "a wait that leaves no gap", gpu(host=5)),
+    ("synchronisation", "1 %", gpu(synchronisation=1)),
+    ("tensor_cores_unused", "some are used", gpu(tensor_cores=0.02)),
+    (
+        "tensor_cores_unused",
+        "half precision already",
+        with_(gpu(tensor_cores=0.0), operators=[operator("aten::mm", device=30, dtypes=HALF)]),
+    ),
+    (
+        "tensor_cores_unused",
+        "bf16 kernels, operators unknown",
+        with_(gpu(tensor_cores=0.0), operators=[], kernels=[kernel("some_gemm_bf16_128x64", ms=50)]),
+    ),
+    (
+        "tensor_cores_unused",
+        "nothing eligible",
+        device_with(gpu(tensor_cores=0.0), tensor_core_eligible=0.04),
+    ),
+    (
+        "tensor_cores_unused",
+        "Pascal has none",
+        with_(gpu(tensor_cores=0.0), accelerators=[structs.replace(gpu().accelerators[0], capability="6.1")]),
+    ),
+    (
+        "tiny_kernels",
+        "under half",
+        with_(gpu(), launches=Launches(launches=8_000, tiny=3_900, tiny_ns=40 * MS)),
+    ),
+    (
+        "tiny_kernels",
+        "4 % of the step",
+        with_(gpu(), launches=Launches(launches=8_000, tiny=7_000, tiny_ns=16 * MS)),
+    ),
+    (
+        "unaligned_matmul",
+        "float32",
+        with_(gpu(), operators_by_shape=[operator("aten::addmm", device=12, shapes=ODD, dtypes=FLOAT)]),
+    ),
+    (
+        "unaligned_matmul",
+        "an odd batch is no matter",
+        with_(
+            gpu(),
+            operators_by_shape=[
+                operator("aten::addmm", device=12, shapes="[[64], [33, 768], [768, 64]]", dtypes=HALF)
+            ],
+        ),
+    ),
+    (
+        "uneven_steps",
+        "1.49 times",
+        with_(gpu(), steps=[*gpu().steps[:-1], structs.replace(UNEVEN, end_ns=UNEVEN.start_ns + 149 * MS)]),
+    ),
+    (
+        "unfused_optimizer",
+        "few kernels",
+        with_(gpu(host=15), annotations=[mark("Optimizer.step#Adam.step", host=12, device=5, kernels=99)]),
+    ),
+    (
+        "unfused_optimizer",
+        "fused",
+        with_(FIRING["unfused_optimizer"], operators=[operator("aten::_fused_adam_")]),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "profile"),
+    [pytest.param(name, profile, id=f"{name}: {why}") for name, why, profile in JUST_NOT],
+)
+def test_a_rule_is_silent_just_before(name: str, profile: Profile) -> None:
+    assert load("rules", name).rule(profile) is None
+
+
+def test_every_rule_has_a_case_in_which_it_is_just_silent() -> None:
+    assert {name for name, _, _ in JUST_NOT} == set(names("rules"))
