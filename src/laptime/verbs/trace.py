@@ -87,8 +87,7 @@ def analyse(paths: Sequence[Path], *, slim: Path | None = None, progress: Say = 
         as `trace`.
     """
     chosen = files.find(paths)
-    explicit = len(paths) == len(chosen.paths)
-    first, others, skipped = _first(chosen.paths, explicit, progress)
+    first, others, skipped = _first(chosen.paths, {*paths}, progress)
     found, seen = first
     if slim is not None:
         _write_slim(seen, slim)
@@ -115,7 +114,7 @@ def analyse(paths: Sequence[Path], *, slim: Path | None = None, progress: Say = 
 
 
 def _first(
-    paths: Sequence[Path], explicit: bool, progress: Say
+    paths: Sequence[Path], named: set[Path], progress: Say
 ) -> tuple[tuple[Profile, View], list[Path], list[str]]:
     """The first file that is a trace, fully analysed; the others; what was passed over in a folder."""
     skipped: list[str] = []
@@ -124,13 +123,17 @@ def _first(
         try:
             seen = profile.view(reader.read(path))
         except UsageError as error:
-            if explicit or number == len(paths) - 1:
+            if path in named:
                 raise
             skipped.append(f"{path.name} is left out: {error.why}")
             continue
         progress(0.4, f"analysing {path.name}")
         return (profile.profile(seen), seen), list(paths[number + 1 :]), skipped
-    raise AssertionError("files.find gives at least one path")
+    raise files.NoTraces(
+        f"none of the {count(len(paths), 'JSON file')} is a PyTorch profiler trace",
+        why=skipped[0],
+        next="laptime profile script.py, or laptime trace FILE",
+    )
 
 
 def _write_slim(seen: View, path: Path) -> None:
