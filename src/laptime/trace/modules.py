@@ -1,0 +1,217 @@
+"""The tree of nn.Modules, forward and backward.
+
+From the Python functions `nn.Module: NAME` of a trace, or from the `Module Hierarchy` that operators of
+TorchScript models have, whichever names more. A node is a place in the tree: a module that two others call is
+two nodes. Device time is that of what was launched inside. Sums of durations, not unions. The backward of a
+module is that of the operators in it; gradients being accumulated belong to no module.
+
+Lies when: from `Module Hierarchy`, host time is that of operators only, and calls that follow each other
+with no operator of another module in between count as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.records.tables import ModuleRow
+from laptime.trace import names, nest, stacks
+from laptime.trace.backward import backward
+from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
+from laptime.trace.groups import group
+from laptime.trace.stacks import Rows
+from laptime.trace.view import View
+
+_PART = re.compile(r"(?:^|\.)([^.()]*)\(([^()]*)\)::")
+_NUMBERED = re.compile(r"_\d+$")
+
+
+class Node(NamedTuple):
+    """A place in the tree: number of the node above (NONE for roots), name, and name in ids."""
+
+    parent: int
+    name: str
+    label: str
+
+
+class Spans(NamedTuple):
+    """Ranges of modules.
+
+    Attributes:
+        nodes: parents come before children.
+        rows: host rows that are calls of modules, or in `Module Hierarchy` the outermost operators of one.
+        node: per row its node. outer: per row the one that it lies in, an index into rows; NONE without.
+        inside: per host row the node that it lies in; NONE without.
+        calls: per node.
+    """
+
+    nodes: list[Node]
+    rows: Rows
+    node: Index
+    outer: Index
+    inside: Index
+    calls: Ints
+
+
+def modules(view: View) -> list[ModuleRow]:
+    """One row a node, in tree order; none where the trace has no modules."""
+    host, texts = view.trace.host, view.trace.texts
+    functions = (host.kind == HostKind.PYTHON) & names.rows(texts, host.name, _is_module)
+    found = {"python": _from_functions(view, functions)} if functions.any() else {}
+    if any(texts[at] for at in np.unique(host.module[host.module >= 0])):
+        found["hierarchy"] = _from_hierarchy(view)
+    source = max(found, key=lambda each: len(found[each].nodes), default="")
+    return _table(view, found[source], source) if source and found[source].nodes else []
+
+
+def _is_module(texts: Sequence[str]) -> Mask:
+    return np.fromiter((text.startswith(stacks.MODULE) for text in texts), bool, len(texts))
+
+
+def _from_functions(view: View, take: Mask) -> Spans:
+    host, texts = view.trace.host, view.trace.texts
+    around = stacks.enclosing(view, take)
+    nodes = list[Node]()
+    node = np.full(len(host) + 1, NONE, np.int32)  # the last one is NONE
+    for level in nest.levels(nest.nest(host, take)):
+        found = group(node[around[level]], host.name[level], host.module_id[level])
+        node[level] = len(nodes) + found.of
+        for parent, name, number in zip(*(codes.tolist() for codes in found.codes), strict=True):
+            text = texts[name].removeprefix(stacks.MODULE)
+            plain = number < 0 or _NUMBERED.search(text)
+            nodes.append(Node(parent, text, text if plain else f"{text}_{number}"))
+    rows = np.flatnonzero(take)
+    index = np.full(len(host) + 1, NONE, np.int32)
+    index[rows] = np.arange(len(rows))
+    calls = np.bincount(node[rows], minlength=len(nodes))
+    return Spans(nodes, rows, node[rows], index[around[rows]], node[around], calls)
+
+
+def _from_hierarchy(view: View) -> Spans:
+    host, links = view.trace.host, view.links
+    operators = np.flatnonzero(host.kind == HostKind.OPERATOR)
+    nodes, of_text = _hierarchies(view, np.unique(host.module[operators]))
+    inside = np.full(len(host) + 1, NONE, np.int32)
+    inside[operators] = of_text[host.module[operators]]
+    inside[:-1] = inside[links.operator_of]
+    outermost = inside[_operator_above(view, operators)] != inside[operators]
+    rows = operators[outermost & (inside[operators] >= 0)]
+    own = np.full(len(host), NONE, np.int32)
+    own[rows] = np.arange(len(rows))
+    above = links.calls.parent[rows]
+    outer = np.where(above >= 0, nest.inherit(links.calls, own)[above], NONE).astype(np.int32)
+    visited = operators[outermost | (inside[operators] < 0)]
+    calls = _entries(nodes, inside[visited], host.thread[visited])
+    return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)
+
+
+def _hierarchies(view: View, used: Rows) -> tuple[list[Node], Index]:
+    """The nodes that `Module Hierarchy` texts name, and the node of each text.
+
+    `TOP(Net)::forward.fc(Linear)::forward.` is a `fc(Linear)` in a `Net`. Parts without a type are graphs.
+    """
+    numbers, nodes = dict[tuple[str, ...], int](), list[Node]()
+    of_text = np.full(len(view.trace.texts) + 1, NONE, np.int32)  # the last one is NONE
+    for text in used[used >= 0].tolist():
+        path = tuple(
+            kind if instance == "TOP" else f"{instance}({kind})"
+            for instance, kind in _PART.findall(view.trace.texts[text])
+            if kind and instance != "SELF"
+        )
+        for depth in range(1, len(path) + 1):
+            if path[:depth] not in numbers:
+                numbers[path[:depth]] = len(nodes)
+                nodes.append(Node(numbers.get(path[: depth - 1], NONE), path[depth - 1], path[depth - 1]))
+        of_text[text] = numbers.get(path, NONE)
+    return nodes, of_text
+
+
+def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
+    """Per node how often one after the other of these ranges comes into it from outside."""
+
+    def path(at: int) -> set[int]:
+        return {at} | path(nodes[at].parent) if at >= 0 else set()
+
+    before = np.append(NONE, node[:-1])[: len(node)]
+    before[np.diff(thread, prepend=NONE) != 0] = NONE
+    calls = np.zeros(len(nodes), np.int64)
+    pairs = group(before, node)
+    for earlier, now, number in zip(
+        *(codes.tolist() for codes in pairs.codes), pairs.sizes().tolist(), strict=True
+    ):
+        calls[list(path(now) - path(earlier))] += number
+    return calls
+
+
+def _operator_above(view: View, operators: Rows) -> Index:
+    """The operator around each of these; NONE without."""
+    above = view.links.calls.parent[operators]
+    return np.where(above >= 0, view.links.operator_of[above], NONE).astype(np.int32)
+
+
+def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
+    host, device, nodes = view.trace.host, view.trace.device, spans.nodes
+    inside = np.append(spans.inside, NONE)
+
+    def sums(node: Index, weights: Ints | None = None) -> Ints:
+        known = node >= 0
+        chosen = None if weights is None else weights[known]
+        return np.bincount(node[known], chosen, minlength=len(nodes)).astype(np.int64)
+
+    def with_children(own: Ints) -> Ints:
+        whole = own.copy()
+        for at in range(len(nodes) - 1, -1, -1):
+            if nodes[at].parent >= 0:
+                whole[nodes[at].parent] += whole[at]
+        return whole
+
+    duration = (host.end - host.start)[spans.rows]
+    inner = np.flatnonzero(spans.outer >= 0)
+    host_self = sums(spans.node, duration) - sums(spans.node[spans.outer[inner]], duration[inner])
+    launched = np.flatnonzero(view.links.launch >= 0)
+    device_self = sums(inside[view.links.launch[launched]], (device.end - device.start)[launched])
+    operators = np.flatnonzero(host.kind == HostKind.OPERATOR)
+    direct = operators[inside[_operator_above(view, operators)] != inside[operators]]
+    columns = {
+        "calls": spans.calls,
+        "operators": sums(inside[direct]),
+        "host_total_ns": with_children(host_self),
+        "host_self_ns": host_self,
+        "device_total_ns": with_children(device_self),
+        "device_self_ns": device_self,
+    }
+    behind = backward(view)
+    if behind is not None:
+        forward = inside[behind.forward]
+        columns["backward_host_ns"] = with_children(sums(forward, behind.host_ns))
+        columns["backward_device_ns"] = with_children(sums(forward, behind.device_ns))
+    return _rows(view, spans, {name: column.tolist() for name, column in columns.items()}, source)
+
+
+def _rows(view: View, spans: Spans, columns: dict[str, list[int]], source: str) -> list[ModuleRow]:
+    """Rows in tree order; siblings as they begin first."""
+    nodes = spans.nodes
+    begun = np.full(len(nodes), np.iinfo(np.int64).max)
+    np.minimum.at(begun, spans.node, view.trace.host.start[spans.rows])
+    children: dict[int, list[int]] = {}
+    for at in range(len(nodes) - 1, -1, -1):
+        parent = nodes[at].parent
+        children.setdefault(parent, []).append(at)
+        if parent >= 0:
+            begun[parent] = min(begun[parent], begun[at])
+    found = list[ModuleRow]()
+
+    def add(parent: int, above: str, depth: int) -> None:
+        for at in sorted(children.get(parent, []), key=lambda each: (begun[each], each)):
+            path = f"{above}/{nodes[at].label}" if above else nodes[at].label
+            numbers = {name: column[at] for name, column in columns.items()}
+            found.append(
+                ModuleRow(id=path, name=nodes[at].name, parent=above, depth=depth, source=source, **numbers)
+            )
+            add(at, path, depth + 1)
+
+    add(NONE, "", 0)
+    return found
