@@ -1,7 +1,8 @@
 """Where in the Python program something was called: call stacks, innermost frame first.
 
-From the `Call stack` of an operator (`with_stack` up to torch 1.11), else the Python functions around it.
-Frames that differ only by the address of an object or the number of a module are one place.
+From the Python functions around it, where the trace has any there, else from the `Call stack` of the operator
+(`with_stack` up to torch 1.11; later ones write it if they are told to be verbose, and then both say the
+same). Functions that differ only by the address of an object or the number of a module are one place.
 """
 
 from __future__ import annotations
@@ -59,15 +60,16 @@ class Frames(NamedTuple):
 
 def stack_of(view: View, row: int) -> list[str]:
     """Frames around a host row, innermost first; empty where the trace does not tell."""
-    trace, frames, above = view.trace, frames_of(view), int(row)
-    while above >= 0:
-        if frames.own[above] >= 0:
-            return str(trace.texts[frames.own[above]]).split(";")
-        above = int(view.links.calls.parent[above])
+    trace, frames = view.trace, frames_of(view)
     found, at = list[str](), int(frames.around[row])
     while at >= 0:
         found.append(frames.texts[int(trace.host.name[at])])
         at = int(frames.around[at])
+    at = NONE if found else int(row)
+    while at >= 0:
+        if frames.own[at] >= 0:
+            return [frame for frame in str(trace.texts[frames.own[at]]).split(";") if frame]
+        at = int(view.links.calls.parent[at])
     return found
 
 
@@ -83,10 +85,11 @@ def places(view: View, rows: Rows) -> Ints:
     """For every one of these host rows a number: equal numbers are equal stacks, 0 is none."""
     frames, parent = frames_of(view), view.links.calls.parent
     found = frames.place[rows]
-    at, todo = np.array(rows), np.arange(len(rows) if frames.told else 0)
+    todo = np.flatnonzero(found == 0) if frames.told else np.empty(0, np.int64)
+    at = np.array(rows)
     while len(todo):
         own = frames.own[at[todo]]
-        found[todo] = np.where(own >= 0, own + 1, found[todo])
+        found[todo] = own + 1
         at[todo] = parent[at[todo]]
         todo = todo[(own < 0) & (at[todo] >= 0)]
     return found

@@ -188,6 +188,7 @@ def test_a_trace_without_modules_has_no_rows(events: list[Event]) -> None:
     assert modules.modules(view_of(events)) == []
 
 
+@pytest.mark.slow
 @pytest.mark.torch
 def test_what_torch_writes_today_is_understood(tmp_path: Path, trained: Callable[[Path], Path]) -> None:
     trace = reader.read(trained(tmp_path / "trace.json"))

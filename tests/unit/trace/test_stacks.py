@@ -62,15 +62,30 @@ def test_a_function_that_ended_before_the_operator_did_is_not_around_it() -> Non
     assert stacks.stack_of(view, row(view, "aten::add")) == ["a.py(1): f"]
 
 
-def test_a_call_stack_text_comes_before_functions_and_serves_calls_inside() -> None:
+def test_a_call_stack_text_serves_the_calls_inside_of_its_operator_too() -> None:
     view = view_of(
-        event("python_function", "no.py(1): f", 0, 50),
-        event("cpu_op", "aten::linear", 1, 20, stack="a.py(3): forward;b.py(4): <module>"),
+        event("cpu_op", "aten::linear", 1, 20, stack="a.py(3): forward;b.py(4): <module>;"),
         event("cpu_op", "aten::mm", 2, 9, stack=""),
         event("cuda_runtime", "cudaLaunchKernel", 3, 2),
     )
     for name in ("aten::linear", "aten::mm", "cudaLaunchKernel"):
         assert stacks.stack_of(view, row(view, name)) == ["a.py(3): forward", "b.py(4): <module>"]
+
+
+def test_python_functions_come_before_a_text_that_names_the_object() -> None:
+    text = "<built-in method add of Tensor object at 0x7f0ed98bc100>;a.py(3): forward"
+    view = view_of(
+        event("python_function", "a.py(3): forward", 0, 50),
+        event("python_function", "<built-in method add of Tensor object at 0x7f0ed98bc100>", 10, 20),
+        event("cpu_op", "aten::add", 11, 2, stack=text),
+        event("cpu_op", "aten::add", 15, 2, stack=text.replace("bc100", "ffff0")),
+        event("cpu_op", "aten::add", 60, 2, stack=text),
+    )
+    adds = [row(view, "aten::add", nth) for nth in range(3)]
+    cleaned = ["<built-in method add of Tensor object>", "a.py(3): forward"]
+    assert [stacks.stack_of(view, add) for add in adds] == [cleaned, cleaned, text.split(";")]
+    first, second, third = stacks.places(view, np.array(adds)).tolist()
+    assert first == second != third
 
 
 def test_where_a_step_began_says_nothing_of_the_operators_in_it() -> None:
