@@ -59,9 +59,8 @@ def memory(view: View) -> list[Memory]:
         return []
     owners = _owners(view)
     calls = _calls(view)
-    kinds = np.stack([events.device_type.astype(np.int64), events.device.astype(np.int64)])
     found = []
-    for kind, index in np.unique(kinds, axis=1).T.tolist():
+    for kind, index in sorted(set(zip(events.device_type.tolist(), events.device.tolist(), strict=True))):
         rows = np.flatnonzero((events.device_type == kind) & (events.device == index))
         found.append(_device(view, owners, calls, rows, kind, index))
     return sorted(found, key=lambda each: each.device == "cpu")
@@ -103,8 +102,11 @@ def _owners(view: View) -> _Owners:
     host, links, events = view.trace.host, view.links, view.trace.memory
     innermost = np.full(len(events), NONE, np.int32)
     taking = links.calls.rows
-    for thread in np.intersect1d(events.thread, host.thread[taking]):
-        rows = taking[host.thread[taking] == thread]
+    bounds = np.searchsorted(host.thread[taking], np.arange(len(view.trace.threads) + 1))
+    for thread in np.flatnonzero(np.bincount(events.thread[events.thread >= 0])).tolist():
+        rows = taking[bounds[thread] : bounds[thread + 1]]
+        if not len(rows):
+            continue
         own = np.flatnonzero(events.thread == thread)
         # The last range to begin is the innermost, unless it is over: then one of those around it.
         last = np.searchsorted(host.start[rows], events.at[own], side="right") - 1
@@ -115,16 +117,25 @@ def _owners(view: View) -> _Owners:
             over = (at >= 0) & (host.end[at] <= events.at[own])
         innermost[own] = np.where(at >= 0, links.operator_of[at], NONE)
     above = _operator_above(view)
-    texts = len(view.trace.texts)
-    current, event, pairs = innermost, np.arange(len(events)), []
-    while len(current):
-        inside = current >= 0
-        current, event = current[inside], event[inside]
-        pairs.append(event * texts + host.name[current])
-        current = above[current]
-    pair = np.unique(np.concatenate(pairs)) if pairs else np.empty(0, np.int64)
     around = np.where(innermost >= 0, above[innermost], NONE) if len(host) else innermost
-    return _Owners(innermost, around.astype(np.int32), pair // max(texts, 1), pair % max(texts, 1))
+    return _Owners(innermost, around.astype(np.int32), *_named(innermost, above, host.name))
+
+
+def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
+    """(event, name) for every operator around every event, from the inside out, each name once."""
+    event, row, seen = np.arange(len(innermost)), innermost, list[Index]()
+    events, found = [event[:0]], [event[:0]]
+    while (inside := row >= 0).any():
+        event, row, seen = event[inside], row[inside], [each[inside] for each in seen]
+        name = names[row]
+        fresh = np.ones(len(name), bool)
+        for each in seen:
+            fresh &= each != name
+        events.append(event[fresh])
+        found.append(name[fresh].astype(np.int64))
+        seen.append(name)
+        row = above[row]
+    return np.concatenate(events), np.concatenate(found)
 
 
 def _operator_above(view: View) -> Index:
@@ -148,13 +159,14 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
     mine[rows] = True
     pick = mine[owners.event]
     event, name = owners.event[pick], owners.name[pick]
-    used, column = np.unique(name, return_inverse=True)
+    texts = view.trace.texts
+    used = np.flatnonzero(np.bincount(name, minlength=len(texts)))
     own = view.trace.host.name[owners.innermost[event]] == name if len(event) else np.empty(0, bool)
     size = events.bytes[event]
 
     def total(weights: Ints | Mask, take: Mask) -> list[int]:
-        sums = np.bincount(column[take], weights[take].astype(np.float64), minlength=len(used))
-        return [int(each) for each in sums]
+        sums = np.bincount(name[take], weights[take].astype(np.float64), minlength=len(texts))
+        return [int(each) for each in sums[used]]
 
     everything, grown = np.ones(len(event), bool), size > 0
     columns = (
@@ -166,7 +178,7 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         total(size, grown),
         total(size, grown & own),
     )
-    names = [view.trace.texts[index] for index in used]
+    names = [texts[index] for index in used]
     table = [MemoryRow(**dict(zip(_FIELDS, row, strict=True))) for row in zip(names, *columns, strict=True)]
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
 

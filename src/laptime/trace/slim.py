@@ -298,9 +298,10 @@ def _finite(values: list[float]) -> list[str]:
 
 def _args(**columns: list[str]) -> list[str]:
     """`,"args":{...}` of each row, without what is unknown; "" when nothing is known."""
-    keys = [f'"{name}":' for name in columns]
-    found = []
-    for row in zip(*columns.values(), strict=True):
-        text = ",".join([key + value for key, value in zip(keys, row, strict=True) if value])
-        found.append(f',"args":{{{text}}}' if text else "")
-    return found
+    parts = [
+        [f',"{name}":{value}' if value else "" for value in values]
+        for name, values in columns.items()
+        if any(values)
+    ]
+    texts = map("".join, zip(*parts, strict=True)) if parts else [""] * len(next(iter(columns.values())))
+    return [f',"args":{{{text[1:]}}}' if text else "" for text in texts]
