@@ -1,26 +1,19 @@
 """The report as one page: complete, offline, readable without JavaScript, safe with hostile names.
 
 Everything is drawn on this side: tables as HTML, charts as SVG. The script adds tooltips, sorting, copying
-and the choice of theme. A content security policy allows only the page's own style and script, by hash.
-Folders of the machine and its name are left out.
+and the choice of theme. Folders of the machine and its name are left out.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 from collections.abc import Callable
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import msgspec
-from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from laptime.analysis.summary import Stat
-from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
@@ -28,6 +21,8 @@ from laptime.reports import _charts as charts
 from laptime.reports import _samples as samples
 from laptime.reports import _words as words
 from laptime.reports import json as document
+from laptime.reports._onefile import asset, inlined, policy, template
+from laptime.reports._profile import page
 from laptime.reports._view import (
     Stats,
     View,
@@ -47,20 +42,21 @@ POINTS = 6000
 
 
 def render(run: Run) -> str:
-    """The whole page."""
+    """The whole page; a run with a profile has a page of its own."""
+    if run.profile is not None:
+        return page.render(run, run.profile)
     seen = view(run)
-    style, script = _asset("page.css"), _asset("page.js")
+    style, script = asset("page.css"), asset("shell.js", "page.js")
     figures = _figures(run, seen.stats)
     points = [each.figure.points for case in figures for each in case.figures]
-    template = _template(_asset("page.html"))
-    return template.render(
+    return template(asset("page.html")).render(
         seen=seen,
         run=run,
-        policy=_policy(style, script),
+        policy=policy(style, script),
         style=Markup(style),  # noqa: S704 (a file of ours)
         script=Markup(script),  # noqa: S704
-        report=_inlined(msgspec.json.decode(document.encoded(document.document(run)))),
-        points=_inlined({"kinds": [kind.words for kind in samples.KINDS], "series": points}),
+        report=inlined(msgspec.json.decode(document.encoded(document.document(run)))),
+        points=inlined({"kinds": [kind.words for kind in samples.KINDS], "series": points}),
         cards=_cards(seen),
         panels=_panels(seen),
         speedups=charts.speedups([each.record for each in seen.comparisons]),
@@ -72,52 +68,6 @@ def render(run: Run) -> str:
         environment=_environment(run),
         plan=[(name, setting.value, setting.origin) for name, setting in run.plan.items()],
     )
-
-
-def _asset(name: str) -> str:
-    return files("laptime.reports").joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _template(source: str) -> Template:
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    environment.filters.update(
-        plain=lambda text: words.without_paths(words.printable(text)),
-        count=count,
-        case_label=words.label,
-    )
-    return environment.from_string(source)
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing from anywhere, and only the style and the script of this page."""
-    return (
-        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _hash(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _inlined(data: Any) -> Markup:
-    """JSON that cannot end its script element, without folders of this machine."""
-    text = json.dumps(_without_paths(data), separators=(",", ":"), allow_nan=False)
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704 (escaped above)
-
-
-def _without_paths(data: Any) -> Any:
-    if isinstance(data, str):
-        return words.without_paths(data)
-    if isinstance(data, dict):
-        return {words.without_paths(str(name)): _without_paths(value) for name, value in data.items()}
-    if isinstance(data, list | tuple):
-        return [_without_paths(value) for value in data]
-    return data
 
 
 class Card(NamedTuple):

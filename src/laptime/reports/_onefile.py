@@ -1,0 +1,69 @@
+"""What makes a page one file that is safe to open: assets, templates, policy, data.
+
+A content security policy allows only the page's own style and script, by hash. Words of strangers are escaped
+by the template; folders of this machine are cut off.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from laptime.kit.text import count
+from laptime.reports import _words as words
+
+
+def asset(*names: str) -> str:
+    """Files of `assets/`, one after the other."""
+    folder = files("laptime.reports").joinpath("assets")
+    return "\n".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+def template(source: str) -> Template:
+    """A template that escapes all it is given and fails at a name that it was not given."""
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters.update(plain=plain, count=count, case_label=words.label)
+    return environment.from_string(source)
+
+
+def plain(text: object) -> str:
+    """Words of strangers on one line, without control characters and folders of this machine."""
+    return words.without_paths(words.printable(text))
+
+
+def policy(style: str, script: str) -> str:
+    """Nothing from anywhere, and only the style and the script of this page."""
+    return (
+        f"default-src 'none'; style-src 'sha256-{_hash(style)}'; script-src 'sha256-{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def inlined(data: Any) -> Markup:
+    """JSON that cannot end its script element, without folders of this machine."""
+    text = json.dumps(_without_paths(data), separators=(",", ":"), allow_nan=False)
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704 (escaped above)
+
+
+def _without_paths(data: Any) -> Any:
+    if isinstance(data, str):
+        return words.without_paths(data)
+    if isinstance(data, dict):
+        return {words.without_paths(str(name)): _without_paths(value) for name, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_without_paths(value) for value in data]
+    return data

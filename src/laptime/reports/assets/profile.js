@@ -1,0 +1,191 @@
+"use strict";
+// Tables that sort, search and fold, and links that find their row. Without this, everything is shown.
+(() => {
+  const FIRST = 25;
+  const make = (tag, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(tag), properties);
+    made.append(...children);
+    return made;
+  };
+  const number = (text) => {
+    const value = parseFloat(text.replaceAll(",", "").replace("<", ""));
+    return Number.isNaN(value) ? null : text.startsWith("<") ? value / 2 : value;
+  };
+
+  class Grid {
+    constructor(element) {
+      this.element = element;
+      this.body = element.querySelector("tbody");
+      this.rows = [...this.body.rows].map((row, index) => ({
+        row, index, text: row.textContent.toLowerCase(), depth: Number(row.dataset.depth || 0), parent: null, open: true,
+      }));
+      this.tree = element.classList.contains("tree");
+      this.query = "";
+      this.all = this.rows.length <= FIRST + 10;
+      if (this.tree) this.plant();
+      if (this.rows.length > 8) this.searchable();
+      if (this.rows.length > 1) this.sortable();
+      this.more = make("button", { type: "button", className: "more", hidden: true });
+      this.more.addEventListener("click", () => { this.all = !this.all; this.show(); });
+      element.append(this.more);
+      this.show();
+    }
+
+    plant() {
+      const above = [];
+      for (const each of this.rows) {
+        above.length = each.depth;
+        each.parent = above[each.depth - 1] || null;
+        above[each.depth] = each;
+      }
+      const parents = new Set(this.rows.map((each) => each.parent));
+      for (const each of this.rows.filter((one) => parents.has(one))) {
+        each.open = each.depth < 2;
+        each.fold = make("button", { type: "button", className: "fold" });
+        each.fold.addEventListener("click", () => { each.open = !each.open; this.show(); });
+        each.row.cells[0].prepend(each.fold);
+      }
+      this.all = true;
+    }
+
+    searchable() {
+      const box = make("input", { type: "search", placeholder: `search ${this.rows.length} rows` });
+      box.setAttribute("aria-label", "search this table");
+      this.count = make("span", { className: "quiet" });
+      this.count.setAttribute("role", "status");
+      box.addEventListener("input", () => { this.query = box.value.trim().toLowerCase(); this.show(); });
+      this.box = box;
+      const tools = make("div", { className: "tools" }, box, this.count);
+      if (this.tree) {
+        for (const [text, open] of [["open all", true], ["fold all", false]]) {
+          const button = make("button", { type: "button", textContent: text });
+          button.addEventListener("click", () => { for (const each of this.rows) each.open = open; this.show(); });
+          tools.append(button);
+        }
+      }
+      this.element.querySelector(".wide").before(tools);
+    }
+
+    sortable() {
+      this.heads = [...this.element.querySelectorAll("th")];
+      this.heads.forEach((head, column) => {
+        head.classList.add("sort");
+        head.tabIndex = 0;
+        head.addEventListener("click", () => this.sort(column));
+        head.addEventListener("keydown", (event) => { if (event.key === "Enter") this.sort(column); });
+      });
+    }
+
+    sort(column) {
+      const head = this.heads[column];
+      const words = head.classList.contains("l") || head.classList.contains("left");
+      const was = head.getAttribute("aria-sort");
+      const down = was ? was === "ascending" : !words;
+      for (const other of this.heads) other.removeAttribute("aria-sort");
+      head.setAttribute("aria-sort", down ? "descending" : "ascending");
+      const key = (each) => {
+        const text = each.row.cells[column].textContent.trim();
+        return words ? text : number(text);
+      };
+      const keys = new Map(this.rows.map((each) => [each, key(each)]));
+      const before = (a, b) => {
+        const [x, y] = [keys.get(a), keys.get(b)];
+        if (x === null || y === null) return (x === null) - (y === null) || a.index - b.index;
+        const order = words ? x.localeCompare(y, undefined, { numeric: true }) : x - y;
+        return (down ? -order : order) || a.index - b.index;
+      };
+      if (this.tree) {
+        const sorted = [];
+        const add = (parent) => {
+          for (const each of this.rows.filter((one) => one.parent === parent).sort(before)) { sorted.push(each); add(each); }
+        };
+        add(null);
+        this.rows = sorted;
+      } else this.rows.sort(before);
+      this.body.append(...this.rows.map((each) => each.row));
+      this.show();
+    }
+
+    show() {
+      const matches = new Set();
+      for (const each of this.rows) {
+        if (!each.text.includes(this.query)) continue;
+        for (let one = each; one && !matches.has(one); one = one.parent) matches.add(one);
+      }
+      let shown = 0;
+      for (const each of this.rows) {
+        let seen = matches.has(each);
+        if (!this.query) for (let up = each.parent; up; up = up.parent) seen &&= up.open;
+        if (seen) shown += 1;
+        each.row.hidden = !seen || (!this.all && shown > FIRST);
+        if (each.fold) {
+          each.fold.textContent = each.open || this.query ? "▾" : "▸";
+          each.fold.setAttribute("aria-expanded", String(each.open));
+          each.fold.setAttribute("aria-label", each.open ? "fold" : "open");
+        }
+      }
+      if (this.count) this.count.textContent = this.query ? `${shown} found` : "";
+      this.more.hidden = this.tree || shown <= FIRST || this.rows.length <= FIRST + 10;
+      this.more.textContent = this.all ? `show the first ${FIRST}` : `show all ${shown}`;
+    }
+
+    reveal(row) {
+      if (this.box) this.box.value = "";
+      this.query = "";
+      const each = this.rows.find((one) => one.row === row);
+      for (let up = each && each.parent; up; up = up.parent) up.open = true;
+      this.show();
+      if (row.hidden) { this.all = true; this.show(); }
+    }
+  }
+
+  const grids = new Map();
+  for (const element of document.querySelectorAll(".sheet")) grids.set(element, new Grid(element));
+
+  // Several views of one thing: one at a time.
+  const choose = new Map();
+  for (const views of document.querySelectorAll(".views")) {
+    const own = [...views.children];
+    const buttons = own.map((view) => make("button", { type: "button", textContent: view.dataset.title }));
+    const pick = (chosen) => own.forEach((view, index) => {
+      view.hidden = view !== chosen;
+      buttons[index].setAttribute("aria-pressed", String(view === chosen));
+    });
+    buttons.forEach((button, index) => button.addEventListener("click", () => pick(own[index])));
+    own.forEach((view) => { choose.set(view, pick); view.querySelector("h4").hidden = true; });
+    views.before(make("div", { className: "tools" }, make("span", { className: "switch" }, ...buttons)));
+    pick(own[0]);
+  }
+
+  const reveal = (id) => {
+    const found = id && document.getElementById(id);
+    const grid = found && found.closest(".sheet");
+    if (!grid) return;
+    if (choose.has(grid)) choose.get(grid)(grid);
+    if (found.tagName !== "TR") return;
+    grids.get(grid).reveal(found);
+    found.scrollIntoView({ block: "center" });
+    document.querySelectorAll(".flash").forEach((row) => row.classList.remove("flash"));
+    found.classList.add("flash");
+  };
+  const follow = () => reveal(decodeURIComponent(location.hash.slice(1)));
+  addEventListener("hashchange", follow);
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#']");
+    if (link && link.hash === location.hash) follow();
+  });
+  follow();
+
+  const links = new Map([...document.querySelectorAll(".top nav a")].map((link) => [link.hash.slice(1), link]));
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      if (!entry.isIntersecting) continue;
+      for (const link of links.values()) link.classList.remove("here");
+      const link = links.get(entry.target.id);
+      link.classList.add("here");
+      const nav = link.parentElement;
+      nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
+    }
+  }, { rootMargin: "-12% 0px -80% 0px" });
+  for (const id of links.keys()) if (document.getElementById(id)) seen.observe(document.getElementById(id));
+})();

@@ -1,0 +1,339 @@
+"use strict";
+// One step, drawn: lanes of threads and streams, ranges nested, launches as arrows. Times are nanoseconds.
+(async () => {
+  const stage = document.getElementById("stage");
+  if (!stage || !("DecompressionStream" in window)) return;
+  const unpack = async (text) => {
+    const bytes = Uint8Array.from(atob(text), (character) => character.charCodeAt(0));
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
+  };
+  const data = await unpack(document.getElementById("ranges").textContent);
+  const ROW = 17, LABEL = 19, LEVELS = 7, LEAST = 500;
+  const canvas = stage.querySelector(".lanes"), mini = stage.querySelector(".mini");
+  const scroll = stage.querySelector(".scroll"), tip = document.getElementById("tip");
+  const picture = canvas.getContext("2d"), small = mini.getContext("2d");
+  const lower = data.names.map((name) => name.toLowerCase());
+
+  const lanes = data.lanes.map((lane, index) => {
+    let now = 0;
+    const start = lane.start.map((step) => (now += step));
+    const levels = [];
+    start.forEach((_, row) => (levels[lane.depth[row]] ||= []).push(row));
+    for (let depth = 0; depth < levels.length; depth++) (levels[depth] ||= []).sort((a, b) => start[a] - start[b]);
+    return { ...lane, index, start, levels, all: levels.length <= LEVELS, top: 0 };
+  });
+  const arrows = new Map();
+  const key = (lane, row) => `${lane} ${row}`;
+  for (const [from, launch, to, work] of data.arrows) {
+    for (const [end, other] of [[key(from, launch), [to, work]], [key(to, work), [from, launch]]]) {
+      if (!arrows.has(end)) arrows.set(end, []);
+      arrows.get(end).push(other);
+    }
+  }
+
+  const view = { from: 0, span: data.dur, picked: null, hovered: null, found: null };
+  let width = 0, colours = [], inks = {}, strip = null, due = false;
+
+  const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
+  const dark = (colour) => {
+    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+    return 0.3 * r + 0.59 * g + 0.11 * b < 150;
+  };
+  const paint = () => {
+    const probe = document.createElement("i");
+    stage.append(probe);
+    colours = data.categories.map((name) => {
+      probe.className = `p-${name.replace(/[^a-z]/g, "")}`;
+      const fill = style(probe, "--p") || style(stage, "--rest");
+      return { fill, ink: dark(fill) ? "#ffffff" : "#14171a" };
+    });
+    probe.remove();
+    for (const name of ["card", "ink", "quiet", "line", "grid", "track", "blue", "invalid"]) inks[name] = style(stage, `--${name}`);
+    strip = null;
+  };
+
+  const depthOf = (lane) => (lane.all ? lane.levels.length : Math.min(lane.levels.length, LEVELS));
+  const layout = () => {
+    let y = 4;
+    for (const lane of lanes) { lane.top = y; y += LABEL + depthOf(lane) * ROW + 8; }
+    const scale = devicePixelRatio || 1;
+    width = scroll.clientWidth;
+    canvas.style.height = `${y}px`;
+    canvas.width = width * scale; canvas.height = y * scale;
+    mini.width = width * scale; mini.height = 52 * scale;
+    picture.setTransform(scale, 0, 0, scale, 0, 0);
+    small.setTransform(scale, 0, 0, scale, 0, 0);
+    strip = null;
+  };
+
+  const x = (time) => ((time - view.from) / view.span) * width;
+  const shown = (ns) => {
+    const [factor, unit] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : ns >= 1e3 ? [1e3, "us"] : [1, "ns"];
+    const value = ns / factor;
+    return `${value.toFixed(unit === "ns" || value >= 100 ? (value >= 100 && unit !== "ns" ? 1 : 0) : value >= 10 ? 2 : 3)} ${unit}`;
+  };
+  const firstAfter = (lane, level, time) => {
+    let low = 0, high = level.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (lane.start[level[middle]] + lane.dur[level[middle]] < time) low = middle + 1; else high = middle;
+    }
+    return low;
+  };
+
+  const range = (lane, row, left, length, y) => {
+    const colour = colours[lane.category[row]] || colours[0];
+    picture.globalAlpha = view.found && !view.found.has(lane.text[row]) ? 0.13 : [1, 0.86, 0.74][lane.text[row] % 3];
+    picture.fillStyle = colour.fill;
+    picture.fillRect(left, y, Math.max(length - (length > 3 ? 1 : 0), 1), ROW - 2);
+    if (length < 34) return;
+    picture.globalAlpha = view.found && !view.found.has(lane.text[row]) ? 0.3 : 1;
+    picture.fillStyle = colour.ink;
+    const begin = Math.max(left, 0) + 4, room = Math.floor((Math.min(left + length, width) - begin - 4) / 6.1);
+    const text = data.names[lane.text[row]];
+    if (room > 3) picture.fillText(text.length > room ? `${text.slice(0, room - 1)}…` : text, begin, y + 11);
+  };
+  const drawLane = (lane) => {
+    picture.globalAlpha = 1;
+    picture.fillStyle = inks.quiet;
+    picture.font = "600 11px system-ui, sans-serif";
+    const folded = lane.levels.length > LEVELS ? (lane.all ? "  ▾" : `  ▸ ${lane.levels.length} levels`) : "";
+    picture.fillText(lane.name + folded, 6, lane.top + 13);
+    picture.font = "11px system-ui, sans-serif";
+    const end = view.from + view.span;
+    lane.levels.slice(0, depthOf(lane)).forEach((level, depth) => {
+      const y = lane.top + LABEL + depth * ROW;
+      let taken = -1;
+      for (let at = firstAfter(lane, level, view.from); at < level.length; at++) {
+        const row = level[at];
+        if (lane.start[row] > end) break;
+        const left = x(lane.start[row]), right = x(lane.start[row] + lane.dur[row]);
+        if (right - left < 1 && Math.floor(left) <= taken && !view.found) continue;
+        range(lane, row, left, right - left, y);
+        taken = Math.floor(Math.max(right, left));
+      }
+    });
+  };
+  const yOf = (lane, row) => lane.top + LABEL + Math.min(lane.depth[row], depthOf(lane) - 1) * ROW;
+  const outline = (lane, row, colour) => {
+    const left = x(lane.start[row]);
+    picture.strokeStyle = colour; picture.lineWidth = 2;
+    picture.strokeRect(left - 1, yOf(lane, row) - 1, Math.max(x(lane.start[row] + lane.dur[row]) - left, 2) + 1, ROW);
+  };
+  const linked = ({ lane, row }) => {
+    const own = arrows.get(key(lane.index, row));
+    if (own || lane.kind === "device") return (own || []).map((other) => [[lane.index, row], other]);
+    const end = lane.start[row] + lane.dur[row];
+    return data.arrows.filter(([from, launch]) => from === lane.index && lane.start[launch] >= lane.start[row] && lane.start[launch] < end)
+      .map(([from, launch, to, work]) => [[from, launch], [to, work]]);
+  };
+  const drawPicked = () => {
+    picture.globalAlpha = 1;
+    if (view.hovered) outline(view.hovered.lane, view.hovered.row, inks.quiet);
+    if (!view.picked) return;
+    outline(view.picked.lane, view.picked.row, inks.ink);
+    picture.lineWidth = 1.25; picture.strokeStyle = inks.invalid; picture.fillStyle = inks.invalid;
+    for (let [[a, launch], [b, work]] of view.picked.links.slice(0, 200)) {
+      if (lanes[a].kind === "device") [a, launch, b, work] = [b, work, a, launch];
+      const x0 = x(lanes[a].start[launch]), y0 = yOf(lanes[a], launch) + ROW - 2;
+      const x1 = x(lanes[b].start[work]), y1 = yOf(lanes[b], work);
+      picture.beginPath(); picture.moveTo(x0, y0);
+      picture.bezierCurveTo(x0, (y0 + y1) / 2, x1, (y0 + y1) / 2, x1, y1);
+      picture.stroke();
+      picture.beginPath(); picture.moveTo(x1, y1); picture.lineTo(x1 - 3, y1 - 6); picture.lineTo(x1 + 3, y1 - 6); picture.fill();
+    }
+  };
+
+  const ticks = () => {
+    const rough = view.span / Math.max(2, width / 110), power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= rough);
+    const found = [];
+    for (let n = Math.ceil(view.from / step); n * step <= view.from + view.span; n++) found.push(n * step);
+    return found;
+  };
+  const drawStrip = () => {
+    strip = document.createElement("canvas");
+    strip.width = width; strip.height = 28;
+    const own = strip.getContext("2d"), high = Math.max(2, Math.min(9, Math.floor(28 / lanes.length)));
+    for (const lane of lanes) {
+      for (const level of lane.levels) for (const row of level) {
+        own.fillStyle = (colours[lane.category[row]] || colours[0]).fill;
+        own.fillRect((lane.start[row] / data.dur) * width, lane.index * high, Math.max((lane.dur[row] / data.dur) * width, 0.4), high - 1);
+      }
+    }
+  };
+  const drawMini = () => {
+    if (!strip) drawStrip();
+    small.clearRect(0, 0, width, 52);
+    small.globalAlpha = 0.75; small.drawImage(strip, 0, 0); small.globalAlpha = 1;
+    const left = (view.from / data.dur) * width, length = Math.max((view.span / data.dur) * width, 3);
+    small.fillStyle = inks.card; small.globalAlpha = 0.65;
+    small.fillRect(0, 0, left, 28); small.fillRect(left + length, 0, width, 28);
+    small.globalAlpha = 1; small.strokeStyle = inks.ink; small.lineWidth = 1.5;
+    small.strokeRect(left + 0.75, 0.75, length - 1.5, 26.5);
+    small.fillStyle = inks.quiet; small.strokeStyle = inks.line; small.lineWidth = 1; small.font = "11px system-ui, sans-serif";
+    for (const time of ticks()) {
+      small.beginPath(); small.moveTo(x(time), 47); small.lineTo(x(time), 52); small.stroke();
+      const text = time ? shown(time).replace(/\.0+ /, " ").replace(/(\.\d*?)0+ /, "$1 ") : "0";
+      small.textAlign = x(time) < 20 ? "left" : x(time) > width - 24 ? "right" : "center";
+      small.fillText(text, x(time), 43);
+    }
+  };
+  const draw = () => {
+    due = false;
+    if (width < 1) return; // not laid out: hidden, or printed
+    picture.globalAlpha = 1;
+    picture.clearRect(0, 0, width, canvas.height);
+    picture.strokeStyle = inks.grid; picture.lineWidth = 1;
+    for (const time of ticks()) { picture.beginPath(); picture.moveTo(x(time), 0); picture.lineTo(x(time), canvas.height); picture.stroke(); }
+    for (const lane of lanes) drawLane(lane);
+    drawPicked();
+    drawMini();
+  };
+  const redraw = () => { if (!due) { due = true; requestAnimationFrame(draw); } };
+
+  const look = (from, span) => {
+    view.span = Math.min(Math.max(span, LEAST), data.dur);
+    view.from = Math.min(Math.max(from, 0), data.dur - view.span);
+    redraw();
+  };
+  const zoom = (factor, at = width / 2) => {
+    const time = view.from + (at / width) * view.span, span = Math.min(Math.max(view.span * factor, LEAST), data.dur);
+    look(time - (at / width) * span, span);
+  };
+  const find = (px, py) => {
+    const lane = lanes.find((each) => py >= each.top && py < each.top + LABEL + depthOf(each) * ROW);
+    if (!lane) return null;
+    const depth = Math.floor((py - lane.top - LABEL) / ROW);
+    if (depth < 0) return { lane, row: -1 };
+    const level = lane.levels[depth], slack = (2 / width) * view.span, time = view.from + (px / width) * view.span;
+    let best = null, least = slack;
+    for (let at = firstAfter(lane, level, time - slack); at < level.length && lane.start[level[at]] <= time + slack; at++) {
+      const row = level[at], away = Math.max(lane.start[row] - time, time - lane.start[row] - lane.dur[row], 0);
+      if (away === 0) return { lane, row };
+      if (away < least) { least = away; best = row; }
+    }
+    return best === null ? null : { lane, row: best };
+  };
+  const words = ({ lane, row }) => `${shown(lane.dur[row])} at ${shown(lane.start[row])} · ${data.categories[lane.category[row]] || ""} · ${lane.name}`;
+
+  const pick = (target) => {
+    const note = stage.querySelector(".picked");
+    view.picked = target && target.row >= 0 ? { ...target, links: linked(target) } : null;
+    note.replaceChildren();
+    if (view.picked) {
+      const name = document.createElement("code");
+      name.textContent = data.names[target.lane.text[target.row]];
+      const device = target.lane.kind === "device", number = view.picked.links.length;
+      const told = number ? ` · ${device ? "launched from the host" : `launches ${number} on the device`}` : "";
+      note.append(name, document.createElement("br"), words(target) + told);
+      if (number) {
+        const [lane, row] = view.picked.links[0][1];
+        const go = Object.assign(document.createElement("button"), { type: "button", textContent: device ? "go to the launch" : "go to the first" });
+        go.addEventListener("click", () => show({ lane: lanes[lane], row }));
+        note.append(go);
+      }
+    } else note.textContent = "Nothing picked.";
+    redraw();
+  };
+  const show = (target) => {
+    const start = target.lane.start[target.row], dur = target.lane.dur[target.row];
+    if (target.lane.depth[target.row] >= depthOf(target.lane)) { target.lane.all = true; layout(); }
+    if (start < view.from || start + dur > view.from + view.span || dur < view.span / 400) {
+      const span = Math.min(Math.max(dur * 12, Math.min(view.span, data.dur / 20)), data.dur);
+      look(start + dur / 2 - span / 2, span);
+    }
+    const y = yOf(target.lane, target.row);
+    if (y < scroll.scrollTop + 20 || y > scroll.scrollTop + scroll.clientHeight - 40) scroll.scrollTop = y - scroll.clientHeight / 2;
+    pick(target);
+  };
+  const beside = (by) => {
+    const own = view.picked || { lane: lanes[0], row: lanes[0].levels[0][0] };
+    const level = own.lane.levels[own.lane.depth[own.row]], row = level[level.indexOf(own.row) + (view.picked ? by : 0)];
+    if (row !== undefined) show({ lane: own.lane, row });
+  };
+
+  const hide = () => { tip.hidden = true; if (view.hovered) { view.hovered = null; redraw(); } };
+  const hover = (event) => {
+    const found = find(event.offsetX, event.offsetY);
+    if (!found || found.row < 0) { hide(); canvas.style.cursor = found && found.lane.levels.length > LEVELS ? "pointer" : ""; return; }
+    const name = data.names[found.lane.text[found.row]];
+    tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${words(found)}`;
+    tip.hidden = false;
+    tip.style.left = `${Math.max(8, Math.min(event.pageX + 14, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
+    tip.style.top = `${event.pageY + 16}px`;
+    if (!view.hovered || view.hovered.row !== found.row || view.hovered.lane !== found.lane) { view.hovered = found; redraw(); }
+  };
+  let drag = null;
+  canvas.addEventListener("pointerdown", (event) => {
+    drag = { at: event.clientX, from: view.from, moved: false };
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!drag) { hover(event); return; }
+    if (Math.abs(event.clientX - drag.at) > 3) { drag.moved = true; hide(); }
+    if (drag.moved) look(drag.from - ((event.clientX - drag.at) / width) * view.span, view.span);
+  });
+  canvas.addEventListener("pointerup", (event) => {
+    if (drag && !drag.moved) {
+      const found = find(event.offsetX, event.offsetY);
+      if (found && found.row < 0 && found.lane.levels.length > LEVELS) { found.lane.all = !found.lane.all; layout(); redraw(); } else pick(found);
+    }
+    drag = null;
+  });
+  canvas.addEventListener("pointercancel", () => { drag = null; });
+  canvas.addEventListener("pointerleave", hide);
+  canvas.addEventListener("dblclick", (event) => zoom(0.25, event.offsetX));
+  canvas.addEventListener("wheel", (event) => {
+    const sideways = event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY);
+    if (!sideways && !event.ctrlKey && !event.metaKey && document.activeElement !== canvas) return;
+    event.preventDefault();
+    const lines = event.deltaMode === 1 ? 16 : 1;
+    if (sideways) look(view.from + (((event.deltaX || event.deltaY) * lines) / width) * view.span, view.span);
+    else zoom(Math.exp(event.deltaY * lines * 0.0022), event.offsetX);
+  }, { passive: false });
+  const go = (event) => look((event.offsetX / width) * data.dur - view.span / 2, view.span);
+  mini.addEventListener("pointerdown", (event) => { mini.setPointerCapture(event.pointerId); go(event); });
+  mini.addEventListener("pointermove", (event) => { if (event.buttons) go(event); });
+
+  const keys = {
+    "+": () => zoom(0.6), "=": () => zoom(0.6), "-": () => zoom(1 / 0.6), 0: () => look(0, data.dur), Home: () => look(0, data.dur),
+    ArrowLeft: () => look(view.from - view.span / 8, view.span), ArrowRight: () => look(view.from + view.span / 8, view.span),
+    n: () => beside(1), p: () => beside(-1), Escape: () => { pick(null); hide(); },
+    f: () => view.picked && look(view.picked.lane.start[view.picked.row] - view.picked.lane.dur[view.picked.row] * 0.1, view.picked.lane.dur[view.picked.row] * 1.2),
+  };
+  canvas.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
+    event.preventDefault();
+    keys[event.key]();
+  });
+  for (const button of stage.querySelectorAll("[data-do]")) {
+    button.addEventListener("click", () => ({ in: keys["+"], out: keys["-"], all: keys[0] })[button.dataset.do]());
+  }
+
+  const box = stage.querySelector("input"), told = stage.querySelector(".found");
+  let hits = [], hit = -1;
+  box.addEventListener("input", () => {
+    const query = box.value.trim().toLowerCase();
+    view.found = query ? new Set(lower.flatMap((name, index) => (name.includes(query) ? [index] : []))) : null;
+    hits = view.found ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.found.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
+    hits.sort((a, b) => a.lane.start[a.row] - b.lane.start[b.row]);
+    hit = -1;
+    told.textContent = query ? `${hits.length} found${hits.length ? ", Enter goes to the next" : ""}` : "";
+    redraw();
+  });
+  box.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !hits.length) return;
+    hit = (hit + (event.shiftKey ? -1 : 1) + hits.length) % hits.length;
+    show(hits[hit]);
+    told.textContent = `${hit + 1} of ${hits.length}`;
+  });
+
+  document.querySelector("#timeline .no-script").hidden = true;
+  stage.hidden = false;
+  const again = () => { paint(); layout(); redraw(); };
+  new ResizeObserver(again).observe(scroll);
+  new MutationObserver(again).observe(document.documentElement, { attributeFilter: ["data-theme"] });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  again();
+})();
