@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from laptime.kit.units import show
@@ -28,6 +28,8 @@ _LIBRARY = re.compile(
     r"(site|dist)-packages/|(^|/)torch/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py|nn\.Module:"
 )
 Severity = Literal["info", "advice", "problem"]
+MANY_LAUNCHES = 50
+"""Launches per step from which on it is launching that keeps a host busy, rather than something else."""
 DEVICE: tuple[Bound, ...] = ("device", "copy", "communication", "unknown")
 HOST: tuple[Bound, ...] = ("host", "synchronisation", "cpu", "unknown")
 
@@ -207,9 +209,25 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
     return bool(floats) and floats <= set(names)
 
 
+def launches_per_step(profile: Profile) -> float | None:
+    """Launches of device work per step; None where the file does not tell."""
+    known = profile.launches
+    if known is None or not known.launches + known.unlaunched:
+        return None
+    return known.launches / max(1, profile.overview.steps)
+
+
+def takes(names: Sequence[str]) -> str:
+    """`a takes`, `a, b and c take`, of at most three names."""
+    shown = list(names[:3])
+    return f"{shown[0]} takes" if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]} take"
+
+
 def often(number: float) -> str:
     """`once a step`, `3 times a step`."""
-    return "once a step" if number == 1 else f"{number:.3g} times a step"
+    if number == 1:
+        return "once a step"
+    return f"{number:,.0f} times a step" if number >= 100 else f"{number:.3g} times a step"
 
 
 def times(profile: Profile, seconds: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from laptime.kit.units import show
@@ -14,6 +15,9 @@ is above what well-fed training loops lose between steps, and below what the kno
 
 LATE = 0.5
 """Share of all waiting from which one rank is to blame."""
+
+HOST_ONLY = "the file has no device activity, although the program uses an accelerator"
+_ACCELERATED = re.compile(r"^[nr]ccl:|(cudnn|miopen)_(conv|batch_norm|rnn)|Cudnn\w+Backward")
 
 _CAUSES: dict[str, Bound] = {
     "data": "input",
@@ -42,6 +46,8 @@ _ON_CPU: dict[Bound, str] = {
 
 def verdict(profile: Profile) -> Verdict:
     """What limits the step, in words; `unknown` when the profile does not tell."""
+    if host_only(profile):
+        return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
     parts = shares(profile)
     bound = limit(profile, parts)
     share = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
@@ -56,6 +62,14 @@ def verdict(profile: Profile) -> Verdict:
     if late is not None:
         sentence += f"; {arrivals(late)}"
     return Verdict(bound=bound, sentence=sentence, share=share)
+
+
+def host_only(profile: Profile) -> bool:
+    """Whether the file shows only the host of a program that works on an accelerator."""
+    if profile.overview.devices or profile.kernels:
+        return False
+    seen = [row.name for row in profile.annotations] + [row.name for row in profile.operators]
+    return any(_ACCELERATED.search(name) for name in seen)
 
 
 def arrivals(late: Straggler) -> str:

@@ -27,8 +27,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "allocator",
-        f"{' and '.join(name for name, _, _ in found)} are called {often(calls / steps)}:"
-        f" {times(profile, spent)}",
+        f"the driver allocates and frees device memory {often(calls / steps)}"
+        f" ({', '.join(name for name, _, _ in found)}): {times(profile, spent)}",
         gain=spent,
         gain_is="all time in these calls",
         evidence={"calls": {name: number for name, number, _ in found}},

@@ -28,6 +28,7 @@ def rule(profile: Profile) -> Finding | None:
     told = f"; {late:.0%} of it, over all ranks, is waiting for the last one" if late is not None else ""
     names = [row.name for row in profile.kernels]
     talking = [row for row, is_one in zip(profile.kernels, is_communication(names), strict=True) if is_one]
+    on_device = bool(talking)
     waits = late is not None and late > 0.5
     return finding(
         profile,
@@ -40,8 +41,8 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"kernels/{row.id}" for row in talking],
         change="give every rank the same amount of work; see which rank is late"
         if waits
-        else "accumulate gradients under model.no_sync(), a larger batch per rank, "
-        "or ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)",
-        optimization="" if waits else "ddp_bf16_hook",
+        else "accumulate gradients under model.no_sync(), a larger batch per rank"
+        + (", or ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)" if on_device else ""),
+        optimization="ddp_bf16_hook" if on_device and not waits else "",
         next="laptime trace FOLDER_WITH_ALL_RANKS   (tells waiting from transfer)" if late is None else "",
     )

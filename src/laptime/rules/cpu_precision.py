@@ -10,7 +10,18 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import MATRIX, NARROW, NOTABLE, finding, only, operators, per_step, share, times
+from laptime.rules._evidence import (
+    MATRIX,
+    NARROW,
+    NOTABLE,
+    finding,
+    only,
+    operators,
+    per_step,
+    share,
+    takes,
+    times,
+)
 
 SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
 
@@ -32,8 +43,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "cpu-precision",
-        f"{', '.join(row.name for row in plain[:3])} take {times(profile, spent)} in float32;"
-        f" this CPU has {isa}",
+        f"{takes([row.name for row in plain])} {times(profile, spent)} in float32; this CPU has {isa}",
         gain=spent * (1 - 1 / SPEEDUP[isa]),
         gain_is=f"these operators at most {SPEEDUP[isa]:g} times as fast",
         limits=("cpu",),

@@ -20,6 +20,7 @@ from laptime.rules._evidence import (
     operators,
     per_step,
     share,
+    takes,
     times,
 )
 
@@ -45,8 +46,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "fp32-matmul",
-        f"{', '.join(row.name for row in plain[:3])} take {times(profile, spent)} in float32,"
-        " without tensor cores",
+        f"{takes([row.name for row in plain])} {times(profile, spent)} in float32, without tensor cores",
         gain=spent * (1 - 1 / SPEEDUP),
         gain_is=f"these operators' kernels at most {SPEEDUP:g} times as fast",
         limits=DEVICE,

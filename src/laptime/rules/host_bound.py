@@ -10,7 +10,17 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import NOTABLE, finding, idle, idle_seconds, share, times
+from laptime.rules._evidence import (
+    MANY_LAUNCHES,
+    NOTABLE,
+    finding,
+    idle,
+    idle_seconds,
+    launches_per_step,
+    often,
+    share,
+    times,
+)
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -19,18 +29,20 @@ def rule(profile: Profile) -> Finding | None:
     cause = idle(profile, "host")
     if cause is None or share(profile, gain) < NOTABLE:
         return None
-    launches = profile.launches
-    steps = max(1, profile.overview.steps)
+    launched = launches_per_step(profile)
     told = ""
     evidence: dict[str, object] = {"idle_s_per_step": gain, "host_is_in": dict(cause.operators[:5])}
-    if launches is not None and launches.launches:
-        each = launches.launches / steps
-        told = f"; it launches {each:,.0f} times a step, {show(launches.host_median_ns * 1e-9, 's')} each"
+    if launched and profile.launches is not None:
+        known = profile.launches
+        told = f"; it launches {often(launched)}, {show(known.host_median_ns * 1e-9, 's')} each"
+        if known.tiny > 0.5 * known.launches:
+            told += f", and {known.tiny / known.launches:.0%} of the kernels are shorter than 10 us"
         evidence |= {
-            "launches_per_step": each,
-            "launch_delay_median_ns": launches.delay_median_ns,
-            "queue_mean": launches.queue_mean,
+            "launches_per_step": launched,
+            "launch_delay_median_ns": known.delay_median_ns,
+            "queue_mean": known.queue_mean,
         }
+    launching = launched is None or launched >= MANY_LAUNCHES
     doing = [name for name, _ in cause.operators[:3]]
     during = f", mostly in {', '.join(doing)}" if doing else ""
     return finding(
@@ -41,7 +53,9 @@ def rule(profile: Profile) -> Finding | None:
         gain_is="idle time in which the host had neither data to wait for nor the device",
         evidence=evidence,
         rows=[f"operators/{name}" for name in doing],
-        change='torch.compile(model, mode="reduce-overhead") (CUDA graphs), or a larger batch',
-        optimization="compile_reduce_overhead",
+        change='torch.compile(model, mode="reduce-overhead") (CUDA graphs), or a larger batch'
+        if launching
+        else "so few launches do not fill a step: see in the timeline what the host does between them",
+        optimization="compile_reduce_overhead" if launching else "",
         stack=cause.stack,
     )

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, idle_seconds, step, times, utilization
+from laptime.rules._evidence import (
+    MANY_LAUNCHES,
+    finding,
+    idle_seconds,
+    launches_per_step,
+    step,
+    times,
+    utilization,
+)
 from laptime.rules._verdict import limit, shares
 
 THRESHOLD = 0.5
@@ -22,6 +30,9 @@ def rule(profile: Profile) -> Finding | None:
         return None
     if limit(profile, shares(profile)) not in ("host", "device"):
         return None
+    launched = launches_per_step(profile)
+    if launched is not None and launched < MANY_LAUNCHES:
+        return None  # the host does something else than launching; a larger batch does not shorten that
     gain = idle_seconds(profile, "host") + idle_seconds(profile, "other")
     size = [use.sm_efficiency for use in profile.overview.devices if use.sm_efficiency is not None]
     told = f"; running kernels fill the device to {max(size) / used:.0%}" if size and used > 0 else ""

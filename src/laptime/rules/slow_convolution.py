@@ -10,7 +10,7 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, operators, per_step, share, step, times
+from laptime.rules._evidence import finding, operators, per_step, share, step, takes, times
 
 THRESHOLD = 0.05
 PLAIN = re.compile(r"^(ref|simple)\b")
@@ -34,7 +34,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "slow-convolution",
-        f"{', '.join(dict.fromkeys(names[:3]))} run outside of oneDNN's fast code: {times(profile, spent)}",
+        f"{takes(list(dict.fromkeys(names)))} {times(profile, spent)} outside of oneDNN's fast code",
         gain=spent,
         gain_is="all time in these",
         limits=("cpu",),

@@ -313,6 +313,7 @@ _FIRING: dict[str, Callable[[], Profile]] = {
     ),
     "hidden_input": lambda: gpu(data=30),
     "host_bound": lambda: gpu(host=30),
+    "host_only": lambda: _with(cpu(), annotations=[mark("nccl:all_reduce", host=5)]),
     "idle_threads": _idle_threads,
     "layout_conversion": lambda: _with(gpu(), kernels=[kernel("cudnn::ops::nchwToNhwcKernel<float>", ms=5)]),
     "loop_indexing": lambda: _with(gpu(host=20), operators=[operator("aten::select", host=15, calls=3_000)]),

@@ -135,6 +135,25 @@ def test_device_work_is_no_problem_while_the_host_is_the_limit() -> None:
     assert found.severity == "advice"
 
 
+def test_a_host_that_hardly_launches_is_not_told_to_compile() -> None:
+    few, many = (with_(gpu(host=60), launches=Launches(launches=n * STEPS)) for n in (16, 1_600))
+    busy, launching = told("host_bound", few), told("host_bound", many)
+    assert busy is not None
+    assert busy.optimization == ""
+    assert launching is not None
+    assert launching.optimization == "compile_reduce_overhead"
+    assert "1,600 times a step" in launching.sentence
+
+
+def test_a_cpu_is_not_told_to_compress_gradients_for_nccl() -> None:
+    base = cpu()
+    parts = structs.replace(base.overview.breakdown, communication_ns=40 * MS, cpu_ns=55 * MS)
+    found = told("communication", with_(base, overview=structs.replace(base.overview, breakdown=parts)))
+    assert found is not None
+    assert found.optimization == ""
+    assert "comm_hook" not in found.change
+
+
 def test_findings_come_most_severe_first_then_by_gain() -> None:
     found = rules.diagnose(FIRING["loop_indexing"]) + rules.diagnose(FIRING["straggler"])
     again = rules.diagnose(with_(FIRING["unfused_optimizer"], launches=Launches(launches=1)))

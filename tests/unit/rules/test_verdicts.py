@@ -1,0 +1,122 @@
+"""What limits the step: made-up profiles, and the shared traces whose truth is known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from laptime import rules
+from laptime.records.overview import Breakdown, Overview
+from laptime.records.profile import Profile
+from laptime.testing import diagnosed as made
+from laptime.testing.diagnosed import cpu, gpu
+
+TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
+needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not beside the checkout")
+
+
+@pytest.mark.parametrize(
+    ("profile", "bound", "share"),
+    [
+        (gpu(data=30), "input", 0.30),
+        (gpu(host=30), "host", 0.30),
+        (gpu(host=24, data=24), "device", 0.52),
+        (gpu(host=30, data=31), "input", 0.31),
+        (gpu(synchronisation=40), "synchronisation", 0.40),
+        (gpu(copies=20, copy=20), "copy", 0.40),
+        (gpu(communication=45, host=47), "communication", 0.45),
+        (gpu(communication=10, host=60), "host", 0.60),
+        (gpu(other=60), "unknown", 0.60),
+        (cpu(), "cpu", 0.95),
+        (cpu(data=40), "input", 0.40),
+        (cpu(other=60), "host", 0.60),
+    ],
+)
+def test_the_step_is_bound_by(profile: Profile, bound: str, share: float) -> None:
+    found = rules.verdict(profile)
+    assert found.bound == bound
+    assert found.share == pytest.approx(share, abs=1e-6)
+    assert f"{share:.0%}" in found.sentence
+
+
+def test_nothing_is_bound_by_nothing() -> None:
+    nothing = Profile(
+        files=[], overview=Overview(steps=0, step_ns=0, step_median_ns=0, breakdown=Breakdown())
+    )
+    assert rules.verdict(nothing).bound == "unknown"
+    assert rules.verdict(nothing).share is None
+
+
+def test_all_ranks_together_tell_that_communication_is_the_limit() -> None:
+    """The late rank's own file shows a slow host; the job waits for communication."""
+    job = made.ranks(waiting=60)
+    late = structs.replace(gpu(host=60), rank=3, ranks=job.ranks, stragglers=job.stragglers)
+    found = rules.verdict(late)
+    assert found.bound == "communication"
+    assert "rank 3 arrives last" in found.sentence
+    assert rules.verdict(gpu(host=60)).bound == "host"
+
+
+@needs_traces
+@pytest.mark.parametrize(
+    ("name", "bound"),
+    [
+        ("resnet50_num_workers_0.json.gz", "input"),
+        ("resnet50_num_workers_4.json.gz", "device"),
+        ("nccl_a100.json.gz", "host"),
+        ("ns_resolution_v100.json.gz", "device"),
+        ("edge/cpu_only_gloo.json.gz", "communication"),
+        ("edge/rank_not_found.json.gz", "unknown"),
+    ],
+)
+def test_known_traces_get_their_verdict(name: str, bound: str) -> None:
+    from laptime.verbs.trace import analyse
+
+    assert rules.verdict(analyse([TRACES / name])).bound == bound
+
+
+def test_a_file_without_its_device_tells_no_limit() -> None:
+    """rank_not_found comes from a GPU job of which only the host was recorded: it is not bound by the CPU."""
+    assert rules.verdict(made.firing()["host_only"]).bound == "unknown"
+
+
+@needs_traces
+def test_the_fed_resnet_is_told_to_use_mixed_precision() -> None:
+    from laptime.verbs.trace import analyse
+
+    found = {each.kind: each for each in rules.diagnose(analyse([TRACES / "resnet50_num_workers_4.json.gz"]))}
+    assert found["trace/tensor-cores-unused"].optimization == "fp16_autocast"
+    assert "trace/num-workers" not in found
+
+
+@needs_traces
+def test_the_starved_resnet_is_told_to_use_workers_first() -> None:
+    from laptime.verbs.trace import analyse
+
+    found = rules.diagnose(analyse([TRACES / "resnet50_num_workers_0.json.gz"]))
+    assert found[0].kind == "trace/num-workers"
+    assert found[0].gain == pytest.approx(0.0593, abs=1e-4)
+
+
+@needs_traces
+def test_half_precision_runs_are_not_told_to_use_half_precision() -> None:
+    """The plugin advises AMP to bf16 runs whose tensor-core kernels it does not know by name."""
+    from laptime.verbs.trace import analyse
+
+    for name in ("h100_bert_small.json.gz", "h100_vit.json.gz", "mi300_vit.json.gz", "nccl_a100.json.gz"):
+        kinds = {each.kind for each in rules.diagnose(analyse([TRACES / name]))}
+        assert not kinds & {"trace/tensor-cores-unused", "trace/fp32-matmul"}
+
+
+@needs_traces
+def test_eight_ranks_wait_for_rank_7() -> None:
+    from laptime.verbs.trace import analyse
+
+    job = analyse([TRACES / "dlrm_8_ranks"])
+    assert rules.verdict(job).bound == "communication"
+    late = [each for each in rules.diagnose(job) if each.kind == "trace/straggler"]
+    assert len(late) == 1
+    assert late[0].evidence["rank"] == 7
+    assert late[0].rows == ["ranks/7"]
