@@ -1,4 +1,4 @@
-"""Something done as soon as somebody else has imported a module: importing it first would change the order."""
+"""Something done as soon as somebody else has imported a module; we must not import it first."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def run(words: list[str], *, is_module: bool) -> Ended:
 
 
 def _first_on_path(folder: str) -> None:
-    """Put the script's folder where Python puts it, in place of the one that `-m laptime...` had put there."""
+    """Put the folder where Python puts it, in place of the one that `-m laptime...` had put there."""
     if sys.flags.safe_path:
         return
     sys.path[0:1] = [folder]

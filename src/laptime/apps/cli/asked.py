@@ -103,7 +103,7 @@ def backend(text: str) -> str:
     return text
 
 
-_duration = _read_by(seconds)
+duration = _read_by(seconds)
 _OPTIONS = (
     click.option(
         "--batch",
@@ -134,7 +134,7 @@ _OPTIONS = (
     ),
     click.option(
         "--budget",
-        callback=_duration,
+        callback=duration,
         metavar="TIME",
         help="Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]",
     ),
@@ -155,7 +155,7 @@ _OPTIONS = (
     click.option("--processes", type=int, metavar="N", help="Fresh processes of every variant."),
     click.option(
         "--timeout",
-        callback=_duration,
+        callback=duration,
         metavar="TIME",
         help="A step that takes longer counts as hung. [default: 120s]",
     ),

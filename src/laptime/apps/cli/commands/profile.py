@@ -1,0 +1,139 @@
+"""Run a script unmodified under the profiler, and say where each step's time goes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+from msgspec import structs
+
+from laptime.apps.cli import measuring, output
+from laptime.apps.cli.asked import duration
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.progress import Listener, progress
+from laptime.kit.errors import ExitCode, LaptimeError, UserCodeError
+from laptime.records.event import Progress
+from laptime.records.plan import Setting
+from laptime.records.run import Run
+
+_AT_LEAST_1 = click.IntRange(min=1)
+_AT_LEAST_0 = click.IntRange(min=0)
+
+
+@click.command(
+    "profile", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False}
+)
+@click.argument("program", metavar="SCRIPT.py|TARGET")
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
+@click.option(
+    "--python", metavar="PATH", default="", help="Interpreter to run it with. [default: laptime's own]"
+)
+@click.option("--steps", type=_AT_LEAST_1, default=5, show_default=True, help="Steps to trace.")
+@click.option(
+    "--warmup", type=_AT_LEAST_0, default=2, show_default=True, help="Steps under the idle profiler."
+)
+@click.option("--wait", type=_AT_LEAST_0, default=3, show_default=True, help="First steps that do not count.")
+@click.option(
+    "--repeat", type=_AT_LEAST_1, default=1, show_default=True, help="Traces to record; the last is told."
+)
+@click.option(
+    "--step-by",
+    type=click.Choice(["optimizer", "loader", "forward"]),
+    default=None,
+    callback=lambda context, option, value: value or "",
+    help="What a step is. [default: the first of these that the script has]",
+)
+@click.option(
+    "--no-stack", "stack", is_flag=True, flag_value=False, default=True, help="No call stacks, no modules."
+)
+@click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="No memory.")
+@click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Items in a call of a TARGET.")
+@click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Of a TARGET.")
+@click.option("--device", default="auto", show_default=True, metavar="NAME", help="Of a TARGET.")
+@click.option(
+    "--timeout",
+    callback=duration,
+    default="30m",
+    show_default=True,
+    metavar="TIME",
+    help="Then it is interrupted.",
+)
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Keep the trace here. [default: beside the run]",
+)
+@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@report_options
+@voice_options
+@click.pass_context
+def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Run a script unmodified under the profiler, and say where each step's time goes.
+
+    Steps are found from the script's optimizer, its DataLoader or its model's calls. The first ones settle,
+    some are timed, a few are traced; then the script is stopped. Options of laptime come before the script,
+    those of the script behind it. What it prints is passed through; with --json it goes to stderr.
+
+    \b
+    laptime profile train.py --epochs 10
+    laptime profile -o report.html -m package.train --config small
+    laptime profile torchrun --nproc-per-node 2 train.py
+    laptime profile --batch 8 torchvision:resnet18
+    """
+    # Not at the top: `laptime --help` imports no verb.
+    from laptime.verbs import profile as verb
+    from laptime.verbs.trace import kept
+
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    flags = {name for name in given if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    given["arguments"] = list(given["arguments"])
+    request = verb.ProfileRequest(
+        **given, output_to_stderr=as_json, quiet=voice.quiet, origins=dict.fromkeys(sorted(flags), "flag")
+    )
+    with contextlib.ExitStack() as stack:
+        run = verb.profile(request, _late(stack, quiet=voice.quiet))
+    run, complaint = _kept(run, kept) if request.save else (_unsaved(run), None)
+    delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
+    for case in run.cases:
+        for artifact in case.artifacts:
+            voice.say(f"trace: {artifact.path}   (laptime trace reads it, Perfetto opens it)")
+    if complaint is not None:
+        delivered = voice.complain(complaint)
+    code = measuring.exit_code(run)
+    failure = run.cases[0].failure
+    if failure is not None:
+        voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
+    return code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def _late(stack: contextlib.ExitStack, *, quiet: bool) -> Callable[[float, str], None]:
+    """A bar that is drawn once there is something to tell: until then the terminal is the script's."""
+    shown: list[Listener] = []
+
+    def say(done: float, text: str) -> None:
+        if not shown:
+            shown.append(stack.enter_context(progress(quiet=quiet)))
+        shown[0](Progress(done=done, remaining=0.0, text=text))
+
+    return say
+
+
+def _kept(run: Run, keep: Callable[[Run], Run]) -> tuple[Run, LaptimeError | None]:
+    """The run as it is stored; where that fails, what is known is shown all the same."""
+    try:
+        return keep(run), None
+    except LaptimeError as complaint:
+        return _unsaved(run), complaint
+
+
+def _unsaved(run: Run) -> Run:
+    return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
