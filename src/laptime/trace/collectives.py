@@ -11,6 +11,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import prod
 
 import numpy as np
@@ -23,6 +24,7 @@ from laptime.trace.view import View
 
 _KINDS = {
     "allreduce": "all_reduce",
+    "crossdevicereduce": "all_reduce",  # vLLM's own
     "allgather": "all_gather",
     "reducescatter": "reduce_scatter",
     "alltoall": "all_to_all",
@@ -82,6 +84,7 @@ Meeting = dict[int, Collective]
 """The same collective on several ranks: by the index of the rank's share."""
 
 
+@lru_cache(4096)
 def kind(name: str) -> str:
     """`all_reduce` for allreduce_, ncclDevKernel_AllReduce_Sum_f32_RING_LL ...; "" for none."""
     letters = _LETTERS.sub("", name.lower())

@@ -90,7 +90,8 @@ def _rows(before: Mapping[str, Spent], after: Mapping[str, Spent], gain: int) ->
 
 
 def _changed(rows: list[ChangedRow]) -> list[ChangedRow]:
-    return [row for row in rows if row.change != "same"]
+    """Without what is the same, and what came or went without taking any time here."""
+    return [row for row in rows if row.change != "same" and (row.before_ns or row.after_ns)]
 
 
 def _parts(breakdown: Breakdown) -> dict[str, Spent]:

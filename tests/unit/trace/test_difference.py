@@ -109,6 +109,11 @@ def test_operators_are_compared_where_they_ran() -> None:
     assert on_host.operators == []
 
 
+def test_operators_that_came_or_went_without_time_on_the_device_are_not_listed() -> None:
+    found = difference(profile(kernel=10, operators=[operator("aten::view", 9 * MS, 0)]), profile(kernel=5))
+    assert found.operators == []
+
+
 def test_idle_time_is_compared_by_cause() -> None:
     def idle(data: int) -> Idle:
         cause = IdleCause(cause="data", total_ns=data, share_of_idle=1.0, gaps=2)

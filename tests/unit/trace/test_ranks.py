@@ -219,6 +219,7 @@ def test_gloo_collectives_run_on_the_host() -> None:
         ("nccl:_all_gather_base", "all_gather"),
         ("nccl:reduce", "reduce"),
         ("alltoall_base", "all_to_all"),
+        ("void vllm::cross_device_reduce_2stage<__half, 8>(vllm::RankData*)", "all_reduce"),
         ("ncclDevKernel_Generic", ""),
     ],
 )
