@@ -61,8 +61,7 @@ def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostK
     calls = np.isin(host.kind, tuple(runtime))
     works = np.isin(host.kind, (HostKind.OPERATOR, HostKind.ANNOTATION))
     loads = works & names.rows(trace.texts, host.name, names.is_dataloader)
-    talking = works & talking
-    computes = works & ~loads & ~talking & ~names.rows(trace.texts, host.name, names.is_step)
+    runs = works & ~names.rows(trace.texts, host.name, names.is_step)
     on_device = [
         intervals.union(device.start[take], device.end[take])
         for take in (

@@ -162,7 +162,7 @@ def test_what_crosses_a_step_is_divided() -> None:
     ]
 
 
-@pytest.mark.parametrize("totals", [(10, 11, 13), (1, 1, 1), (0, 0, 1), (7,)])
+@pytest.mark.parametrize("totals", [(10, 11, 13), (1, 1, 1), (0, 0, 1), (0, 0, 2), (1, 2), (7,)])
 def test_a_mean_sums_to_the_mean_step(totals: tuple[int, ...]) -> None:
     each = [
         Breakdown(kernel_ns=total // 3, cpu_ns=total // 2, other_ns=total - total // 3 - total // 2)

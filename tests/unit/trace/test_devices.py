@@ -94,6 +94,13 @@ def test_communication_is_exposed_where_nothing_computes() -> None:
     assert found.utilization == 0.6
 
 
+def test_a_copy_under_any_kernel_is_hidden() -> None:
+    (found,) = use(
+        STEP, device("ncclDevKernel_Generic", 0, 300), device("Memcpy HtoD", 100, 400, "gpu_memcpy")
+    )
+    assert found.exposed_copy_ns == 100_000
+
+
 def test_every_accelerator_that_worked_has_a_row() -> None:
     found = use(STEP, device("a", 0, 500, gpu=1), device("a", 0, 250, gpu=3), device("a", 2000, 2500, gpu=5))
     assert [(each.device, each.utilization) for each in found] == [(1, 0.5), (3, 0.25)]
