@@ -72,7 +72,7 @@ def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostK
         )
     ]
     on_host = [
-        intervals.union(host.start[take], host.end[take]) for take in (talking, calls, loads, computes)
+        intervals.union(host.start[take], host.end[take]) for take in (works & talking, calls, loads, runs)
     ]
     classes = [*on_device[:3], intervals.join(on_device[3], on_host[0]), *on_host[1:]]
     taken = [covered_by(ranges, steps) for ranges in accumulate(classes, intervals.join)]
