@@ -28,7 +28,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "gradient-zeroing",
-        f"zero_grad fills {fills:,.0f} gradients with zeros: {times(profile, host)} on the host",
+        f"zero_grad {'launches' if device else 'calls'} {fills:,.0f} {'kernels' if device else 'operators'}"
+        f" to fill gradients with zeros: {times(profile, host)} on the host",
         gain=gain,
         gain_is="its device time, and of its host time what can have kept the device idle"
         if device
