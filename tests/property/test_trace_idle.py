@@ -32,7 +32,7 @@ deeds = st.lists(
 
 
 def program(host: list[Deed]) -> tuple[list[Event], int]:
-    """Events of one thread and one stream: work begins 2 us after its call began, or once the stream is free."""
+    """Events of one thread and one stream: work begins 2 us after its call, or once the stream is free."""
     events, now, free = list[Event](), 0, 0
     for id_, (deed, took, pause, work) in enumerate(host, 1):
         now += pause

@@ -104,7 +104,7 @@ class _Host:
     """The host side of a trace as far as gaps ask for it: what each thread did, found once.
 
     Attributes:
-        waiting: rows of calls that waited for the device.
+        waiting: rows of calls that waited for the device; delays: those on threads that matter, by their end.
         uploads: rows of calls that copied to the device themselves, or waited for such a copy.
         collective: rows of collectives that the host carries out.
         loop: the thread of the loop. launching: those that launch.
@@ -117,6 +117,9 @@ class _Host:
         self.launching: list[int] = np.unique(view.trace.host.thread[launch]).tolist()
         self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
         self.waiting = waits.waiting(view)
+        own = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
+        self.delays = self.waiting[own]
+        self.delays = self.delays[np.argsort(view.trace.host.end[self.delays], kind="stable")]
         self.uploads = waits.uploads(view)
         self._loading = phases.loading(view)
         self._working = phases.at_work(view) | self._loading | self._mask(self.collective)
@@ -215,12 +218,14 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
 
 def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:
     """The host at work: what a wait had cost it, and what was late without any."""
-    parts = [*rests.values(), *spent]
-    if not parts:
+    if not rests:
         return
-    speaker = [np.full(len(part.start), thread) for thread, part in rests.items()]
-    speaker += [np.full(len(part.start), NONE) for part in spent]
-    thread = np.concatenate(speaker)
+    ends = np.unique(host.view.trace.host.end[host.delays])
+    first, last = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    between = Ranges(np.append(first, ends), np.append(ends, last))
+    told = rests | {NONE: intervals.join(*spent)} if spent else rests
+    parts = [intervals.intersect(each, between) for each in told.values()]
+    thread = np.repeat(list(told), [len(part.start) for part in parts])
     start, end = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     order = np.argsort(start, kind="stable")
     start, end, thread = start[order], end[order], thread[order]
@@ -246,11 +251,10 @@ def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints,
     time uses that up. It never grows beyond a mean step: a host cannot be further ahead than its queue.
 
     Args:
-        start, end: of pieces in time order.
+        start, end: of pieces in time order; no wait ends inside one.
     """
     calls, steps = host.view.trace.host, host.view.steps
-    rows = host.waiting[np.isin(calls.thread[host.waiting], [host.loop, *host.launching])]
-    rows = rows[np.argsort(calls.end[rows], kind="stable")]
+    rows = host.delays
     most = int((steps.end - steps.start).mean())
     waited = intervals.within(busy, calls.start[rows], calls.end[rows])
     since = np.searchsorted(calls.end[rows], start, side="right")  # 0 is before the first wait
