@@ -67,8 +67,8 @@ def refuse_profiles(*runs: Run) -> None:
     found = [run for run in runs if run.profile is not None]
     if not found:
         return
-    files = [file.name for run in found if run.profile for file in run.profile.files[:1]]
-    before, after = files if len(files) == 2 else ("BEFORE", "AFTER")
+    files = [file.name for run in found if run.profile for file in run.profile.files]
+    before, after = files if len({*files}) == len(runs) == len(files) == 2 else ("BEFORE", "AFTER")
     raise UsageError(
         f"run {found[0].id} is a profile, and has no latencies to compare",
         why="profiles are compared from their traces: steps, idle time, operators and kernels",

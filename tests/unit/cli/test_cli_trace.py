@@ -135,7 +135,7 @@ def test_a_folder_without_traces_is_nothing_to_do(laptime: Laptime, tmp_path: Pa
     [
         (["trace"], "FILE|DIR"),
         (["trace", "b.json"], "a.json"),
-        (["trace", "a.json", "-o", "r.htm"], "-o"),
+        (["trace", "a.json", "-o", "r.pdf"], "-o"),
         (["trace", "a.json", "--slim", "s.txt"], "--slim s.json.gz"),
         (["trace", "a.json", "--slim", "no/where/s.json.gz"], "mkdir -p no/where"),
         (["trace", "a.json", "--agains", "b.json"], "--against"),

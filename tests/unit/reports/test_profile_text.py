@@ -9,7 +9,7 @@ from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile, TraceFile, Verdict
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.reports import text
-from laptime.reports._profile import facts, words
+from laptime.reports._profile import facts, tables, words
 from laptime.testing import profiles, runs
 
 EVIL = "aten::x\x1b[2J\r\n</script>\u202eevil"
@@ -90,7 +90,22 @@ def test_shares_have_no_exponent():
     assert words.percent(0) == "0 %"
     assert words.percent(1e-7) == "<0.01 %"
     assert words.percent(0.0996) == "10 %"
+    assert words.percent(-0.246) == "-25 %"
+    assert words.percent(-0.06) == "-6.0 %"
     assert words.share(1, 0) == "-"
+
+
+def test_a_named_run_still_says_what_it_was_about():
+    assert words.title(structs.replace(profiles.cpu_only(), name="monday")) == "monday (train.py)"
+
+
+def test_a_difference_leaves_out_what_explains_next_to_nothing():
+    profile = profiles.example().profile
+    small = structs.replace(profile.against.operators[0], name="aten::tiny", explains=0.001)
+    changed_ = structs.replace(profile.against, operators=[*profile.against.operators, small])
+    table = tables.difference(structs.replace(profile, against=changed_))
+    assert "aten::tiny" not in [row[0] for row in table.rows]
+    assert "aten::item" in [row[0] for row in table.rows]
 
 
 def test_many_files_are_called_by_the_first():

@@ -247,12 +247,16 @@ def _launches(profile: Profile) -> Iterator[Fact]:
             f"{seen.queue_mean:.{0 if seen.queue_mean >= 10 else 1}f} queued on average"
         )
     if seen.graph:
-        told.append(f"{seen.graph:,} activities replayed by CUDA graphs")
+        told.append(f"{_activities(seen.graph)} replayed by CUDA graphs")
     if seen.unlaunched:
-        told.append(f"{seen.unlaunched:,} activities without a launch in the file")
+        told.append(f"{_activities(seen.unlaunched)} without a launch in the file")
     if seen.tiny and (kernels := profile.overview.totals.kernels):
         told.append(f"{words.share(seen.tiny, kernels)} of the kernels are shorter than 10 us")
     yield "launches", "; ".join(told)
+
+
+def _activities(number: int) -> str:
+    return f"{number:,} {'activity' if number == 1 else 'activities'}"
 
 
 def _memory(profile: Profile) -> Iterator[Fact]:

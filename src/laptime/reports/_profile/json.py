@@ -9,12 +9,14 @@ Rules: keys are added, never renamed or retyped; every key is always there. Dura
 
 from __future__ import annotations
 
+import math
 from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct, structs
 
 from laptime.records.difference import Difference
+from laptime.records.finding import Finding
 from laptime.records.overview import Overview, Step
 from laptime.records.plan import Setting
 from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled, TraceFile, Verdict
@@ -116,7 +118,7 @@ def document(run: Run) -> Document:
         reasons=[reason(check, None) for check in run.checks if check.outcome != "ok"],
         findings=[
             Advice(
-                gain_ns=None if finding.gain is None else round(finding.gain * 1e9),
+                gain_ns=_gain(finding),
                 **{name: getattr(finding, name) for name in Advice.__struct_fields__ if name != "gain_ns"},
             )
             for finding in run.findings
@@ -125,10 +127,19 @@ def document(run: Run) -> Document:
     )
 
 
+def _gain(finding: Finding) -> int | None:
+    gain_ns = (finding.gain or 0.0) * 1e9
+    return None if finding.gain is None or not math.isfinite(gain_ns) else round(gain_ns)
+
+
 def schema() -> dict[str, Any]:
-    """JSON Schema of the document, made from the types above; every key is required."""
+    """JSON Schema of the document, made from the types above; every key is required.
+
+    Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
+    """
     made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Document)}
     for definition in made["$defs"].values():
+        definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
         if "properties" in definition:
             definition["required"] = list(definition["properties"])
     return made

@@ -83,8 +83,7 @@ def _against(profile: Profile) -> str:
     if seen is None or table is None:
         return ""
     head = f"**Against {escape.name(seen.before)}**: {escape.text(seen.sentence)}"
-    ends = f" ({words.time(seen.before_step_ns)} before, {words.time(seen.after_step_ns)} now)"
-    return head + ends + (f"\n\n{_table(table)}" if table.rows else "")
+    return head + (f"\n\n{_table(table)}" if table.rows else "")
 
 
 def _findings(run: Run, profile: Profile) -> str:

@@ -13,6 +13,7 @@ from laptime.reports import _words
 from laptime.reports._profile import words
 
 _NAME = 60
+_ASIDE = 0.005  # what explains less of a difference is left to the page
 
 
 class Table(Struct, frozen=True, kw_only=True):
@@ -109,7 +110,7 @@ def difference(profile: Profile, most: int = 8) -> Table | None:
         return None
     named = [(words.PARTS.get(row.name, row.name), row) for row in seen.breakdown]
     named += [(row.name, row) for row in seen.operators]
-    told = [(name, row) for name, row in named if row.change != "same"]
+    told = [each for each in named if each[1].change != "same" and abs(each[1].explains or 1.0) >= _ASIDE]
     told.sort(key=lambda each: -abs(each[1].delta_ns))
     made = [
         [

@@ -145,9 +145,8 @@ def _against(profile: Profile, width: int) -> list[Text]:
     seen, table = profile.against, difference(profile)
     if seen is None or table is None:
         return []
-    told = f"{seen.sentence} ({words.time(seen.before_step_ns)} before, {words.time(seen.after_step_ns)} now)"
     found = [Text(), Text(f"Against {_words.printable(seen.before)}", style="bold")]
-    found += titled("", _words.printable(told), width, indent=len(_GAP))
+    found += titled("", seen.sentence, width, indent=len(_GAP))
     return found + (_table(table, width) if table.rows else [])
 
 

@@ -81,7 +81,8 @@ def percent(part: float) -> str:
     """A share as people read it; nothing is `0 %`, and next to nothing is not written with an exponent."""
     if 0 < abs(part) < 1e-4:
         return "<0.01 %"
-    return words.percent(part) if part else "0 %"
+    sign = "-" if part < 0 else ""
+    return sign + words.percent(abs(part)) if part else "0 %"
 
 
 def size(number: float | None) -> str:
@@ -103,9 +104,11 @@ def title(run: Run) -> str:
     """What was profiled: its name, the target, else the files."""
     assert run.profile is not None
     names = [subject.target for subject in run.subjects] or [file.name for file in run.profile.files]
-    if run.name or not names:
-        return words.title(run)
-    return words.printable(names[0]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    what = words.printable(names[0]) if names else ""
+    what += f" and {len(names) - 1} more" if len(names) > 1 else ""
+    if run.name and what:
+        return f"{words.printable(run.name)} ({what})"
+    return what or words.title(run)
 
 
 def where(run: Run) -> list[str]:
