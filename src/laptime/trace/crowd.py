@@ -95,7 +95,7 @@ def _elsewhere(path: Path) -> RankShare | str:
 def _main(path: str) -> int:
     answer = _here(Path(path))
     if isinstance(answer, str):
-        print(answer.partition(": ")[2], file=sys.stderr)  # noqa: T201 (the protocol)
+        sys.stderr.write(answer.partition(": ")[2])
         return 2
     sys.stdout.buffer.write(msgspec.msgpack.encode(answer))
     return 0

@@ -33,16 +33,17 @@ def profile(seen: View) -> Profile:
     """Everything that one file tells; ranks, verdict and differences are for those who know more files."""
     trace = seen.trace
     begin, end = seen.window
+    rows = overview.step_rows(seen)
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
         world=trace.world,
-        device_type=device_type(trace),
+        device_type=timeline.device_type(trace),
         accelerators=_accelerators(trace),
         span_ns=span(trace),
         window_ns=end - begin,
-        steps=overview.step_rows(seen),
-        overview=overview.overview(seen),
+        steps=rows,
+        overview=overview.overview(seen, rows),
         operators=operators.operators(seen),
         operators_by_shape=operators.operators_by_shape(seen),
         kernels=kernels.kernels(seen),
@@ -74,19 +75,6 @@ def span(trace: Trace) -> int:
     """ns from the first event to the end of the last."""
     ends = (trace.host.end, trace.device.end, trace.device_ranges.end, trace.memory.at)
     return max((int(each.max()) for each in ends if len(each)), default=0)
-
-
-def device_type(trace: Trace) -> str:
-    """cuda, hip, mtia, xpu, or cpu without work on an accelerator."""
-    if not len(trace.device):
-        return "cpu"
-    texts = trace.texts
-    calls = {texts[index] for index in np.unique(trace.host.name[np.isin(trace.host.kind, (2, 3))])}
-    for kind, prefix in (("hip", "hip"), ("cuda", "cu"), ("xpu", "ze"), ("xpu", "ur"), ("mtia", "mtia")):
-        if any(call.startswith(prefix) for call in calls):
-            return kind
-    named = " ".join(each.name.lower() for each in trace.accelerators)
-    return "hip" if "amd" in named or "instinct" in named else "cuda"
 
 
 def _accelerators(trace: Trace) -> list[records.Accelerator]:
