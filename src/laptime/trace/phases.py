@@ -2,7 +2,8 @@
 
 Every instant of a step on that thread belongs to one phase; the first that fits has it:
 
-1. `laptime::NAME` annotations (data, forward, loss, backward, optimizer), where `laptime profile` wrote them;
+1. `laptime::NAME` annotations (data, backward, loss, forward, optimizer), where `laptime profile` wrote them; a
+   closure's forward and backward inside an optimizer's step are theirs;
 2. optimizer: `Optimizer.step#...` and `Optimizer.zero_grad#...`;
 3. data: waiting for a DataLoader;
 4. backward: the autograd engine is at work, on this thread or on its own; pauses of the engine belong to it
@@ -124,7 +125,7 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     """Phases and what they claim of the loop's thread, in the order in which they may take it."""
     own = {
         name: cover(view, named(view, _only(_OWN + name)), thread)
-        for name in ("optimizer", "data", "backward", "loss", "forward")
+        for name in ("data", "backward", "loss", "forward", "optimizer")
     }
     optimizer = intervals.join(own["optimizer"], cover(view, named(view, _is_optimizer), thread))
     data = intervals.join(own["data"], cover(view, loading(view), thread))

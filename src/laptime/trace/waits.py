@@ -82,15 +82,18 @@ def uploads(view: View) -> Index:
 
 
 def culprits(view: View, rows: Index) -> Index:
-    """Per host row the operator that caused it, as the program called it; NONE without.
+    """Per host row (or NONE) the operator that caused it, as the program called it; NONE without.
 
     That is the innermost operator, or the outermost of the aten operators it lies in without a break:
     `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`.
     """
     texts, name, parent = view.trace.texts, view.trace.host.name, view.links.calls.parent
-    found = view.links.operator_of[rows].copy()
-    found[(found >= 0) & names.rows(texts, name[found], names.is_step)] = NONE
+    found = np.full(len(rows), NONE, np.int32)
+    found[rows >= 0] = view.links.operator_of[rows[rows >= 0]]
     at = np.flatnonzero(found >= 0)
+    step = names.rows(texts, name[found[at]], names.is_step)
+    found[at[step]] = NONE
+    at = at[~step]
     while len(at):
         above = parent[found[at]]
         both = names.rows(texts, name[found[at]], _is_aten) & (above >= 0)
