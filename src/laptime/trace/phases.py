@@ -2,8 +2,8 @@
 
 Every instant of a step on that thread belongs to one phase; the first that fits has it:
 
-1. `laptime::NAME` annotations (data, backward, loss, forward, optimizer), where `laptime profile` wrote them; a
-   closure's forward and backward inside an optimizer's step are theirs;
+1. `laptime::NAME` annotations (data, backward, loss, forward, optimizer), where `laptime profile` wrote them;
+   the forward and backward of a closure are not the optimizer's;
 2. optimizer: `Optimizer.step#...` and `Optimizer.zero_grad#...`;
 3. data: waiting for a DataLoader;
 4. backward: the autograd engine is at work, on this thread or on its own; pauses of the engine belong to it
