@@ -35,8 +35,9 @@ def rule(profile: Profile) -> Finding | None:
     if launched and profile.launches is not None:
         known = profile.launches
         told = f"; it launches {often(launched)}, {show(known.host_median_ns * 1e-9, 's')} each"
-        if known.tiny > 0.5 * known.launches:
-            told += f", and {known.tiny / known.launches:.0%} of the kernels are shorter than 10 us"
+        number = profile.overview.totals.kernels or known.launches
+        if known.tiny > 0.5 * number:
+            told += f", and {known.tiny / number:.0%} of the kernels are shorter than 10 us"
         evidence |= {
             "launches_per_step": launched,
             "launch_delay_median_ns": known.delay_median_ns,

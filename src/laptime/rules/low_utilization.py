@@ -33,13 +33,13 @@ def rule(profile: Profile) -> Finding | None:
     launched = launches_per_step(profile)
     if launched is not None and launched < MANY_LAUNCHES:
         return None  # the host does something else than launching; a larger batch does not shorten that
-    gain = idle_seconds(profile, "host") + idle_seconds(profile, "other")
+    gain = idle_seconds(profile, "host")
     size = [use.sm_efficiency for use in profile.overview.devices if use.sm_efficiency is not None]
     told = f"; running kernels fill the device to {max(size) / used:.0%}" if size and used > 0 else ""
     return finding(
         profile,
         "low-utilization",
-        f"the device runs kernels {used:.0%} of the time: it is idle {times(profile, gain)}{told}",
+        f"the device runs kernels {used:.0%} of the time; it waits for the host {times(profile, gain)}{told}",
         gain=gain,
         gain_is="idle time that the host causes: a larger batch hides it, per step of as many samples",
         loud="advice",

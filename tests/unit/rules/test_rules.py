@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from laptime.rules import _evidence
 from laptime.rules._catalogue import NAMES
 from laptime.testing import diagnosed as made
 from laptime.testing.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
+from laptime.trace import profile as trace_profile
+from laptime.trace import reader
 
 
 def told(rule: str, profile: Profile) -> Finding | None:
@@ -60,6 +63,59 @@ def test_a_hidden_wait_on_the_cpu_is_found_by_the_timed_loader() -> None:
     assert found is not None
     assert found.gain == pytest.approx(0.030)
     assert found.optimization == "num_workers"
+
+
+def made_of(*events: dict[str, Any]) -> Profile:
+    trace = reader.parse(json.dumps({"traceEvents": events}).encode())
+    return trace_profile.profile(trace_profile.view(trace))
+
+
+def event(name: str, cat: str, start: float, dur: float, **args: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": start, "dur": dur, "args": args}
+
+
+def steps_that_begin_with(name: str, cat: str) -> Profile:
+    """Three steps of 1 ms whose first 0.4 ms are in this range; then one kernel of 0.5 ms."""
+    events = []
+    for n in range(3):
+        at = n * 1000
+        events += [
+            event(f"ProfilerStep#{n}", "user_annotation", at, 1000),
+            event("aten::mm", "cpu_op", at + 400, 100),
+            event("cudaLaunchKernel", "cuda_runtime", at + 410, 20, correlation=n + 1),
+            event("gemm", "kernel", at + 450, 540, correlation=n + 1, device=0, stream=7),
+        ]
+        if name:
+            events.append(event(name, cat, at + 5, 390))
+    return made_of(*events)
+
+
+@pytest.mark.parametrize(
+    ("name", "cat", "words"),
+    [
+        ("## load_batch ##", "user_annotation", "the host is in ## load_batch ##"),
+        ("aten::stack", "cpu_op", "while the host is in aten::stack"),
+        (
+            "dataset.py(12): __getitem__",
+            "python_function",
+            "while the host is in dataset.py(12): __getitem__",
+        ),
+        ("", "", "before its first kernel it is in Python"),
+        ("train.py(5): whatever", "python_function", "before its first kernel it is in Python"),
+    ],
+)
+def test_a_loader_that_hides_is_found(name: str, cat: str, words: str) -> None:
+    profile = steps_that_begin_with(name, cat)
+    found = told("hidden_input", profile)
+    assert told("num_workers", profile) is None
+    assert found is not None
+    assert words in found.sentence
+    assert found.gain == pytest.approx(0.39e-3, rel=0.2)
+    assert ("probably" in found.sentence) == ("Python" in words)
+
+
+def test_work_before_the_first_kernel_is_no_hidden_loader() -> None:
+    assert told("hidden_input", steps_that_begin_with("aten::normal_", "cpu_op")) is None
 
 
 def test_num_workers_knows_loaders_with_workers() -> None:
