@@ -7,19 +7,23 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from laptime.instrument.recorder import trace_handler as trace_handler
     from laptime.records.run import Run as Run
     from laptime.verbs.api import bench as bench
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
+    from laptime.verbs.block import profile as profile
 
 _PUBLIC = {
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
+    "profile": "laptime.verbs.block",
+    "trace_handler": "laptime.instrument.recorder",
     "Run": "laptime.records.run",
 }
 
-__all__ = ["Run", "bench", "compare", "load"]
+__all__ = ["Run", "bench", "compare", "load", "profile", "trace_handler"]
 
 
 def __getattr__(name: str) -> Any:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -23,7 +24,7 @@ from laptime import rules
 from laptime.instrument.result import Ended, Observed
 from laptime.instrument.settings import Settings
 from laptime.kit.clock import utc_now
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import LaptimeError
 from laptime.probes import machine
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
@@ -50,6 +51,7 @@ class ProfileRequest:
         timeout: seconds after which the script is interrupted.
         trace: folder to keep the traces in; None keeps them beside the stored run.
         output_to_stderr: the script's standard output goes to standard error: ours is for the result.
+        stop: end the program once its steps are observed.
         save: keep the run.
     """
 
@@ -71,6 +73,7 @@ class ProfileRequest:
     trace: Path | None = None
     output_to_stderr: bool = False
     quiet: bool = False
+    stop: bool = True
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = field(default_factory=dict)
@@ -79,7 +82,11 @@ class ProfileRequest:
 _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "timeout")
 
 
-def profile(request: ProfileRequest, progress: Callable[[float, str], None] = lambda done, text: None) -> Run:
+Progress = Callable[[float, str], None]
+"""Hears the share of work done and what is going on."""
+
+
+def profile(request: ProfileRequest, progress: Progress = lambda done, text: None) -> Run:
     """Run the script until its steps are observed, and say where their time goes.
 
     Returns:
@@ -90,20 +97,45 @@ def profile(request: ProfileRequest, progress: Callable[[float, str], None] = la
         UsageError: there is no such script, or no step was found in it.
         UserCodeError: it failed before a step was measured.
     """
-    began, started, run_id = time.perf_counter(), utc_now(), folder.new_id()
+    started = Started.now()
     program = resolve(request)
     with tempfile.TemporaryDirectory(prefix="laptime-profile-") as work:
         outcome = execute(
             program,
-            settings=_settings(request, work),
+            settings=settings(request, work),
             timeout=request.timeout,
             output_to_stderr=request.output_to_stderr,
         )
         if not any(seen.source for seen in outcome.observed):
             raise failure_of(program, outcome) or no_step(program, outcome)
-        kept, complaint = _kept(request, run_id, Path(work), outcome.observed)
-        paths = kept or _traces(Path(work), outcome.observed)
-        found, broken = _analysed(paths, progress)
+        return told(request, program, outcome, Path(work), started=started, progress=progress)
+
+
+class Started(NamedTuple):
+    """When a run began."""
+
+    run_id: str
+    time: str
+    clock: float
+
+    @classmethod
+    def now(cls) -> Started:
+        """A run that begins now."""
+        return cls(folder.new_id(), utc_now(), time.perf_counter())
+
+
+def told(
+    request: ProfileRequest,
+    program: Program,
+    outcome: Outcome,
+    work: Path,
+    *,
+    started: Started,
+    progress: Progress,
+) -> Run:
+    """The run that an outcome with steps comes to; its traces are copied from `work` to where they stay."""
+    kept, complaint = _kept(request, started.run_id, work, outcome.observed)
+    found, broken = _analysed(kept or _traces(work, outcome.observed), progress)
     seen = outcome.observed[0]
     if found is not None:
         found = _reconcile.reconciled(found, seen)
@@ -112,14 +144,14 @@ def profile(request: ProfileRequest, progress: Callable[[float, str], None] = la
     if found is not None:
         checks += trace.checks(found)
     return Run(
-        id=run_id,
+        id=started.run_id,
         verb="profile",
         name=request.name,
-        started=started,
+        started=started.time,
         laptime=laptime.__version__,
         command=["laptime", *sys.argv[1:]],
         status="interrupted" if outcome.interrupted else "failed" if failure else "complete",
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - started.clock,
         subjects=[program.subject],
         environment=environment(seen),
         plan=_plan(request),
@@ -130,7 +162,8 @@ def profile(request: ProfileRequest, progress: Callable[[float, str], None] = la
     )
 
 
-def _settings(request: ProfileRequest, work: str) -> Settings:
+def settings(request: ProfileRequest, work: str) -> Settings:
+    """What the hooked process is told."""
     return Settings(
         folder=work,
         steps=request.steps,
@@ -141,6 +174,7 @@ def _settings(request: ProfileRequest, work: str) -> Settings:
         stack=request.stack,
         memory=request.memory,
         quiet=request.quiet,
+        stop=request.stop,
     )
 
 
@@ -174,9 +208,7 @@ def _kept(
     return _traces(home, observed), []
 
 
-def _analysed(
-    paths: list[Path], progress: Callable[[float, str], None]
-) -> tuple[Profile | None, list[Check]]:
+def _analysed(paths: list[Path], progress: Progress) -> tuple[Profile | None, list[Check]]:
     if not paths:
         return None, []
     try:
@@ -234,6 +266,3 @@ def environment(seen: Observed) -> Environment:
         libraries={**found.libraries, **seen.libraries},
         knobs={**found.knobs, **seen.knobs},
     )
-
-
-__all__ = ["ProfileRequest", "UsageError", "profile"]

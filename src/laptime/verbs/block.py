@@ -1,0 +1,101 @@
+"""`with laptime.profile(): ...`: the loop inside the block, in this very process."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Literal
+
+from laptime.instrument.hooks import Hooks
+from laptime.instrument.importing import WhenImported
+from laptime.instrument.session import Session
+from laptime.records.run import Run, Subject
+from laptime.verbs._script import Outcome, Program, no_step
+from laptime.verbs.profile import ProfileRequest, Started, settings, told
+from laptime.verbs.trace import kept
+
+
+class profile:  # noqa: N801, used as torch.profiler.profile is
+    """Finds the steps of the loop inside the block, times some and traces a few; the loop runs to its end.
+
+        with laptime.profile(steps=5) as seen:
+            train(model, loader)
+        print(seen.run.profile.verdict.sentence)
+
+    Args:
+        steps: traced steps. warmup: steps before them under the idle profiler. wait: first steps that do not
+            count.
+        step_by: "optimizer", "loader" or "forward"; "" takes the first of these that the loop has.
+        stack: record call stacks and modules. memory: record memory.
+        trace: folder to keep the trace in; None keeps it beside the run, if that is saved.
+        save: keep the run under .laptime/.
+
+    Attributes:
+        run: what was found; None until the block has ended.
+
+    Raises:
+        UsageError: at the end of the block, when there was no step in it.
+    """
+
+    def __init__(
+        self,
+        *,
+        steps: int = 5,
+        warmup: int = 2,
+        wait: int = 3,
+        step_by: Literal["", "optimizer", "loader", "forward"] = "",
+        stack: bool = True,
+        memory: bool = True,
+        trace: Path | str | None = None,
+        name: str = "",
+        save: bool = False,
+    ) -> None:
+        self._request = ProfileRequest(
+            program="with laptime.profile()",
+            steps=steps,
+            warmup=warmup,
+            wait=wait,
+            step_by=step_by,
+            stack=stack,
+            memory=memory,
+            trace=None if trace is None else Path(trace),
+            name=name,
+            save=save,
+            quiet=True,
+            stop=False,
+        )
+        self.run: Run | None = None
+
+    def __enter__(self) -> profile:
+        self._started = Started.now()
+        self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
+        self._session = Session(settings(self._request, self._work.name), on_done=lambda: self._hooks.undo())
+        self._hooks = Hooks(self._session)
+        self._watch = WhenImported("torch", self._hooks.install)
+        self._watch.install()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._watch.remove()
+        self._hooks.undo()
+        self._session.finish()
+        with self._work:
+            seen = self._session.observed
+            program = Program([], Subject(target=self._request.program), sys.executable)
+            outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
+            if seen.source:
+                run = told(
+                    self._request,
+                    program,
+                    outcome,
+                    Path(self._work.name),
+                    started=self._started,
+                    progress=lambda done, text: None,
+                )
+                self.run = kept(run) if self._request.save else run
+            elif kind is None:
+                raise no_step(program, outcome)
