@@ -99,6 +99,22 @@ def test_a_named_run_still_says_what_it_was_about():
     assert words.title(structs.replace(profiles.cpu_only(), name="monday")) == "monday (train.py)"
 
 
+def test_of_many_ranks_the_late_and_the_slow_are_shown():
+    profile = profiles.example().profile
+    row = profile.ranks[0]
+    many = [structs.replace(row, rank=i, step_ns=1_000_000 + (i == 40) * 5_000) for i in range(64)]
+    late = [structs.replace(profile.stragglers[0], rank=50)]
+    (table,) = [
+        table
+        for table in tables.tables(structs.replace(profile, ranks=many, stragglers=late))
+        if table.title == "ranks"
+    ]
+    shown = [int(cells[0]) for cells in table.rows]
+    assert {40, 50} <= set(shown)
+    assert shown == sorted(shown)
+    assert (len(shown), table.all) == (8, 64)
+
+
 def test_a_difference_leaves_out_what_explains_next_to_nothing():
     profile = profiles.example().profile
     small = structs.replace(profile.against.operators[0], name="aten::tiny", explains=0.001)

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from laptime.records.difference import ChangedRow
 from laptime.records.profile import Profile
+from laptime.records.ranks import RankRow
 from laptime.reports import _words
 from laptime.reports._profile import words
 
@@ -98,9 +99,15 @@ def _ranks(profile: Profile, most: int) -> Table:
             words.time(None if row.waiting_ns is None else words.each(row.waiting_ns, row.steps)),
             "-" if row.last_arrivals is None else f"{row.last_arrivals:,}",
         ]
-        for row in profile.ranks[:most]
+        for row in sorted(_telling(profile)[:most], key=lambda row: row.rank)
     ]
     return _table("ranks", columns, made, profile.ranks)
+
+
+def _telling(profile: Profile) -> list[RankRow]:
+    """The ranks, those first that others wait for, then those with the longest steps."""
+    late = {straggler.rank for straggler in profile.stragglers}
+    return sorted(profile.ranks, key=lambda row: (row.rank not in late, -row.step_ns))
 
 
 def difference(profile: Profile, most: int = 8) -> Table | None:
@@ -110,7 +117,7 @@ def difference(profile: Profile, most: int = 8) -> Table | None:
         return None
     named = [(words.PARTS.get(row.name, row.name), row) for row in seen.breakdown]
     named += [(row.name, row) for row in seen.operators]
-    told = [each for each in named if each[1].change != "same" and abs(each[1].explains or 1.0) >= _ASIDE]
+    told = [(name, row) for name, row in named if row.change != "same" and _tells(row)]
     told.sort(key=lambda each: -abs(each[1].delta_ns))
     made = [
         [
@@ -126,6 +133,10 @@ def difference(profile: Profile, most: int = 8) -> Table | None:
     return _table(
         "difference", ["per step", "before", "after", "change", "explains", "is"], made, told, ["is"]
     )
+
+
+def _tells(row: ChangedRow) -> bool:
+    return row.explains is None or abs(row.explains) >= _ASIDE
 
 
 def _time(row: ChangedRow, ns: int, absent: str) -> str:
