@@ -29,7 +29,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     host, links = view.trace.host, view.links
     rows = _of_thread(view, thread)
     rows = rows[links.calls.depth[rows] >= 0]
-    own = _to_themselves(view, rows, links.calls.parent, ranges)
+    rows, own = _to_themselves(view, rows, links.calls.parent, ranges)
     operator = links.operator_of[rows]
     operator[(operator >= 0) & ~phases.operators(view)[operator]] = NONE
     functions = stacks.frames_of(view)
@@ -37,18 +37,15 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     frames = frames[host.kind[frames] == HostKind.PYTHON]
     annotation = (operator < 0) & (host.kind[rows] == HostKind.ANNOTATION)
     step = names.rows(view.trace.texts, host.name[rows], names.is_step)
-    counts = (own > 0) & ~(step & (operator < 0)) & ~(annotation & bool(len(frames)))
+    counts = ~(step & (operator < 0)) & ~(annotation & bool(len(frames)))
     name = host.name[np.where(operator >= 0, operator, rows)]
     found = Shares(rows[counts], name[counts], own[counts])
     if not len(frames):
         return found
     outside = intervals.subtract(ranges, phases.cover(view, phases.at_work(view), thread))
-    own = _to_themselves(view, frames, functions.around, outside)
-    counts = own > 0
+    frames, own = _to_themselves(view, frames, functions.around, outside)
     return Shares(
-        np.append(found.row, frames[counts]),
-        np.append(found.name, host.name[frames[counts]]),
-        np.append(found.ns, own[counts]),
+        np.append(found.row, frames), np.append(found.name, host.name[frames]), np.append(found.ns, own)
     )
 
 
@@ -65,13 +62,13 @@ def _of_thread(view: View, thread: int) -> Index:
     return np.arange(low, high, dtype=np.int32)
 
 
-def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> Ints:
-    """Per row: ns of the ranges inside it and not inside a row below it."""
+def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tuple[Index, Ints]:
+    """The rows that have any of the ranges inside them and not inside a row below, and how many ns."""
     host = view.trace.host
-    if not len(rows) or not len(ranges.start):
-        return np.zeros(len(rows), np.int64)
     whole = intervals.within(ranges, host.start[rows], host.end[rows])
-    inside = (parent[rows] >= 0) & (whole > 0)
+    rows, whole = rows[whole > 0], whole[whole > 0]
+    inside = parent[rows] >= 0
     weights = whole[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
     below = np.bincount(parent[rows[inside]], weights, minlength=len(host))[rows].astype(np.int64)
-    return np.asarray(np.maximum(whole - below, 0), np.int64)
+    own = np.asarray(whole - below, np.int64)
+    return rows[own > 0], own[own > 0]

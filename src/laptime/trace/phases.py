@@ -87,7 +87,7 @@ def loop_thread(view: View) -> int:
 @once
 def loading(view: View) -> Mask:
     """Host rows that wait for a DataLoader, under all of its names."""
-    return named(view, names.is_dataloader) | named(view, _is_loading)
+    return named(view, lambda texts: names.is_dataloader(texts) | _is_loading(texts))
 
 
 @once
@@ -123,10 +123,10 @@ def cover(view: View, take: Mask, thread: int) -> Ranges:
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     """Phases and what they claim of the loop's thread, in the order in which they may take it."""
-    own = {
-        name: cover(view, named(view, _only(_OWN + name)), thread)
-        for name in ("data", "backward", "loss", "forward", "optimizer")
-    }
+    written = named(view, _is_own)
+    own = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer"), EMPTY)
+    for name in own if written.any() else ():
+        own[name] = cover(view, written & named(view, _only(_OWN + name)), thread)
     optimizer = intervals.join(own["optimizer"], cover(view, named(view, _is_optimizer), thread))
     data = intervals.join(own["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
