@@ -22,10 +22,10 @@ from laptime.trace.columns import (
     Trace,
 )
 
-_TEXTS = ("name", "shapes", "types", "stack", "module", "concrete", "grid", "block")
+_TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
 _TYPES: dict[str, type[np.generic]] = {
     "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
-    "concrete": np.int32, "thread": np.int32, "python_id": np.int32, "python_parent": np.int32,
+    "thread": np.int32,
     "module_id": np.int32, "device": np.int32, "grid": np.int32, "block": np.int32, "registers": np.int32,
     "collective": np.int32, "device_type": np.int32, "kind": np.int8, "begin": np.bool_,
     "blocks_per_sm": np.float64, "occupancy": np.float64, "address": np.uint64,

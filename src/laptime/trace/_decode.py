@@ -6,6 +6,7 @@ The fast way is strict and takes a whole chunk or nothing; `loosely` takes any e
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
@@ -24,8 +25,8 @@ class Args(Struct, gc=False):
     correlation: int = -1
     device: int = -1
     stream: int = -1
-    blocks_per_sm: float | None = field(name="blocks per SM", default=None)
-    occupancy: float | None = field(name="est. achieved occupancy %", default=None)
+    blocks_per_sm: float | None = field(name="blocks per SM", default=math.nan)
+    occupancy: float | None = field(name="est. achieved occupancy %", default=math.nan)
     registers: int = field(name="registers per thread", default=-1)
     shared_memory: int = field(name="shared memory", default=-1)
     bytes: int = -1
@@ -37,12 +38,9 @@ class Args(Struct, gc=False):
     dims: Raw = field(name="Input Dims", default=_NOTHING)
     dims_b: Raw = field(name="Input dims", default=_NOTHING)
     types: Raw = field(name="Input type", default=_NOTHING)
-    concrete: Raw = field(name="Concrete Inputs", default=_NOTHING)
     stack: Raw = field(name="Call stack", default=_NOTHING)
     hierarchy: Raw = field(name="Module Hierarchy", default=_NOTHING)
-    python_id: int | None = field(name="Python id", default=None)
-    python_parent: int | None = field(name="Python parent id", default=None)
-    module_id: int | None = field(name="Python module id", default=None)
+    module_id: int | None = field(name="Python module id", default=-1)
     sequence: int = field(name="Sequence number", default=-1)
     forward_thread: int = field(name="Fwd thread id", default=-1)
     memory_bytes: int = field(name="Bytes", default=0)

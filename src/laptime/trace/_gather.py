@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec import Raw, Struct
+from msgspec import Struct
 
-from laptime.trace._decode import Event, Events
-from laptime.trace.columns import DeviceKind, HostKind, Ints
+from laptime.trace._decode import Args, Event, Events
+from laptime.trace.columns import DeviceKind, HostKind, Ints, Kinds, Mask
 
-_RANGE, _MEMORY, _FLOW, _THREAD_NAME, _SKIP = 20, 30, 40, 50, 99
-_DEVICE = 10
+_DEVICE, _RANGE, _INSTANT, _FLOW, _META, _SKIP = 10, 20, 30, 40, 50, 99
 
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62
@@ -58,20 +58,63 @@ class Part(Struct):
         return np.frombuffer(data, dtype)
 
 
+class _Numbered(dict[Any, int]):
+    """Numbers its keys in the order in which they are first asked for, in C as long as they are known."""
+
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = len(self)
+        return number
+
+
+class _Raws(dict[bytes, int]):
+    """Numbers of texts by how they are written in the file."""
+
+    def __init__(self, texts: _Numbered) -> None:
+        super().__init__({b"": -1, b"null": -1, b'""': -1})
+        self._texts = texts
+
+    def __missing__(self, key: bytes) -> int:
+        self[key] = number = self._texts[_unwrapped(key)]
+        return number
+
+
+class _Threads(dict[tuple[Any, Any], int]):
+    """Numbers of threads by process and thread as decoded: 7 and "7" are one."""
+
+    def __init__(self, keys: _Numbered) -> None:
+        super().__init__()
+        self._keys = keys
+
+    def __missing__(self, key: tuple[Any, Any]) -> int:
+        self[key] = number = self._keys[str(key[0]), str(key[1])]
+        return number
+
+
+class _Codes(dict[tuple[str, str], int]):
+    """Groups of events by phase and category."""
+
+    def __missing__(self, key: tuple[str, str]) -> int:
+        self[key] = code = group(*key)
+        return code
+
+
+_ARGS, _TIME, _TOOK = attrgetter("args"), attrgetter("ts"), attrgetter("dur")
+_NAME, _KIND, _PLACE = attrgetter("name"), attrgetter("ph", "cat"), attrgetter("pid", "tid")
+_HOST_FIELDS = {"shapes": "dims", "types": "types", "stack": "stack", "module": "hierarchy"}
+
+
 class Gather:
     """Collects events; `part()` gives what was collected."""
 
     def __init__(self) -> None:
-        self._groups: dict[tuple[str, str], int] = {}
-        self._texts: dict[str, int] = {}
-        self._raws: dict[bytes, int] = {b"": -1, b"null": -1, b'""': -1}
-        self._threads: dict[tuple[Any, Any], int] = {}
-        self._keys: dict[tuple[str, str], int] = {}
-        self._collectives: dict[tuple[Any, ...], int] = {}
+        self._codes = _Codes()
+        self._texts = _Numbered()
+        self._raws = _Raws(self._texts)
+        self._keys = _Numbered()
+        self._threads = _Threads(self._keys)
+        self._collectives = _Numbered()
         self._columns: dict[str, list[np.ndarray[Any, Any]]] = {}
         self._part = Part()
-        self._flows: set[str] = set()
-        self._exact = False
 
     def add(self, events: Events) -> None:
         """Take one chunk.
@@ -80,20 +123,13 @@ class Gather:
             Imprecise: a time is too large for its float.
         """
         self._part.events += len(events)
-        groups = self._groups
-        codes = []
-        for event in events:
-            code = groups.get((event.ph, event.cat))
-            if code is None:
-                code = self._classify(event)
-            codes.append(code)
-        array = np.array(codes, np.int16)
-        self._take(events, codes, array < _DEVICE, self._host)
-        self._take(events, codes, (array >= _DEVICE) & (array < _RANGE), self._device)
-        self._take(events, codes, array == _RANGE, self._ranges)
-        self._take(events, codes, array == _MEMORY, self._memory)
-        self._take(events, codes, array == _FLOW, self._arrows)
-        for row in np.flatnonzero(array == _THREAD_NAME).tolist():
+        codes = np.fromiter(map(self._codes.__getitem__, map(_KIND, events)), np.int8, len(events))
+        self._take(events, codes, codes < _DEVICE, self._host)
+        self._take(events, codes, (codes >= _DEVICE) & (codes < _RANGE), self._device)
+        self._take(events, codes, codes == _RANGE, self._ranges)
+        self._take(events, codes, codes == _INSTANT, self._memory)
+        self._take(events, codes, codes == _FLOW, self._arrows)
+        for row in np.flatnonzero(codes == _META).tolist():
             event = events[row]
             if event.name == "thread_name":
                 self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
@@ -107,192 +143,130 @@ class Gather:
             arrays.clear()
         part.texts = list(self._texts)
         part.threads = list(self._keys)
-        part.collectives = list(self._collectives)  # type: ignore[arg-type]
-        part.flows = sorted(self._flows)
+        part.collectives = list(self._collectives)
+        part.flows = sorted(cat for ph, cat in self._codes if ph == "s")
+        part.capitals = any(ph == "X" and cat[:1].isupper() and cat != "Trace" for ph, cat in self._codes)
         return part
 
-    def _classify(self, event: Event[Any]) -> int:
-        """The group of a kind of event, remembered; memory events of format A have a name, no category."""
-        if event.ph == "i" and event.cat in ("", "cpu_instant_event"):
-            return _MEMORY if event.name == "[memory]" else _SKIP
-        code = group(event.ph, event.cat)
-        if event.ph == "s" and event.cat not in ("fwdbwd", "forward_backward"):
-            self._flows.add(event.cat)
-        if event.ph == "X" and event.cat[:1].isupper() and event.cat != "Trace":
-            self._part.capitals = True
-        self._groups[event.ph, event.cat] = code
-        return code
-
-    def _take(
-        self,
-        events: Events,
-        codes: list[int],
-        mask: np.ndarray[Any, Any],
-        into: Callable[[Events, list[int]], None],
-    ) -> None:
+    def _take(self, events: Events, codes: Kinds, mask: Mask, into: Callable[[Events, Kinds], None]) -> None:
         rows = np.flatnonzero(mask)
         if len(rows) == len(events):
             into(events, codes)
         elif len(rows):
-            index = rows.tolist()
-            into([events[row] for row in index], [codes[row] for row in index])
+            into([events[row] for row in rows.tolist()], codes[rows])
 
-    def _host(self, events: Events, codes: list[int]) -> None:
-        args = [event.args for event in events]
+    def _host(self, events: Events, codes: Kinds) -> None:
+        args = list(map(_ARGS, events))
         start, end, keep = self._times(events)
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
-            "kind": np.array(codes, np.int8),
+            "kind": codes,
             "thread": self._thread(events),
-            "correlation": _ints([a.correlation for a in args]),
-            "shapes": self._raw([a.dims or a.dims_b for a in args]),
-            "types": self._raw([a.types for a in args]),
-            "stack": self._raw([a.stack for a in args]),
-            "module": self._raw([a.hierarchy for a in args]),
-            "concrete": self._raw([a.concrete for a in args]),
-            "python_id": _small([a.python_id for a in args]),
-            "python_parent": _small([a.python_parent for a in args]),
-            "module_id": _small([a.module_id for a in args]),
-            "sequence": _ints([a.sequence for a in args]),
-            "forward_thread": _ints([a.forward_thread for a in args]),
+            "correlation": _ints(args, "correlation"),
+            "module_id": _small(args, "module_id")
+            if (codes == HostKind.PYTHON).any()
+            else np.full(len(args), -1, np.int32),
+            "sequence": _ints(args, "sequence"),
+            "forward_thread": _ints(args, "forward_thread"),
         }
+        for column, field in _HOST_FIELDS.items():
+            columns[column] = self._raw(args, field)
         self._append("host", columns, keep)
 
-    def _device(self, events: Events, codes: list[int]) -> None:
-        args = [event.args for event in events]
+    def _device(self, events: Events, codes: Kinds) -> None:
+        args = list(map(_ARGS, events))
         start, end, keep = self._times(events)
+        size = _ints(args, "bytes")
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
-            "kind": np.array(codes, np.int8) - np.int8(_DEVICE),
-            "device": _small([_device_of(event) for event in events]),
-            "stream": _ints([_stream_of(event) for event in events]),
-            "correlation": _ints([a.correlation for a in args]),
-            "blocks_per_sm": _floats([a.blocks_per_sm for a in args]),
-            "occupancy": _floats([a.occupancy for a in args]),
-            "grid": self._raw([a.grid for a in args]),
-            "block": self._raw([a.block for a in args]),
-            "registers": _small([a.registers for a in args]),
-            "shared_memory": _ints([a.shared_memory for a in args]),
-            "bytes": _ints([a.bytes if a.bytes >= 0 else a.size for a in args]),
-            "collective": np.array([self._collective(event) for event in events], np.int32),
-            "graph": _ints([a.graph for a in args]),
+            "kind": codes - np.int8(_DEVICE),
+            "device": np.array([_device_of(event) for event in events], np.int32),
+            "stream": np.array([_stream_of(event) for event in events], np.int64),
+            "correlation": _ints(args, "correlation"),
+            "blocks_per_sm": _floats(args, "blocks_per_sm"),
+            "occupancy": _floats(args, "occupancy"),
+            "grid": self._raw(args, "grid"),
+            "block": self._raw(args, "block"),
+            "registers": _small(args, "registers"),
+            "shared_memory": _ints(args, "shared_memory"),
+            "bytes": np.where(size >= 0, size, _ints(args, "size")),
+            "collective": np.array([self._collective(each) for each in args], np.int32),
+            "graph": _ints(args, "graph"),
         }
         self._append("device", columns, keep)
 
-    def _ranges(self, events: Events, codes: list[int]) -> None:
+    def _ranges(self, events: Events, codes: Kinds) -> None:
         start, end, keep = self._times(events)
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
-            "device": _small([_device_of(event) for event in events]),
-            "stream": _ints([_stream_of(event) for event in events]),
+            "device": np.array([_device_of(event) for event in events], np.int32),
+            "stream": np.array([_stream_of(event) for event in events], np.int64),
         }
         self._append("ranges", columns, keep)
 
-    def _memory(self, events: Events, codes: list[int]) -> None:
-        args = [event.args for event in events]
-        at = self._instants(events)
+    def _memory(self, events: Events, codes: Kinds) -> None:
+        events = [event for event in events if event.name == "[memory]"]
+        args = list(map(_ARGS, events))
         columns = {
-            "at": at,
+            "at": self._instants(events),
             "thread": self._thread(events),
-            "bytes": _ints([a.memory_bytes for a in args]),
-            "address": np.array([a.address % (1 << 64) for a in args], np.uint64),
-            "allocated": _ints([a.allocated for a in args]),
-            "reserved": _ints([a.reserved for a in args]),
-            "device_type": _small([a.device_type for a in args]),
-            "device": _small([a.device_id for a in args]),
+            "bytes": _ints(args, "memory_bytes"),
+            "address": np.array([each.address % (1 << 64) for each in args], np.uint64),
+            "allocated": _ints(args, "allocated"),
+            "reserved": _ints(args, "reserved"),
+            "device_type": _small(args, "device_type"),
+            "device": _small(args, "device_id"),
         }
         self._append("memory", columns, np.ones(len(events), bool))
 
-    def _arrows(self, events: Events, codes: list[int]) -> None:
+    def _arrows(self, events: Events, codes: Kinds) -> None:
         known = [event for event in events if isinstance(event.id, int) and abs(event.id) < _LARGEST]
         columns = {
-            "id": _ints([event.id for event in known]),
+            "id": np.array([event.id for event in known], np.int64),
             "at": self._instants(known),
             "thread": self._thread(known),
             "begin": np.array([event.ph == "s" for event in known], bool),
         }
         self._append("flows", columns, np.ones(len(known), bool))
 
-    def _append(self, table: str, columns: dict[str, np.ndarray[Any, Any]], keep: Any) -> None:
+    def _append(self, table: str, columns: dict[str, np.ndarray[Any, Any]], keep: Mask) -> None:
         whole = bool(keep.all())
         for name, values in columns.items():
             self._columns.setdefault(f"{table}.{name}", []).append(values if whole else values[keep])
 
     def _instants(self, events: Events) -> Ints:
-        return self._nanoseconds([event.ts for event in events])
+        return _nanoseconds(list(map(_TIME, events)))
 
-    def _times(self, events: Events) -> tuple[Ints, Ints, Any]:
+    def _times(self, events: Events) -> tuple[Ints, Ints, Mask]:
         """Starts and ends in ns, and which are sane: no longer than a week, not before their start."""
-        start = self._nanoseconds([event.ts for event in events])
-        took = self._nanoseconds([event.dur for event in events])
+        start = _nanoseconds(list(map(_TIME, events)))
+        took = _nanoseconds(list(map(_TOOK, events)))
         took[took == -1000] = 0  # an event without duration
         keep = (took >= 0) & (took <= WEEK) & (np.abs(start) < int(_SANE * 1000))
         self._part.absurd += int(len(events) - keep.sum())
         return start, np.where(keep, start + took, start), keep
 
-    def _nanoseconds(self, times: list[Any]) -> Ints:
-        """Microseconds as written to whole nanoseconds."""
-        if times and isinstance(times[0], Decimal):
-            scaled = [round(time * 1000) for time in times]
-            return np.array([n if abs(n) < _LARGEST else _LARGEST for n in scaled], np.int64)
-        try:
-            values = np.array(times)
-        except OverflowError:
-            values = np.array([float(time) for time in times])
-        if values.dtype == np.int64 and (not len(values) or np.abs(values).max() < _LARGEST // 1000):
-            return values * 1000
-        values = values.astype(np.float64)
-        values = np.where(np.abs(values) < _SANE, values, _SANE)
-        whole = np.floor(values)
-        part = values - whole
-        large = np.flatnonzero(np.abs(values) >= _FINE).tolist()
-        if any(type(times[row]) is float and abs(times[row]) < _SANE for row in large):
-            raise Imprecise
-        found: Ints = whole.astype(np.int64) * 1000 + np.rint(part * 1000).astype(np.int64)
-        return found
-
     def _names(self, events: Events) -> Any:
-        texts = self._texts
-        return np.array([texts.setdefault(event.name, len(texts)) for event in events], np.int32)
+        return np.fromiter(map(self._texts.__getitem__, map(_NAME, events)), np.int32, len(events))
 
-    def _raw(self, values: list[Raw]) -> Any:
+    def _raw(self, args: list[Args], field: str) -> Any:
         """Texts of values that are kept as they are written; one that is a string is unescaped."""
-        known = self._raws
-        found = []
-        for value in values:
-            if not value:
-                found.append(-1)
-                continue
-            data = bytes(value)
-            index = known.get(data)
-            if index is None:
-                index = known[data] = self._texts.setdefault(_unwrapped(data), len(self._texts))
-            found.append(index)
-        return np.array(found, np.int32)
+        values = map(bytes, map(attrgetter(field), args))
+        return np.fromiter(map(self._raws.__getitem__, values), np.int32, len(args))
 
     def _thread(self, events: Events) -> Any:
-        known = self._threads
-        found = []
-        for event in events:
-            key = (event.pid, event.tid)
-            index = known.get(key)
-            if index is None:
-                written = (str(event.pid), str(event.tid))
-                index = known[key] = self._keys.setdefault(written, len(self._keys))
-            found.append(index)
-        return np.array(found, np.int32)
+        return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
 
-    def _collective(self, event: Event[Any]) -> int:
-        args = event.args
+    def _collective(self, args: Args) -> int:
         if not args.collective:
             return -1
-        row = (
+        return self._collectives[
             args.collective,
             args.elements_in,
             args.elements_out,
@@ -300,8 +274,32 @@ class Gather:
             str(args.group),
             args.group_size,
             args.collective_sequence,
-        )
-        return self._collectives.setdefault(row, len(self._collectives))
+        ]
+
+
+def _nanoseconds(times: list[Any]) -> Ints:
+    """Microseconds as written to whole nanoseconds.
+
+    Raises:
+        Imprecise: a float is too large to tell them.
+    """
+    if times and isinstance(times[0], Decimal):
+        scaled = [round(time * 1000) for time in times]
+        return np.array([n if abs(n) < _LARGEST else _LARGEST for n in scaled], np.int64)
+    try:
+        values = np.array(times)
+    except OverflowError:
+        values = np.array([float(time) for time in times])
+    if values.dtype == np.int64 and (not len(values) or np.abs(values).max() < _LARGEST // 1000):
+        return values * 1000
+    values = values.astype(np.float64)
+    values = np.where(np.abs(values) < _SANE, values, _SANE)
+    whole = np.floor(values)
+    large = np.flatnonzero(np.abs(values) >= _FINE).tolist()
+    if any(type(times[row]) is float and abs(times[row]) < _SANE for row in large):
+        raise Imprecise
+    found: Ints = whole.astype(np.int64) * 1000 + np.rint((values - whole) * 1000).astype(np.int64)
+    return found
 
 
 def group(ph: str, category: str) -> int:
@@ -309,9 +307,11 @@ def group(ph: str, category: str) -> int:
     category = category.lower()
     if ph == "X":
         return _complete(category)
-    if ph in "sf" and category in ("fwdbwd", "forward_backward"):
+    if ph in ("s", "f") and category in ("fwdbwd", "forward_backward"):
         return _FLOW
-    return _THREAD_NAME if ph == "M" else _SKIP
+    if ph == "i" and category in ("", "cpu_instant_event"):
+        return _INSTANT  # those of format A have no category
+    return _META if ph == "M" else _SKIP
 
 
 _DEVICE_WORK = {
@@ -351,16 +351,16 @@ def _complete(category: str) -> int:
 
 
 def _device_of(event: Event[Any]) -> int:
-    if event.args.device >= 0:
+    if 0 <= event.args.device < 1 << 31:
         return event.args.device
     return event.pid if isinstance(event.pid, int) and 0 <= event.pid < 1 << 16 else 0
 
 
 def _stream_of(event: Event[Any]) -> int:
-    if event.args.stream >= 0:
+    if 0 <= event.args.stream < _LARGEST:
         return event.args.stream
     last = str(event.tid).rpartition(" ")[2]
-    return int(last) if last.isdigit() else -1
+    return int(last) if last.isdecimal() and len(last) < 18 else -1
 
 
 def _unwrapped(data: bytes) -> str:
@@ -372,20 +372,22 @@ def _unwrapped(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
-def _ints(values: list[Any]) -> Any:
+def _ints(args: list[Args], field: str) -> Ints:
     try:
-        return np.array(values, np.int64)
+        return np.fromiter(map(attrgetter(field), args), np.int64, len(args))
     except OverflowError:
+        values = (getattr(each, field) for each in args)
         return np.array([value if abs(value) < _LARGEST else -1 for value in values], np.int64)
 
 
-def _small(values: list[int | None]) -> Any:
+def _small(args: list[Args], field: str) -> Any:
     """Ids as int32; None and what does not fit is -1."""
     try:
-        return np.array([-1 if value is None else value for value in values], np.int32)
-    except OverflowError:
+        return np.fromiter(map(attrgetter(field), args), np.int32, len(args))
+    except (OverflowError, TypeError):
+        values = (getattr(each, field) for each in args)
         return np.array([v if v is not None and abs(v) < 1 << 31 else -1 for v in values], np.int32)
 
 
-def _floats(values: list[float | None]) -> Any:
-    return np.array([np.nan if value is None else value for value in values], np.float64)
+def _floats(args: list[Args], field: str) -> Any:
+    return np.array(list(map(attrgetter(field), args)), np.float64)

@@ -98,8 +98,8 @@ class Host:
         correlation: of runtime and driver calls.
         shapes: `Input Dims` as JSON text; types: `Input type` as JSON text; stack: `Call stack` text,
             frames joined by `;`, innermost first. All are indices into texts.
-        module: `Module Hierarchy` text; concrete: `Concrete Inputs` as JSON text; indices into texts.
-        python_id, python_parent, module_id: of python functions; ids as the file writes them.
+        module: `Module Hierarchy` text, index into texts.
+        module_id: of calls of modules, as the file writes it.
         sequence: autograd's `Sequence number`; forward_thread: `Fwd thread id`; NONE where there is none.
     """
 
@@ -113,9 +113,6 @@ class Host:
     types: Index
     stack: Index
     module: Index
-    concrete: Index
-    python_id: Index
-    python_parent: Index
     module_id: Index
     sequence: Ints
     forward_thread: Index
