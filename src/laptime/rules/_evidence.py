@@ -1,53 +1,22 @@
-"""What rules share: times per step, how severe a gain is, rows that exist, and one way to write a finding."""
+"""One way to write a finding: how severe its gain is, rows that exist, the user's own place in it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
-from laptime.kit.units import show
 from laptime.records.finding import Finding
-from laptime.records.overview import IdleCause
 from laptime.records.profile import Bound, Profile
-from laptime.records.tables import AnnotationRow, KernelRow, OperatorRow
+from laptime.rules._reading import ENOUGH_STEPS, SERIOUS, WORTH, share, step
 from laptime.rules._verdict import limit, shares
-
-WORTH = 0.02
-"""Share of the step below which a gain is not worth a line: about the smallest change that a careful
-comparison of two runs on a shared machine can still show."""
-DATA_WAIT = 0.05
-"""Share of the step from which waiting for data is told: the TensorBoard plugin's."""
-NOTABLE = 0.10
-SERIOUS = 0.20
-"""TraceML's shares: warn from 10 %, critical from 20 %."""
-ENOUGH_STEPS = 2
-"""TraceML warns from two steps on; a single one may be an exception."""
 
 _LIBRARY = re.compile(
     r"(site|dist)-packages/|(^|/)torch/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py|nn\.Module:"
 )
 Severity = Literal["info", "advice", "problem"]
-MANY_LAUNCHES = 50
-"""Launches per step from which on it is launching that keeps a host busy, rather than something else."""
 DEVICE: tuple[Bound, ...] = ("device", "copy", "communication", "unknown")
 HOST: tuple[Bound, ...] = ("host", "synchronisation", "cpu", "unknown")
-
-
-def step(profile: Profile) -> float:
-    """Seconds of the mean step; 0.0 without any."""
-    return max(0, profile.overview.step_ns) * 1e-9
-
-
-def per_step(profile: Profile, ns: float) -> float:
-    """Seconds per step of a total over all steps: never negative, never more than the step."""
-    return min(step(profile), max(0.0, ns) * 1e-9 / max(1, profile.overview.steps))
-
-
-def share(profile: Profile, seconds: float) -> float:
-    """Seconds as a share of the step; 0.0 without steps."""
-    whole = step(profile)
-    return seconds / whole if whole > 0 else 0.0
 
 
 def severity(profile: Profile, gain: float | None, limits: tuple[Bound, ...] = ()) -> Severity:
@@ -116,121 +85,3 @@ def _row_names(profile: Profile) -> set[str]:
         "ranks": [str(row.rank) for row in profile.ranks],
     }
     return {f"{table}/{name}" for table, found in tables.items() for name in found}
-
-
-def idle(profile: Profile, cause: str) -> IdleCause | None:
-    """Idle time of one cause."""
-    causes = profile.overview.idle.causes if profile.overview.idle is not None else []
-    return next((each for each in causes if each.cause == cause), None)
-
-
-def idle_seconds(profile: Profile, cause: str) -> float:
-    """Idle time of one cause in seconds per step, the mean over the devices."""
-    found = idle(profile, cause)
-    if found is None:
-        return 0.0
-    return per_step(profile, found.total_ns / max(1, len(profile.overview.devices)))
-
-
-def removable(profile: Profile, host: float, device: float) -> float:
-    """Upper bound on what leaving out work saves, in seconds per step: with a device its device time and, of
-    its host time, what can have kept the device idle; without one its host time."""
-    if not profile.overview.devices:
-        return host
-    return device + min(host, idle_seconds(profile, "host"))
-
-
-def utilization(profile: Profile) -> float | None:
-    """Mean share of the window in which kernels ran; None without a device."""
-    uses = [use.utilization for use in profile.overview.devices]
-    return sum(uses) / len(uses) if uses else None
-
-
-def marks(profile: Profile, pattern: str) -> list[AnnotationRow]:
-    """Annotations whose name matches from its start; older traces have some of them as operators."""
-    begins = re.compile(pattern).match
-    found = [row for row in profile.annotations if begins(row.name)]
-    known = {row.name for row in found}
-    return found + [
-        AnnotationRow(
-            name=row.name,
-            calls=row.calls,
-            host_ns=row.host_total_ns,
-            kernels=row.kernels,
-            device_ns=row.device_total_ns,
-        )
-        for row in profile.operators
-        if begins(row.name) and row.name not in known
-    ]
-
-
-def kernels(profile: Profile, pattern: str) -> list[KernelRow]:
-    """Kernels whose name contains the pattern."""
-    return [row for row in profile.kernels if re.search(pattern, row.name)]
-
-
-def operators(profile: Profile, pattern: str) -> list[OperatorRow]:
-    """Operators, without shapes, whose whole name matches."""
-    return [row for row in profile.operators if re.fullmatch(pattern, row.name)]
-
-
-def capability(profile: Profile) -> tuple[int, int] | None:
-    """Compute capability of the first CUDA device; None for others, and where the file does not tell."""
-    text = profile.accelerators[0].capability if profile.accelerators else ""
-    major, dot, minor = text.partition(".")
-    if profile.device_type != "cuda" or not dot or not major.isdigit() or not minor.isdigit():
-        return None
-    return int(major), int(minor)
-
-
-MATRIX = (
-    r"aten::(_?convolution(_overrideable|_backward.*)?|(cudnn|miopen|mkldnn)_convolution.*|thnn_conv.*"
-    r"|_slow_conv.*|slow_conv.*|addmm_?|_addmm_activation|addmv_?|mm|mv|bmm|addbmm|baddbmm|linear|matmul"
-    r"|_cudnn_rnn.*|_thnn_fused_.*_cell)"
-)
-"""Operators whose own kernels are matrix products or convolutions, their backward included (the TensorBoard
-plugin's list of eligible operators lacks `aten::convolution_backward`)."""
-NARROW = ("c10::Half", "c10::BFloat16", "Half", "BFloat16", "float16", "bfloat16")
-
-
-def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
-    """Whether `Input type` texts speak of these floating-point types and of no other; False when of none."""
-    seen = {word for text in dtypes for word in re.findall(r"[\w:]+", text)}
-    floats = seen & {
-        "float",
-        "double",
-        "c10::Half",
-        "c10::BFloat16",
-        "Half",
-        "BFloat16",
-        "float16",
-        "bfloat16",
-    }
-    return bool(floats) and floats <= set(names)
-
-
-def launches_per_step(profile: Profile) -> float | None:
-    """Launches of device work per step; None where the file does not tell."""
-    known = profile.launches
-    if known is None or not known.launches + known.unlaunched:
-        return None
-    return known.launches / max(1, profile.overview.steps)
-
-
-def takes(names: Sequence[str]) -> str:
-    """`a takes`, `a, b and c take`, of at most three names."""
-    shown = list(names[:3])
-    return f"{shown[0]} takes" if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]} take"
-
-
-def often(number: float) -> str:
-    """`once a step`, `3 times a step`."""
-    if number == 1:
-        return "once a step"
-    return f"{number:,.0f} times a step" if number >= 100 else f"{number:.3g} times a step"
-
-
-def times(profile: Profile, seconds: float) -> str:
-    """`12.3 ms of each 178 ms step (7 %)`."""
-    whole = step(profile)
-    return f"{show(seconds, 's')} of each {show(whole, 's')} step ({share(profile, seconds):.0%})"

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from laptime.kit.units import show
 from laptime.records.profile import Bound, Profile, Verdict
 from laptime.records.ranks import Straggler
+from laptime.rules._hidden import mistaken
+from laptime.rules._reading import share
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -29,7 +31,7 @@ _CAUSES: dict[str, Bound] = {
 }
 _WORDS: dict[Bound, str] = {
     "input": "Input-bound: {time} the device waits for data",
-    "host": "Host-bound: {time} the device has nothing to do because the host launches too slowly",
+    "host": "Host-bound: {time} the device waits for the host to launch something",
     "device": "Device-bound: kernels compute {time}",
     "communication": "Communication-bound: {time} only communication runs",
     "copy": "Copy-bound: {time} the device only copies, or waits for copies",
@@ -50,18 +52,18 @@ def verdict(profile: Profile) -> Verdict:
         return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
     parts = shares(profile)
     bound = limit(profile, parts)
-    share = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
-    if share is None or not profile.overview.step_ns:
+    part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
+    if part is None or not profile.overview.step_ns:
         return Verdict(
             bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
     step = profile.overview.step_ns * 1e-9
-    sentence = words.format(time=f"{share:.0%} of the {show(step, 's')} step")
+    sentence = words.format(time=f"{part:.0%} of the {show(step, 's')} step")
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
-    return Verdict(bound=bound, sentence=sentence, share=share)
+    return Verdict(bound=bound, sentence=sentence, share=part)
 
 
 def host_only(profile: Profile) -> bool:
@@ -127,7 +129,15 @@ def shares(profile: Profile) -> dict[Bound, float]:
         found[bound] = found.get(bound, 0.0) + idle * cause.share_of_idle
     if not causes:
         found["unknown"] = idle
-    return found
+    return _unmasked(profile, found)
+
+
+def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]:
+    """The same with waiting for data that hides as work of the host counted as what it is."""
+    wait = min(parts.get("host", 0.0), share(profile, mistaken(profile)))
+    if wait <= 0:
+        return parts
+    return {**parts, "host": parts["host"] - wait, "input": parts.get("input", 0.0) + wait}
 
 
 def together(profile: Profile, parts: dict[Bound, float]) -> tuple[float, float]:
@@ -152,7 +162,8 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     if overview.step_ns <= 0:
         return {}
     parts = overview.breakdown
-    data = max(parts.dataloader_ns, _mean(step.data_wait_ns for step in profile.steps))
+    timed = _mean(step.data_wait_ns for step in profile.steps)
+    data = max(parts.dataloader_ns, timed, mistaken(profile) * 1e9)
     data = min(overview.step_ns, data)
     operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))
     rest = overview.step_ns - data - operators - parts.communication_ns

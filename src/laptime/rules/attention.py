@@ -11,7 +11,8 @@ import json
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
-from laptime.rules._evidence import finding, operators, per_step, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import operators, per_step, share, times
 
 THRESHOLD = 0.05
 SHORTEST = 16

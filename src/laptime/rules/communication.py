@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, NOTABLE, finding, idle_seconds, per_step, share, step, times
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import NOTABLE, idle_seconds, per_step, share, step, times
 from laptime.trace.names import is_communication
 
 

@@ -10,18 +10,8 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
-    MATRIX,
-    NARROW,
-    NOTABLE,
-    finding,
-    only,
-    operators,
-    per_step,
-    share,
-    takes,
-    times,
-)
+from laptime.rules._evidence import finding
+from laptime.rules._reading import MATRIX, NARROW, NOTABLE, only, operators, per_step, share, takes, times
 
 SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, idle_seconds, marks, per_step
+from laptime.rules._evidence import finding
+from laptime.rules._reading import idle_seconds, marks, per_step
 
 
 def rule(profile: Profile) -> Finding | None:

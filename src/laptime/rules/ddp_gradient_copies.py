@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, marks, per_step, removable, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import marks, per_step, removable, share, times
 
 THRESHOLD = 0.01
 COPY = r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad"

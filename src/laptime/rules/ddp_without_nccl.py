@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import capability, finding, idle_seconds, marks
+from laptime.rules._evidence import finding
+from laptime.rules._reading import capability, idle_seconds, marks
 from laptime.trace.names import is_communication
 
 OLDEST = (3, 5)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import ENOUGH_STEPS, finding
+from laptime.rules._evidence import finding
+from laptime.rules._reading import ENOUGH_STEPS
 
 
 def rule(profile: Profile) -> Finding | None:

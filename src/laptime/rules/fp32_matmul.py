@@ -10,19 +10,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
-    DEVICE,
-    MATRIX,
-    WORTH,
-    capability,
-    finding,
-    only,
-    operators,
-    per_step,
-    share,
-    takes,
-    times,
-)
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import MATRIX, WORTH, capability, only, operators, per_step, share, takes, times
 
 OLDEST = (8, 0)
 SPEEDUP = 15.0

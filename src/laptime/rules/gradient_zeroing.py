@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, marks, operators, per_step, removable, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import marks, operators, per_step, removable, share, times
 
 FEW = 10
 THRESHOLD = 0.01

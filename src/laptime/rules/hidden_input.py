@@ -7,58 +7,17 @@ Source: our own: 5 % of the step, as for a DataLoader that is seen; 10 % where o
 
 from __future__ import annotations
 
-import re
-from typing import NamedTuple
-
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.records.timeline import Lane, Timeline
-from laptime.rules._evidence import (
-    DATA_WAIT,
-    ENOUGH_STEPS,
-    NOTABLE,
-    finding,
-    idle,
-    idle_seconds,
-    marks,
-    per_step,
-    share,
-    step,
-    times,
-)
-
-RANGE = (
-    r"(?i)(?!enumerate\()(.*(load|fetch|get|next|read|prepare|make)\w{0,2}[ _.:]?(batch|data|sample|input)"
-    r"|.*data.?(load|fetch|read)|.*collate)"
-)
-MAKES_BATCHES = re.compile(
-    r"aten::(_?stack|from_file)$|collate|__getitem__|data.?loader|data.?set|decode|(load|next|get)_batch"
-    r"|PIL/|cv2|transforms?[/.]",
-    re.IGNORECASE,
-)
-
-
-PROBABLY = "probably waits"
-
-
-class Wait(NamedTuple):
-    """A wait for data: seconds per step, how it was seen, the operators or ranges that show it, how sure."""
-
-    seconds: float
-    words: str
-    names: list[str]
-    verb: str = "waits"
+from laptime.rules._evidence import finding
+from laptime.rules._hidden import PROBABLY, hidden
+from laptime.rules._reading import idle, times
 
 
 def rule(profile: Profile) -> Finding | None:
     """Speak of the longest wait that idle causes, ranges, operators or the step's beginning show."""
-    shown = profile.overview.breakdown.dataloader_ns * 1e-9
-    if step(profile) <= 0 or share(profile, shown) > DATA_WAIT:
-        return None  # the DataLoader does not hide
-    found = max(_told(profile), _in_ranges(profile), _in_operators(profile))
-    if share(profile, found.seconds) <= DATA_WAIT:
-        found = _before_work(profile)
-    if share(profile, found.seconds) <= DATA_WAIT:
+    found = hidden(profile)
+    if found is None:
         return None
     cause = idle(profile, "data") or idle(profile, "host")
     return finding(
@@ -68,85 +27,14 @@ def rule(profile: Profile) -> Finding | None:
         " no DataLoader shows it",
         gain=found.seconds,
         gain_is="idle time of the device meanwhile" if profile.overview.devices else "the wait itself",
-        evidence={"seen": found.words, "names": found.names, "dataloader_s_per_step": shown},
+        evidence={
+            "seen": found.words,
+            "names": found.names,
+            "dataloader_ns_per_step": profile.overview.breakdown.dataloader_ns,
+        },
         rows=[f"operators/{name}" for name in found.names],
         change="make batches ahead of time: torch.utils.data.DataLoader(dataset, num_workers=4, ...)",
         optimization="num_workers",
         loud="advice" if found.verb == PROBABLY else None,
         stack=cause.stack if cause is not None else [],
     )
-
-
-def _told(profile: Profile) -> Wait:
-    """What is attributed to data already: by the device's idle time, else by the timed loader."""
-    if profile.overview.devices:
-        return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
-    phase = sum(each.host_ns for each in profile.overview.phases if each.name == "data") * 1e-9
-    timed = per_step(profile, sum(each.data_wait_ns for each in profile.steps))
-    return Wait(min(step(profile), max(phase, timed)), "the loader was timed", [])
-
-
-def _in_ranges(profile: Profile) -> Wait:
-    """Ranges of the program's own that are called like a loader."""
-    found = marks(profile, RANGE)
-    host = per_step(profile, max((row.host_ns for row in found), default=0))
-    names = [row.name for row in found[:3]]
-    if profile.overview.devices:
-        host = min(host, idle_seconds(profile, "host"))
-    return Wait(host, f"the host is in {', '.join(names)}", names)
-
-
-def _in_operators(profile: Profile) -> Wait:
-    """Operators and functions that make batches, while the device is idle."""
-    cause = idle(profile, "host")
-    found = [each for each in (cause.operators if cause is not None else []) if MAKES_BATCHES.search(each[0])]
-    spent = per_step(profile, sum(ns for _, ns in found) / max(1, len(profile.overview.devices)))
-    names = [name for name, _ in found[:3]]
-    return Wait(spent, f"the device is idle while the host is in {', '.join(names)}", names)
-
-
-def _before_work(profile: Profile) -> Wait:
-    """Idle time before the first work of the drawn step, when most of it is Python outside of operators."""
-    seen = profile.timeline
-    gap = _gap(seen) if seen is not None else 0
-    empty = Wait(0.0, "", [])
-    if seen is None or gap <= 0 or profile.overview.steps < ENOUGH_STEPS:
-        return empty
-    silent = gap - _named(seen, gap)
-    seconds = min(silent * 1e-9, idle_seconds(profile, "host"))
-    if silent < gap / 2 or share(profile, seconds) < NOTABLE:
-        return empty
-    return Wait(seconds, "before its first kernel it is in Python outside of all operators", [], PROBABLY)
-
-
-def _gap(seen: Timeline) -> int:
-    """ns from the start of the step to the first work on a device; 0 without."""
-    return min(
-        (lane.start_ns[0] for lane in seen.lanes if lane.kind == "device" and lane.start_ns), default=0
-    )
-
-
-def _named(seen: Timeline, gap: int) -> int:
-    """ns of the first `gap` in which a host thread is in an operator, a call or a range of the program."""
-    ranges = sorted(
-        (start, min(gap, start + dur))
-        for lane in seen.lanes
-        if lane.kind == "host"
-        for start, dur in _speaking(seen, lane)
-        if start < gap
-    )
-    covered, reached = 0, 0
-    for start, end in ranges:
-        covered += max(0, end - max(start, reached))
-        reached = max(reached, end)
-    return covered
-
-
-def _speaking(seen: Timeline, lane: Lane) -> list[tuple[int, int]]:
-    """(start, duration) of its ranges other than Python functions and the step itself."""
-    columns = zip(lane.start_ns, lane.dur_ns, lane.name_index, lane.category, strict=True)
-    return [
-        (start, dur)
-        for start, dur, name, category in columns
-        if seen.categories[category] != "python" and not seen.names[name].startswith("ProfilerStep#")
-    ]

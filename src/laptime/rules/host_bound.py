@@ -10,10 +10,11 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
+from laptime.rules._evidence import finding
+from laptime.rules._hidden import mistaken
+from laptime.rules._reading import (
     MANY_LAUNCHES,
     NOTABLE,
-    finding,
     idle,
     idle_seconds,
     launches_per_step,
@@ -25,7 +26,7 @@ from laptime.rules._evidence import (
 
 def rule(profile: Profile) -> Finding | None:
     """Tell what the host is doing in the gaps, and how many launches it makes."""
-    gain = idle_seconds(profile, "host")
+    gain = idle_seconds(profile, "host") - mistaken(profile)
     cause = idle(profile, "host")
     if cause is None or share(profile, gain) < NOTABLE:
         return None

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, share, step
+from laptime.rules._evidence import finding
+from laptime.rules._reading import share, step
 from laptime.rules._verdict import limit, shares
 
 THRESHOLD = 0.6

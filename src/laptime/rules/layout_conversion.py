@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, finding, kernels, per_step, share, times
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import kernels, per_step, share, times
 
 THRESHOLD = 0.01
 CONVERSION = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose_\d|im2col_nhwc_transpose"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import HOST, finding, idle_seconds, operators, per_step, share, times
+from laptime.rules._evidence import HOST, finding
+from laptime.rules._reading import idle_seconds, operators, per_step, share, times
 
 MANY = 100
 THRESHOLD = 0.05

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
-    MANY_LAUNCHES,
-    finding,
-    idle_seconds,
-    launches_per_step,
-    step,
-    times,
-    utilization,
-)
+from laptime.rules._evidence import finding
+from laptime.rules._reading import MANY_LAUNCHES, idle_seconds, launches_per_step, step, times, utilization
 from laptime.rules._verdict import limit, shares
 
 THRESHOLD = 0.5

@@ -9,17 +9,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
-    DATA_WAIT,
-    finding,
-    idle,
-    idle_seconds,
-    marks,
-    per_step,
-    share,
-    step,
-    times,
-)
+from laptime.rules._evidence import finding
+from laptime.rules._reading import DATA_WAIT, idle, idle_seconds, marks, per_step, share, step, times
 
 LOADER = r"enumerate\(Data(Loader|Pipe)\)#"
 

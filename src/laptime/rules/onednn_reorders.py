@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, operators, share, step, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import WORTH, operators, share, step, times
 
 
 def rule(profile: Profile) -> Finding | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, idle, idle_seconds, per_step, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01
 

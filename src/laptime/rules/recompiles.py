@@ -10,7 +10,8 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, marks, per_step, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import marks, per_step, share, times
 
 THRESHOLD = 0.01
 REGION = r"Torch-Compiled Region: (\d+)/(\d+)"

@@ -10,7 +10,8 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import finding, operators, per_step, share, step, takes, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import operators, per_step, share, step, takes, times
 
 THRESHOLD = 0.05
 PLAIN = re.compile(r"^(ref|simple)\b")

@@ -10,7 +10,8 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import ENOUGH_STEPS, finding, per_step, share, step
+from laptime.rules._evidence import finding
+from laptime.rules._reading import ENOUGH_STEPS, per_step, share, step
 from laptime.rules._verdict import arrivals
 from laptime.rules._verdict import straggler as worst_of
 

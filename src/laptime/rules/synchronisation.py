@@ -10,7 +10,8 @@ from __future__ import annotations
 from laptime.records.finding import Finding
 from laptime.records.overview import IdleCause, Synchronisation
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, idle, idle_seconds, often, per_step, share, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import WORTH, idle, idle_seconds, often, per_step, share, times
 
 
 def rule(profile: Profile) -> Finding | None:

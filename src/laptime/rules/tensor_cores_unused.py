@@ -14,16 +14,8 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import (
-    DEVICE,
-    MATRIX,
-    NARROW,
-    capability,
-    finding,
-    operators,
-    per_step,
-    step,
-)
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import MATRIX, NARROW, capability, operators, per_step, step
 
 OLDEST = (7, 0)
 NATIVE_BF16 = (8, 0)

@@ -10,7 +10,8 @@ import re
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import DEVICE, MANY_LAUNCHES, finding, per_step, share, times
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import MANY_LAUNCHES, per_step, share, times
 from laptime.rules._verdict import limit, shares
 
 _WHOLE = re.compile(r"gemm|gemv|conv|cutlass|cijk|attn|flash|fmha|nccl|rccl|all_?reduce", re.IGNORECASE)

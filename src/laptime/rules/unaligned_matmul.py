@@ -11,7 +11,8 @@ import json
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.records.tables import OperatorRow
-from laptime.rules._evidence import DEVICE, NARROW, WORTH, finding, only, per_step, share, times
+from laptime.rules._evidence import DEVICE, finding
+from laptime.rules._reading import NARROW, WORTH, only, per_step, share, times
 
 MULTIPLE = 8
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")

@@ -10,7 +10,8 @@ from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Step
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, per_step, share
+from laptime.rules._evidence import finding
+from laptime.rules._reading import WORTH, per_step, share
 
 FACTOR = 1.5
 ENOUGH = 4

@@ -10,7 +10,8 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.rules._evidence import WORTH, finding, marks, operators, per_step, removable, share, step, times
+from laptime.rules._evidence import finding
+from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, step, times
 
 MANY = 100
 STEP = r"Optimizer\.step#"

@@ -82,7 +82,7 @@ def gpu(
             stack=WHERE,
         )
         for cause in CAUSES
-        if idle.get(cause)
+        if _ns(idle.get(cause, 0.0))
     ]
     return Profile(
         files=[TraceFile(name="trace.json", bytes=1_000, events=100, format="D")],

@@ -14,7 +14,7 @@ from laptime.records.finding import Finding
 from laptime.records.overview import Synchronisation
 from laptime.records.profile import Profile
 from laptime.records.tables import Launches
-from laptime.rules import _evidence
+from laptime.rules import _evidence, _reading
 from laptime.rules._catalogue import NAMES
 from laptime.testing import diagnosed as made
 from laptime.testing.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
@@ -112,6 +112,20 @@ def test_a_loader_that_hides_is_found(name: str, cat: str, words: str) -> None:
     assert words in found.sentence
     assert found.gain == pytest.approx(0.39e-3, rel=0.2)
     assert ("probably" in found.sentence) == ("Python" in words)
+
+
+def test_a_loader_that_hides_is_what_limits_the_step_and_not_the_host() -> None:
+    profile = steps_that_begin_with("## load_batch ##", "user_annotation")
+    assert rules.verdict(profile).bound == "input"
+    assert told("host_bound", profile) is None
+    guess = steps_that_begin_with("", "")
+    assert rules.verdict(guess).bound == "host"
+    assert told("host_bound", guess) is not None
+
+
+def test_a_range_of_the_programs_own_is_a_wait_on_the_cpu_too() -> None:
+    found = rules.verdict(with_(cpu(), annotations=[mark("fetch_batch", host=40)]))
+    assert (found.bound, found.share) == ("input", pytest.approx(0.40))
 
 
 def test_work_before_the_first_kernel_is_no_hidden_loader() -> None:
@@ -243,7 +257,7 @@ def test_stacks_begin_with_the_users_own_frame() -> None:
 
 
 def test_dtypes_are_read_from_the_files_texts() -> None:
-    assert _evidence.only(['["float", "float", "Scalar"]'], ("float",))
-    assert not _evidence.only(['["float", "c10::Half"]'], ("float",))
-    assert not _evidence.only(['["long int"]'], ("float",))
-    assert not _evidence.only([], ("float",))
+    assert _reading.only(['["float", "float", "Scalar"]'], ("float",))
+    assert not _reading.only(['["float", "c10::Half"]'], ("float",))
+    assert not _reading.only(['["long int"]'], ("float",))
+    assert not _reading.only([], ("float",))
