@@ -36,7 +36,10 @@ def template(source: str) -> Template:
 
 def plain(text: object) -> str:
     """Words of strangers on one line, without control characters and folders of this machine."""
-    return words.without_paths(words.printable(text))
+    shown = str(text)
+    if not shown.isprintable():
+        shown = words.printable(shown)
+    return words.without_paths(shown) if "/" in shown or "\\" in shown else shown
 
 
 def policy(style: str, script: str) -> str:

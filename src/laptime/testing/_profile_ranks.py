@@ -18,6 +18,7 @@ def ranks(mean: Breakdown) -> list[RankRow]:
     found: list[RankRow] = []
     for rank in range(4):
         late = 17 * MS if rank == 3 else 0
+        steps = 6 if rank < 3 else 4
         waiting = 2 * MS if rank == 3 else 24 * MS
         own = structs.replace(
             mean,
@@ -29,14 +30,14 @@ def ranks(mean: Breakdown) -> list[RankRow]:
             RankRow(
                 rank=rank,
                 file=f"rank{rank}.pt.trace.json.gz",
-                steps=6 if rank < 3 else 4,
+                steps=steps,
                 step_ns=own.total_ns,
                 breakdown=own,
-                compute_ns=6 * mean.kernel_ns,
-                communication_ns=6 * own.communication_ns,
-                exposed_communication_ns=3 * own.communication_ns,
-                idle_ns=6 * own.dataloader_ns,
-                data_wait_ns=6 * own.dataloader_ns,
+                compute_ns=steps * mean.kernel_ns,
+                communication_ns=steps * own.communication_ns,
+                exposed_communication_ns=steps * own.communication_ns // 2,
+                idle_ns=steps * own.dataloader_ns,
+                data_wait_ns=steps * own.dataloader_ns,
                 waiting_ns=waiting,
                 transfer_ns=21 * MS,
                 last_arrivals=25 if rank == 3 else (1, 2, 2)[rank],

@@ -75,7 +75,8 @@ def _cpu(profile: Profile) -> Iterator[Card]:
     loader = reconciled.loader_wait_ns if reconciled else None
     wait = loader if loader is not None else seen.breakdown.dataloader_ns
     whole = reconciled.untraced_ns if reconciled and loader is not None else seen.step_ns
-    yield Card("waiting for data", words.time(wait), f"{words.share(wait, whole)} of a step")
+    if wait:
+        yield Card("waiting for data", words.time(wait), f"{words.share(wait, whole)} of a step")
     for phase in seen.phases:
         if phase.name in ("forward", "backward", "optimizer"):
             yield Card(

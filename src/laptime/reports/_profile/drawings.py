@@ -10,6 +10,7 @@ from markupsafe import Markup
 from laptime.kit.units import scale, show
 from laptime.records.overview import Breakdown, Step
 from laptime.records.tables import Memory
+from laptime.reports._onefile import plain
 from laptime.reports._profile.words import PARTS, time
 from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 from laptime.reports._words import percent
@@ -58,7 +59,7 @@ def band(own: Sequence[Part], *, label: str, whole: float = 0.0, height: float =
         x += width
     return el(
         "svg",
-        el("title", label),
+        el("title", plain(label)),
         *made,
         viewBox=f"0 0 {_WIDTH:g} {height:g}",
         preserveAspectRatio="none",
@@ -68,7 +69,7 @@ def band(own: Sequence[Part], *, label: str, whole: float = 0.0, height: float =
 
 
 def _rect(part: Part, *, x: float, y: float, width: float, height: float) -> Markup:
-    title = el("title", f"{part.words}: {part.text} ({percent(part.share)})")
+    title = el("title", f"{plain(part.words)}: {part.text} ({percent(part.share)})")
     return el("rect", title, x=x, y=y, width=width, height=height, class_=f"fill p-{part.name}")
 
 
@@ -228,7 +229,7 @@ def memory(own: Memory) -> Markup:
     if own.peak is not None and own.peak_at_ns is not None:
         made.append(_peak(x(own.peak_at_ns / 1e9), y(own.peak), show(own.peak, "B"), x.end))
     return drawing(
-        width, height, *made, _time_axis(x, height - 28), label=f"memory of {own.device} over time"
+        width, height, *made, _time_axis(x, height - 28), label=f"memory of {plain(own.device)} over time"
     )
 
 

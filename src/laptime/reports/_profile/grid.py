@@ -1,6 +1,6 @@
 """Tables of the page: rows of raw values in, cells with one unit a column out.
 
-A column has one unit, chosen by its largest value, so that numbers can be compared by their length.
+Columns of one kind have one unit, so that numbers can be compared by their length.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from laptime.kit.units import scale
 from laptime.reports._onefile import plain
 
-Kind = Literal["text", "code", "time", "bytes", "rate", "share", "count", "number"]
+Kind = Literal["text", "code", "time", "short", "bytes", "rate", "share", "count", "number"]
 Value = str | float | int | None
 
 ROWS = 400
@@ -22,7 +22,7 @@ class Column(NamedTuple):
     """The head of a column.
 
     Attributes:
-        kind: time is in nanoseconds, bytes in bytes, rate in bytes/s, share a fraction.
+        kind: time and short (times) are in nanoseconds, bytes in bytes, rate in bytes/s, share a fraction.
         bar: a bar under the number shows it against the largest one.
         note: what it means, on hover.
     """
@@ -123,7 +123,9 @@ def table(
         for i, column in enumerate(columns)
         if i == 0 or any(row.values[i] not in (None, "", 0) for row in shown) or column.bar
     ]
-    made = [_column(columns[i], [row.values[i] for row in shown]) for i in kept]
+    pairs = [(columns[i], [row.values[i] for row in shown]) for i in kept]
+    units = _units(pairs)
+    made = [_column(column, values, units[column.kind]) for column, values in pairs]
     lines = [
         Line(
             f"{id}-{index}",
@@ -147,22 +149,36 @@ def table(
     )
 
 
-def _column(column: Column, values: list[Value]) -> tuple[Head, list[Cell]]:
-    numbers = [float(v) for v in values if isinstance(v, int | float)]
-    top = max(map(abs, numbers), default=0.0)
-    factor, unit = _unit(column.kind, top)
-    digits = _digits(column.kind, top / factor)
-    cells = [Cell(_text(value, factor, digits), _width(value, top) if column.bar else 0) for value in values]
+def _column(column: Column, values: list[Value], unit: tuple[float, str]) -> tuple[Head, list[Cell]]:
+    top = max(map(abs, _numbers(values)), default=0.0)
+    digits = _digits(column.kind, top / unit[0])
+    cells = [Cell(_text(value, unit[0], digits), _width(value, top) if column.bar else 0) for value in values]
     left = column.kind in ("text", "code")
-    return Head(column.title, unit, left, column.kind == "code", column.note), cells
+    return Head(column.title, unit[1], left, column.kind == "code", column.note), cells
 
 
-def _unit(kind: Kind, top: float) -> tuple[float, str]:
-    if kind == "time":
+def _numbers(values: Iterable[Value]) -> list[float]:
+    return [float(value) for value in values if isinstance(value, int | float)]
+
+
+def _units(columns: Iterable[tuple[Column, list[Value]]]) -> dict[Kind, tuple[float, str]]:
+    """One unit for all columns of a kind: they are compared with each other."""
+    seen: dict[Kind, list[float]] = {}
+    for column, values in columns:
+        seen.setdefault(column.kind, []).extend(abs(number) for number in _numbers(values) if number)
+    return {kind: _unit(kind, sorted(numbers) or [0.0]) for kind, numbers in seen.items()}
+
+
+def _unit(kind: Kind, numbers: list[float]) -> tuple[float, str]:
+    """The largest one's; short times get the median's where the largest is not too long in it."""
+    if kind in ("time", "short"):
+        median, top = numbers[len(numbers) // 2], numbers[-1]
         factor, unit = scale(min(top, 59e9) / 1e9, "s")
+        if kind == "short" and top < 1e5 * (fine := scale(min(median, 59e9) / 1e9, "s"))[0] * 1e9:
+            factor, unit = fine
         return factor * 1e9, unit
     if kind in ("bytes", "rate"):
-        return scale(top, "B" if kind == "bytes" else "B/s")
+        return scale(numbers[-1], "B" if kind == "bytes" else "B/s")
     return (0.01, "%") if kind == "share" else (1.0, "")
 
 

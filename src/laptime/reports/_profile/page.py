@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from markupsafe import Markup
 
+from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
@@ -84,13 +85,18 @@ def render(run: Run, profile: Profile) -> str:
         style=Markup(style),  # noqa: S704 (a file of ours)
         script=Markup(script),  # noqa: S704
         bound=words.bound(profile),
+        because=_because(profile),
         dial=drawings.dial(profile.verdict.share if profile.verdict else None),
         advices=[_advice(finding, profile, anchors) for finding in run.findings],
         cards=cards(profile),
         parts=own,
         why=drawings.band(own, label="parts of the mean step"),
         steps=drawings.steps(profile.steps) if profile.steps else None,
-        ring=drawings.ring(own, centre=words.time(profile.overview.step_ns), below="mean step"),
+        ring=drawings.ring(
+            own,
+            centre=words.time(profile.overview.step_ns),
+            below="mean step" if profile.overview.steps > 1 else "the step",
+        ),
         drawn_steps=drawings.STEPS,
         idle=idle,
         idle_parts=(idle_parts := _idle_parts(profile)),
@@ -103,12 +109,21 @@ def render(run: Run, profile: Profile) -> str:
         memories=memories,
         ranks=_ranks(profile),
         timeline=packed(profile.timeline) if profile.timeline else "",
-        warnings=words.warnings(run),
+        warnings=[text for text in words.warnings(run) if all(text != each.sentence for each in run.checks)],
         facts=_facts(run, profile),
         words=words,
+        sentence=sentence,
         percent=_words.percent,
         show=show,
     )
+
+
+def _because(profile: Profile) -> str:
+    """The verdict's sentence without the word that stands above it."""
+    if profile.verdict is None:
+        return "The trace does not tell what limits the step."
+    text, bound = profile.verdict.sentence, f"{words.bound(profile)}: "
+    return sentence(text[len(bound) :] if text.lower().startswith(bound.lower()) else text)
 
 
 def _wanted(run: Run) -> rows.Wanted:
@@ -123,7 +138,7 @@ def _wanted(run: Run) -> rows.Wanted:
 def _sections(run: Run, profile: Profile) -> list[Section]:
     """Every topic with tables, in the order of the page."""
     wanted = _wanted(run)
-    file = f"Over the whole file, {profile.overview.steps} steps."
+    file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     modules = f"{file} Forward, beside the backward of the same operators."
     made = [
         Section("by-operator", "Operators", f"{file} Sums of durations.", rows.operators(profile, wanted)),
@@ -168,26 +183,36 @@ def _advice(finding: Finding, profile: Profile, anchors: dict[str, str]) -> Advi
     gain, share = (finding.gain or 0.0), ""
     if gain and step:
         share = f"{_words.percent(min(1.0, gain * 1e9 / step))} of a step"
-    links = [
-        (anchors[row], words.operator(row.partition("/")[2] or row, 44))
-        for row in finding.rows
-        if row in anchors
-    ]
+    links = [(anchors[row], _linked(row)) for row in finding.rows if row in anchors]
     if finding.rows and not links:
         table = finding.rows[0].partition("/")[0]
         links = [(first, table) for key, first in anchors.items() if key.startswith(f"{table}/")][:1]
     return Advice(
         finding.severity,
-        finding.sentence,
+        sentence(finding.sentence),
         show(gain, "s") if gain else "",
         share,
         finding.change,
         words.steps_to_take(finding),
-        words.place(finding.stack),
+        plain(words.place(finding.stack)),
         rows.frames(finding.stack) if len(finding.stack) > 1 else [],
         [(name.replace("_", " "), _evidence(name, value)) for name, value in finding.evidence.items()],
         links,
     )
+
+
+def _linked(row: str) -> str:
+    """A row as a link says it."""
+    table, _, key = row.partition("/")
+    if table.startswith("kernels"):
+        return words.kernel(key, 44)
+    return f"rank {key}" if table == "ranks" else words.operator(key, 44)
+
+
+def sentence(text: str) -> str:
+    """The text with a large first letter, unless it begins with a name from a program."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
 
 def _evidence(name: str, value: Any) -> str:
@@ -223,7 +248,7 @@ def _phases(profile: Profile) -> Bars:
     made = []
     for phase in seen:
         for where, ns in (("host", phase.host_ns), ("device", phase.device_ns)):
-            if ns is not None:
+            if ns or where == "host":
                 part = Part(f"on-{where}", f"{phase.name} on the {where}", ns, words.time(ns), ns / longest)
                 name = plain(phase.name) if where == "host" else ""
                 bar = drawings.band([part], label=part.words, whole=longest, height=12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 
 from laptime.records.profile import Profile
@@ -27,6 +28,8 @@ def frames(stack: Sequence[str], caption: str = "called from") -> list[Extra]:
 
 def operators(profile: Profile, wanted: Wanted) -> list[Table]:
     """By name, and by name and shapes."""
+    if not profile.operators:
+        return []
     cpu = not any(row.device_total_ns for row in profile.operators)
     columns = [
         Column("operator", "code"),
@@ -37,8 +40,7 @@ def operators(profile: Profile, wanted: Wanted) -> list[Table]:
         Column("host self", "time", "without child operators and own runtime calls", bar=cpu),
         Column("host total", "time", "with them"),
         Column("kernels", "count", "device activities that it launched itself"),
-        Column("tensor cores", "share", "of its own device time, in kernels that use tensor or matrix cores"),
-        Column("eligible", "text", "could run on tensor cores in a lower precision"),
+        Column("tensor cores", "share", "share of its own device time; empty where it could not use them"),
         Column("types", "code"),
     ]
     made = []
@@ -47,7 +49,7 @@ def operators(profile: Profile, wanted: Wanted) -> list[Table]:
         ("operators_by_shape", "by name and shape", profile.operators_by_shape),
     ):
         shown = [_operator(row, cpu, stacks=index < _STACKED) for index, row in enumerate(rows)]
-        if shown:
+        if id == "operators" or any(row.shapes for row in rows):
             made.append(table(id, columns, shown, title=title, wanted=wanted(id), most=_most(id)))
     return made
 
@@ -69,9 +71,8 @@ def _operator(row: OperatorRow, cpu: bool, *, stacks: bool) -> Row:
             row.host_self_ns,
             row.host_total_ns,
             row.kernels,
-            row.tensor_core_self,
-            "yes" if row.tensor_core_eligible else "",
-            _cut(row.dtypes[0], 32) if row.dtypes else "",
+            row.tensor_core_self if row.tensor_core_eligible or row.tensor_core_self else None,
+            _types(row.dtypes),
         ],
         full=f"{row.name} {row.shapes}".strip() if len(row.shapes) > 48 else row.name,
         extras=found,
@@ -80,6 +81,12 @@ def _operator(row: OperatorRow, cpu: bool, *, stacks: bool) -> Row:
 
 def _cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _types(texts: Sequence[str]) -> str:
+    """The types of the tensors of the most frequent call, `float, c10::Half`; others begin with a capital."""
+    named = re.findall(r"\b[a-z][\w: ]*", texts[0]) if texts else []
+    return _cut(", ".join(dict.fromkeys(name.removeprefix("c10::") for name in named)), 24)
 
 
 def _stack(stack: StackRow) -> list[Extra]:
@@ -95,12 +102,12 @@ def kernels(profile: Profile, wanted: Wanted) -> list[Table]:
         Column("kernel", "code"),
         Column("launched by", "code"),
         Column("group", "text"),
-        Column("tensor cores", "text"),
+        Column("tensor cores", "text", "could: launched by an operator that can use them"),
         Column("calls", "count"),
         Column("total", "time", bar=True),
-        Column("mean", "time"),
-        Column("shortest", "time"),
-        Column("longest", "time"),
+        Column("mean", "short"),
+        Column("shortest", "short"),
+        Column("longest", "short"),
         Column("blocks per SM", "number", "mean, weighted by duration"),
         Column("occupancy", "share", "estimated achieved occupancy, weighted by duration"),
         Column("grid", "code"),
@@ -138,7 +145,7 @@ def _kernel(row: KernelRow) -> Row:
         row.registers,
         row.shared_memory,
     ]
-    return Row(row.id, values, full=_cut(row.name, 700))
+    return Row(row.id, values, full=_cut(row.name, 300 if row.operator else 700))
 
 
 def modules(profile: Profile, wanted: Wanted) -> list[Table]:
@@ -242,7 +249,7 @@ def launches(profile: Profile, wanted: Wanted) -> list[Table]:
             Column("launches", "count", bar=True),
             Column("host", "time", "in launch calls"),
             Column("device", "time", "of what it launched"),
-            Column("median delay", "time", "end of the launch call to start of the work"),
+            Column("median delay", "short", "end of the launch call to start of the work"),
             Column("short", "count", "kernels shorter than their launch call"),
         ]
         made.append(

@@ -23,7 +23,7 @@ def ranks(profile: Profile, wanted: Wanted) -> list[Table]:
         Column("idle", "time"),
         Column("data wait", "time"),
         Column("last to arrive", "count", "collectives that it was the last to reach"),
-        Column("clock moved by", "time", "to bring the ranks onto one clock"),
+        Column("clock moved by", "short", "to bring the ranks onto one clock"),
     ]
     rows = []
     for row in profile.ranks:
@@ -48,9 +48,9 @@ def collectives(profile: Profile) -> list[Table]:
         Column("at", "time", "since the first event"),
         Column("bytes", "bytes"),
         Column("type", "code"),
-        Column("latency", "time", "shortest duration over ranks: the transfer once everybody is there"),
-        Column("skew", "time", "start of the last rank after that of the first"),
-        Column("waiting", "time", "of all ranks together", bar=True),
+        Column("latency", "short", "shortest duration over ranks: the transfer once everybody is there"),
+        Column("skew", "short", "start of the last rank after that of the first"),
+        Column("waiting", "short", "of all ranks together", bar=True),
         Column("first", "text", "rank"),
         Column("last", "text", "rank"),
         Column("bus bandwidth", "rate", "as nccl-tests define it"),

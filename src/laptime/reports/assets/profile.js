@@ -55,7 +55,7 @@
       this.count.setAttribute("role", "status");
       box.addEventListener("input", () => { this.query = box.value.trim().toLowerCase(); this.show(); });
       this.box = box;
-      const tools = make("div", { className: "tools" }, box, this.count);
+      const tools = this.tools = make("div", { className: "tools" }, box, this.count);
       if (this.tree) {
         for (const [text, open] of [["open all", true], ["fold all", false]]) {
           const button = make("button", { type: "button", textContent: text });
@@ -150,12 +150,21 @@
     const pick = (chosen) => own.forEach((view, index) => {
       view.hidden = view !== chosen;
       buttons[index].setAttribute("aria-pressed", String(view === chosen));
+      const tools = grids.get(view).tools;
+      if (tools) tools.hidden = view !== chosen;
     });
     buttons.forEach((button, index) => button.addEventListener("click", () => pick(own[index])));
     own.forEach((view) => { choose.set(view, pick); view.querySelector("h4").hidden = true; });
-    views.before(make("div", { className: "tools" }, make("span", { className: "switch" }, ...buttons)));
+    const tools = own.map((view) => view.querySelector(".tools")).filter(Boolean);
+    views.before(make("div", { className: "tools" }, make("span", { className: "switch" }, ...buttons), ...tools));
     pick(own[0]);
   }
+
+  // The full name of a row is in its details; here also where the pointer rests.
+  document.addEventListener("pointerover", (event) => {
+    const summary = event.target.closest(".rows summary"), full = summary && summary.nextElementSibling;
+    if (full && full.matches("p:not(.caption)")) summary.title = full.textContent;
+  });
 
   const reveal = (id) => {
     const found = id && document.getElementById(id);
@@ -164,7 +173,7 @@
     if (choose.has(grid)) choose.get(grid)(grid);
     if (found.tagName !== "TR") return;
     grids.get(grid).reveal(found);
-    found.scrollIntoView({ block: "center" });
+    found.scrollIntoView({ block: "center", behavior: "instant" });
     document.querySelectorAll(".flash").forEach((row) => row.classList.remove("flash"));
     found.classList.add("flash");
   };

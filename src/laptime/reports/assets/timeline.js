@@ -17,11 +17,30 @@
   const lanes = data.lanes.map((lane, index) => {
     let now = 0;
     const start = lane.start.map((step) => (now += step));
-    const levels = [];
-    start.forEach((_, row) => (levels[lane.depth[row]] ||= []).push(row));
-    for (let depth = 0; depth < levels.length; depth++) (levels[depth] ||= []).sort((a, b) => start[a] - start[b]);
-    return { ...lane, index, start, levels, all: levels.length <= LEVELS, top: 0 };
+    return { ...lane, index, start, levels: [], level: [], all: false, hidden: 0, top: 0 };
   });
+  // Python functions and deep levels are folded away until asked for: operators and launches are what is looked for.
+  const python = data.categories.indexOf("python");
+  const nest = (lane) => {
+    const level = new Array(lane.start.length).fill(-1), ends = [];
+    const rows = lane.start.map((_, row) => row).filter((row) => lane.category[row] !== python);
+    rows.sort((a, b) => lane.start[a] - lane.start[b] || lane.dur[b] - lane.dur[a]);
+    for (const row of rows) {
+      while (ends.length && ends[ends.length - 1] <= lane.start[row]) ends.pop();
+      level[row] = ends.length < LEVELS ? ends.length : -1;
+      ends.push(lane.start[row] + lane.dur[row]);
+    }
+    return level;
+  };
+  const fold = (lane, all) => {
+    lane.all = all;
+    lane.level = lane.kind === "device" || all ? lane.depth : nest(lane);
+    lane.levels = [];
+    lane.level.forEach((depth, row) => { if (depth >= 0) (lane.levels[depth] ||= []).push(row); });
+    for (let depth = 0; depth < lane.levels.length; depth++) (lane.levels[depth] ||= []).sort((a, b) => lane.start[a] - lane.start[b]);
+    if (!all) lane.hidden = lane.level.filter((depth) => depth < 0).length;
+  };
+  for (const lane of lanes) fold(lane, false);
   const arrows = new Map();
   const key = (lane, row) => `${lane} ${row}`;
   for (const [from, launch, to, work] of data.arrows) {
@@ -52,10 +71,9 @@
     strip = null;
   };
 
-  const depthOf = (lane) => (lane.all ? lane.levels.length : Math.min(lane.levels.length, LEVELS));
   const layout = () => {
     let y = 4;
-    for (const lane of lanes) { lane.top = y; y += LABEL + depthOf(lane) * ROW + 8; }
+    for (const lane of lanes) { lane.top = y; y += LABEL + lane.levels.length * ROW + 8; }
     const scale = devicePixelRatio || 1;
     width = scroll.clientWidth;
     canvas.style.height = `${y}px`;
@@ -97,11 +115,12 @@
     picture.globalAlpha = 1;
     picture.fillStyle = inks.quiet;
     picture.font = "600 11px system-ui, sans-serif";
-    const folded = lane.levels.length > LEVELS ? (lane.all ? "  ▾" : `  ▸ ${lane.levels.length} levels`) : "";
-    picture.fillText(lane.name + folded, 6, lane.top + 13);
+    picture.fillText(lane.name, 6, lane.top + 13);
+    const taken = picture.measureText(lane.name).width;
     picture.font = "11px system-ui, sans-serif";
+    if (lane.hidden) picture.fillText(lane.all ? "▾ fold" : `▸ ${lane.hidden.toLocaleString("en")} more: Python functions, deep levels`, taken + 16, lane.top + 13);
     const end = view.from + view.span;
-    lane.levels.slice(0, depthOf(lane)).forEach((level, depth) => {
+    lane.levels.forEach((level, depth) => {
       const y = lane.top + LABEL + depth * ROW;
       let taken = -1;
       for (let at = firstAfter(lane, level, view.from); at < level.length; at++) {
@@ -114,7 +133,7 @@
       }
     });
   };
-  const yOf = (lane, row) => lane.top + LABEL + Math.min(lane.depth[row], depthOf(lane) - 1) * ROW;
+  const yOf = (lane, row) => lane.top + LABEL + Math.max(lane.level[row], 0) * ROW;
   const outline = (lane, row, colour) => {
     const left = x(lane.start[row]);
     picture.strokeStyle = colour; picture.lineWidth = 2;
@@ -131,7 +150,7 @@
     picture.globalAlpha = 1;
     if (view.hovered) outline(view.hovered.lane, view.hovered.row, inks.quiet);
     if (!view.picked) return;
-    outline(view.picked.lane, view.picked.row, inks.ink);
+    if (view.picked.lane.level[view.picked.row] >= 0) outline(view.picked.lane, view.picked.row, inks.ink);
     picture.lineWidth = 1.25; picture.strokeStyle = inks.invalid; picture.fillStyle = inks.invalid;
     for (let [[a, launch], [b, work]] of view.picked.links.slice(0, 200)) {
       if (lanes[a].kind === "device") [a, launch, b, work] = [b, work, a, launch];
@@ -202,7 +221,7 @@
     look(time - (at / width) * span, span);
   };
   const find = (px, py) => {
-    const lane = lanes.find((each) => py >= each.top && py < each.top + LABEL + depthOf(each) * ROW);
+    const lane = lanes.find((each) => py >= each.top && py < each.top + LABEL + each.levels.length * ROW);
     if (!lane) return null;
     const depth = Math.floor((py - lane.top - LABEL) / ROW);
     if (depth < 0) return { lane, row: -1 };
@@ -238,7 +257,7 @@
   };
   const show = (target) => {
     const start = target.lane.start[target.row], dur = target.lane.dur[target.row];
-    if (target.lane.depth[target.row] >= depthOf(target.lane)) { target.lane.all = true; layout(); }
+    if (target.lane.level[target.row] < 0) { fold(target.lane, true); layout(); }
     if (start < view.from || start + dur > view.from + view.span || dur < view.span / 400) {
       const span = Math.min(Math.max(dur * 12, Math.min(view.span, data.dur / 20)), data.dur);
       look(start + dur / 2 - span / 2, span);
@@ -248,15 +267,16 @@
     pick(target);
   };
   const beside = (by) => {
-    const own = view.picked || { lane: lanes[0], row: lanes[0].levels[0][0] };
-    const level = own.lane.levels[own.lane.depth[own.row]], row = level[level.indexOf(own.row) + (view.picked ? by : 0)];
+    const own = view.picked || { lane: lanes.find((lane) => lane.levels.length), row: -1 };
+    if (own.row < 0) own.row = own.lane.levels[0][0];
+    const level = own.lane.levels[Math.max(own.lane.level[own.row], 0)], row = level[level.indexOf(own.row) + (view.picked ? by : 0)];
     if (row !== undefined) show({ lane: own.lane, row });
   };
 
   const hide = () => { tip.hidden = true; if (view.hovered) { view.hovered = null; redraw(); } };
   const hover = (event) => {
     const found = find(event.offsetX, event.offsetY);
-    if (!found || found.row < 0) { hide(); canvas.style.cursor = found && found.lane.levels.length > LEVELS ? "pointer" : ""; return; }
+    if (!found || found.row < 0) { hide(); canvas.style.cursor = found && found.lane.hidden ? "pointer" : ""; return; }
     const name = data.names[found.lane.text[found.row]];
     tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${words(found)}`;
     tip.hidden = false;
@@ -277,7 +297,7 @@
   canvas.addEventListener("pointerup", (event) => {
     if (drag && !drag.moved) {
       const found = find(event.offsetX, event.offsetY);
-      if (found && found.row < 0 && found.lane.levels.length > LEVELS) { found.lane.all = !found.lane.all; layout(); redraw(); } else pick(found);
+      if (found && found.row < 0 && found.lane.hidden) { fold(found.lane, !found.lane.all); layout(); redraw(); } else pick(found);
     }
     drag = null;
   });
