@@ -14,11 +14,7 @@ import sys
 import tempfile
 from typing import IO, Any
 
-_PREFIXES = ("onednn_verbose,", "dnnl_verbose,")
-_USUAL = (
-    "operation,engine,primitive,implementation,prop_kind,memory_descriptors,attributes,auxiliary,"
-    "problem_desc,exec_time"
-)
+_PREFIXES = (b"onednn_verbose,", b"dnnl_verbose,")
 
 
 class Capture:
@@ -60,8 +56,8 @@ class Capture:
         self._file.close()
         self._file = None
         lines = text.splitlines(keepends=True)
-        own = [line for line in lines if line.startswith(tuple(p.encode() for p in _PREFIXES))]
-        others = b"".join(line for line in lines if line not in own) if own else text
+        own = [line for line in lines if line.startswith(_PREFIXES)]
+        others = b"".join(line for line in lines if not line.startswith(_PREFIXES))
         while others:
             others = others[os.write(1, others) :]
         return primitives([line.decode(errors="replace").strip() for line in own])
@@ -76,30 +72,25 @@ def _flush() -> None:
 def primitives(lines: list[str]) -> list[dict[str, Any]]:
     """Calls and nanoseconds by kind, implementation and shapes, most time first.
 
-    Lines that say nothing of an execution, or are no verbose lines at all, are left out.
+    Lines that say nothing of an execution are left out. Fields are those of oneDNN 1.0 to 3.13:
+    `exec,ENGINE,KIND,IMPLEMENTATION,...,SHAPES,MILLISECONDS`; since 3.0 `v1,primitive` comes before them.
     """
-    names = _USUAL.split(",")
     found: dict[tuple[str, str, str], list[int]] = {}
     for line in lines:
-        words = line.split(",")
-        words = words[3:] if len(words) > 2 and words[2] == "primitive" else words[1:]
-        if "template:operation" in line:
-            names = line.partition("template:")[2].split(",")
-        elif words[:1] == ["exec"] and len(words) >= len(names):
-            _add(found, dict(zip(names, words, strict=False)))
-    rows = [
+        words = line.split(",")[1:]
+        if words[:2] == ["v1", "primitive"]:
+            words = words[2:]
+        if words[:1] != ["exec"] or len(words) < 6:
+            continue
+        try:
+            nanoseconds = round(float(words[-1]) * 1e6)
+        except ValueError:
+            continue
+        entry = found.setdefault((words[2], words[3], words[-2]), [0, 0])
+        entry[0] += 1
+        entry[1] += nanoseconds
+    ordered = sorted(found.items(), key=lambda each: -each[1][1])
+    return [
         {"kind": kind, "implementation": implementation, "shapes": shapes, "calls": calls, "total_ns": total}
-        for (kind, implementation, shapes), (calls, total) in found.items()
+        for (kind, implementation, shapes), (calls, total) in ordered
     ]
-    return sorted(rows, key=lambda row: -int(str(row["total_ns"])))
-
-
-def _add(found: dict[tuple[str, str, str], list[int]], told: dict[str, str]) -> None:
-    try:
-        nanoseconds = round(float(told.get("exec_time", "").partition(" ")[0]) * 1e6)
-    except ValueError:
-        return
-    key = (told.get("primitive", ""), told.get("implementation", ""), told.get("problem_desc", ""))
-    entry = found.setdefault(key, [0, 0])
-    entry[0] += 1
-    entry[1] += nanoseconds

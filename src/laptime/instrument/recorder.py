@@ -82,16 +82,18 @@ class Recorder:
 
     def end(self) -> bool:
         """A step has ended and the window with it; whether any step of this cycle was recorded."""
-        self._number += 1
-        found = self.active > 0
-        self.stop()
+        found = self.is_active
+        self._stop(keep=found)
         return found
 
     def stop(self) -> None:
         """End now, in the middle of a step. The steps recorded so far are written, if there are any."""
+        self._stop(keep=self.active > 0)
+
+    def _stop(self, *, keep: bool) -> None:
         if self._profiler is not None:
             profiler, self._profiler = self._profiler, None
-            if self._position <= self._warmup:
+            if not keep:
                 profiler.on_trace_ready = None
             with _quiet():
                 profiler.stop()

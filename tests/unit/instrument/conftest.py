@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from laptime.instrument.hooks import Hooks
+from laptime.instrument.result import Observed
+from laptime.instrument.session import Session, Stop
+from laptime.instrument.settings import Settings
+
+Observe = Callable[..., Observed]
+
+
+@pytest.fixture
+def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe]:
+    """Runs a loop under hooks in this process until it is stopped, or ends; what was observed."""
+    monkeypatch.delenv("RANK", raising=False)
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    sessions: list[tuple[Session, Hooks]] = []
+
+    def run(loop: Callable[[], object], **changes: object) -> Observed:
+        small = {"wait": 1, "timed": 3, "warmup": 1, "steps": 2, "stack": False, "primitives": False}
+        session = Session(Settings(folder=str(tmp_path), quiet=True, **{**small, **changes}))  # type: ignore[arg-type]
+        hooks = Hooks(session)
+        sessions.append((session, hooks))
+        hooks.install()
+        try:
+            loop()
+        except Stop:
+            pass
+        finally:
+            hooks.undo()
+        session.finish()
+        return session.observed
+
+    yield run
+    for _, hooks in sessions:
+        hooks.undo()
