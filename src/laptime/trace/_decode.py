@@ -16,7 +16,9 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 Number = TypeVar("Number", int | float, Decimal)
-_NOTHING = Raw(b"")
+
+
+_NOTHING: Any = None  # a Raw cannot be in a union; its default can be anything
 
 
 class Args(Struct, gc=False):

@@ -70,7 +70,7 @@ class _Raws(dict[bytes, int]):
     """Numbers of texts by how they are written in the file."""
 
     def __init__(self, texts: _Numbered) -> None:
-        super().__init__({b"": -1, b"null": -1, b'""': -1})
+        super().__init__({b'""': -1})
         self._texts = texts
 
     def __missing__(self, key: bytes) -> int:
@@ -257,8 +257,11 @@ class Gather:
 
     def _raw(self, args: list[Args], field: str) -> Any:
         """Texts of values that are kept as they are written; one that is a string is unescaped."""
-        values = map(bytes, map(attrgetter(field), args))
-        return np.fromiter(map(self._raws.__getitem__, values), np.int32, len(args))
+        values = list(map(attrgetter(field), args))
+        if values.count(None) == len(values):  # most files have no stacks, or no shapes
+            return np.full(len(values), -1, np.int32)
+        known = self._raws
+        return np.array([-1 if value is None else known[bytes(value)] for value in values], np.int32)
 
     def _thread(self, events: Events) -> Any:
         return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
