@@ -6,8 +6,11 @@ this profile. Its docstring says when it lies and where its thresholds come from
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from laptime.kit.errors import LaptimeError
 from laptime.kit.registry import load, names
+from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._verdict import verdict
@@ -17,13 +20,25 @@ __all__ = ["diagnose", "verdict"]
 _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
 
-def diagnose(profile: Profile) -> list[Finding]:
+def diagnose(profile: Profile, machine: Environment | None = None) -> list[Finding]:
     """What all rules have to say, most severe first, then by what the change can gain.
 
     A rule of another package that is broken becomes a finding of its own.
+
+    Args:
+        machine: where the profile comes from, when that is known: rules find its CPUs, instruction sets and
+            threads among the profile's facts.
     """
+    if machine is not None:
+        profile = structs.replace(profile, facts={**_facts(machine), **profile.facts})
     found = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
     return sorted(found, key=lambda finding: (_ORDER[finding.severity], -(finding.gain or 0.0), finding.kind))
+
+
+def _facts(machine: Environment) -> dict[str, str | int | float | bool]:
+    threads = machine.knobs.get("torch.num_threads")
+    known = {"torch.num_threads": threads} if isinstance(threads, int) else {}
+    return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **known}
 
 
 def _ask(name: str, profile: Profile) -> Finding | None:

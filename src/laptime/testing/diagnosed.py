@@ -55,7 +55,7 @@ def gpu(
         communication_ns=_ns(communication),
         cpu_ns=_ns(sum(idle.values())),
     )
-    all_idle = _ns(sum(idle.values())) * steps
+    waits = _idle(steps, idle)
     use = DeviceUse(
         device=0,
         utilization=(compute + communication) / STEP,
@@ -68,22 +68,8 @@ def gpu(
         exposed_communication_ns=_ns(communication) * steps,
         memcpy_ns=_ns(copies) * steps,
         exposed_copy_ns=_ns(copies) * steps,
-        idle_ns=all_idle,
+        idle_ns=waits.total_ns,
     )
-    causes = [
-        IdleCause(
-            cause=cause,  # type: ignore[arg-type]
-            total_ns=_ns(idle[cause]) * steps,
-            share_of_idle=_ns(idle[cause]) * steps / all_idle,
-            gaps=steps,
-            operators=[
-                ("aten::item" if cause == "synchronisation" else "aten::add", _ns(idle[cause]) * steps)
-            ],
-            stack=WHERE,
-        )
-        for cause in CAUSES
-        if _ns(idle.get(cause, 0.0))
-    ]
     return Profile(
         files=[TraceFile(name="trace.json", bytes=1_000, events=100, format="D")],
         device_type="cuda",
@@ -97,11 +83,30 @@ def gpu(
             step_median_ns=_ns(STEP),
             breakdown=parts,
             devices=[use],
-            idle=Idle(total_ns=all_idle, window_ns=_ns(STEP) * steps, causes=causes),
+            idle=waits,
         ),
         operators=[operator("aten::add", device=4), operator("aten::item")],
         kernels=[kernel("add_kernel", ms=4)],
     )
+
+
+def _idle(steps: int, idle: dict[str, float]) -> Idle:
+    total = _ns(sum(idle.values())) * steps
+    causes = [
+        IdleCause(
+            cause=cause,  # type: ignore[arg-type]
+            total_ns=_ns(idle[cause]) * steps,
+            share_of_idle=_ns(idle[cause]) * steps / total,
+            gaps=steps,
+            operators=[
+                ("aten::item" if cause == "synchronisation" else "aten::add", _ns(idle[cause]) * steps)
+            ],
+            stack=WHERE,
+        )
+        for cause in CAUSES
+        if _ns(idle.get(cause, 0.0))
+    ]
+    return Idle(total_ns=total, window_ns=_ns(STEP) * steps, causes=causes)
 
 
 def cpu(steps: int = STEPS, *, data: float = 0.0, other: float = 5.0) -> Profile:

@@ -143,6 +143,7 @@ def told(
     checks = [*_reconcile.checks(seen, found), *complaint, *broken]
     if found is not None:
         checks += trace.checks(found)
+    where = environment(seen)
     return Run(
         id=started.run_id,
         verb="profile",
@@ -153,11 +154,11 @@ def told(
         status="interrupted" if outcome.interrupted else "failed" if failure else "complete",
         seconds=time.perf_counter() - started.clock,
         subjects=[program.subject],
-        environment=environment(seen),
+        environment=where,
         plan=_plan(request),
         cases=[_case(program, seen, failure, outcome, kept)],
         checks=checks,
-        findings=rules.diagnose(found) if found is not None else [],
+        findings=rules.diagnose(found, where) if found is not None else [],
         profile=found,
     )
 

@@ -17,6 +17,7 @@ from laptime.records.tables import Launches
 from laptime.rules import _evidence, _reading
 from laptime.rules._catalogue import NAMES
 from laptime.testing import diagnosed as made
+from laptime.testing import runs
 from laptime.testing.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
 from laptime.trace import profile as trace_profile
 from laptime.trace import reader
@@ -231,6 +232,14 @@ def test_findings_come_most_severe_first_then_by_gain() -> None:
     for listed in (rules.diagnose(FIRING["unfused_optimizer"]), again):
         keys = [({"problem": 0, "advice": 1, "info": 2}[f.severity], -(f.gain or 0)) for f in listed]
         assert keys == sorted(keys)
+
+
+def test_the_machine_tells_what_its_cpus_can_do() -> None:
+    machine = structs.replace(runs.environment(), isa=["avx512f", "amx_bf16"], usable_cpus=4.0)
+    assert rules.diagnose(cpu()) == []
+    assert [each.kind for each in rules.diagnose(cpu(), machine)] == ["trace/cpu-precision"]
+    slow = with_(FIRING["idle_threads"], facts={})
+    assert "trace/idle-threads" in {each.kind for each in rules.diagnose(slow, machine)}
 
 
 def test_a_broken_rule_is_told_and_the_others_answer(monkeypatch: pytest.MonkeyPatch) -> None:
