@@ -17,6 +17,9 @@ from laptime.testing import profiles, runs
 from laptime.verbs import trace as verb
 
 Laptime = Callable[..., Any]
+REAL = Path(__file__).parents[4] / "shared" / "data" / "traces"
+JOBS = sorted(path for path in REAL.rglob("*.json*") if path.parent.name != "dlrm_8_ranks")
+JOBS += [REAL / "dlrm_8_ranks"] * REAL.is_dir()
 DEVICE = [
     {
         "id": 0,
@@ -214,3 +217,24 @@ def test_an_interrupt_ends_with_its_own_code(
 
     monkeypatch.setattr(verb, "trace", stop)
     assert laptime("trace", trace.name).code == 130
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.name, marks=pytest.mark.slow if path.stat().st_size > 10**6 else ())
+        for path in JOBS
+    ],
+)
+def test_every_real_trace_ends_in_a_verdict_that_fits_on_the_terminal(laptime: Laptime, path: Path) -> None:
+    ended = laptime("trace", str(path), "-o", "r.json", "-o", "r.md", "--no-save", "-q")
+    assert ended.code == 0, ended.err
+    lines = ended.out.splitlines()
+    assert len(lines) <= 90
+    assert all(len(line) <= 100 or "next: " in line for line in lines)
+    document = json.loads(Path("r.json").read_text())
+    overview = document["overview"]
+    assert sum(overview["breakdown"].values()) == overview["step_ns"]
+    causes = overview["idle"]["causes"] if overview["idle"] else []
+    assert sum(cause["total_ns"] for cause in causes) == (overview["idle"] or {"total_ns": 0})["total_ns"]
+    assert document["verdict"]["sentence"]

@@ -21,7 +21,7 @@ _CAUSE = 0.005  # causes of idle time below this share of the step are left to t
 _BAR = 20
 _NOTE = 16  # a note beside a bar needs so much room
 _NAMES = 24  # bars of all groups begin in one column
-_FINDINGS = 6
+_FINDINGS = 5
 _WHOLE = 3  # so many findings are told with their change and place
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 

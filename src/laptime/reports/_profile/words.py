@@ -86,8 +86,8 @@ def percent(part: float) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes as people read them."""
-    return show(number, "B")
+    """Bytes as people read them; single ones have no decimals."""
+    return f"{number:.0f} B" if number is not None and abs(number) < 1024 else show(number, "B")
 
 
 def interval(ci95_ns: tuple[int, int] | None, ns: int) -> str:
@@ -123,7 +123,7 @@ def where(run: Run) -> list[str]:
     phrases.append(count(profile.overview.steps, "step"))
     events = sum(file.events for file in profile.files)
     many = f"{count(len(profile.files), 'file')}, " if len(profile.files) > 1 else ""
-    length = show(float(sum(file.bytes for file in profile.files)), "B")
+    length = size(sum(file.bytes for file in profile.files))
     phrases.append(f"{many}{count(events, 'event')}, {length} of JSON")
     if run.verb == "profile":
         phrases += words.libraries(run)
