@@ -32,9 +32,10 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     assert profile is not None
     width = max(width, _NARROWEST)
     lines = [*_head(run, profile, width), *_why(profile, width)]
-    for table in tables(profile):
+    for table in tables(profile, operators=5 if profile.ranks else 8):
         lines += [Text(), *_table(table, width)]
-    lines += _told(list(facts.stragglers(profile)), width)
+    if not any("straggler" in finding.kind for finding in run.findings):  # it would be said twice
+        lines += _told(list(facts.stragglers(profile)), width)
     lines += [*_against(profile, width), *_next(run, profile, width)]
     lines += _told([("warning", text) for text in words.warnings(run)], width, style="bold yellow")
     return printed([*lines, *foot(run)], color=color)
@@ -160,9 +161,10 @@ def _next(run: Run, profile: Profile, width: int) -> list[Text]:
         style = "bold yellow" if finding.severity == "problem" else "bold"
         topic = f"{_GAP}{number} {finding.severity}"
         found += titled(topic, lead + finding.sentence, width, style=style, indent=_INDENT)
-        if (change := words.mended(finding)) and number <= _WHOLE:
+        steps = words.steps_to_take(finding)
+        if (change := words.mended(finding)) and (number <= _WHOLE or not steps):
             found += titled("", change, width, indent=_INDENT)
-        for step in words.steps_to_take(finding):
+        for step in steps:
             found += titled("", f"next: {step}", 0, indent=_INDENT)
     if more := len(run.findings) - _FINDINGS:
         found += [Text(f"{_GAP}and {count(more, 'more finding')}: -o report.html")] if more > 0 else []
