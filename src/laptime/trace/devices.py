@@ -32,12 +32,12 @@ def use(view: View) -> list[DeviceUse]:
     ]
 
 
-def eligible(view: View, matrix: Mask) -> Mask:
-    """Device rows launched by operators that could use tensor cores: the innermost ones that are named so or
-    launched a kernel which uses them (`matrix`, per device row).
+def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_core_eligible) -> Mask:
+    """Device rows launched by operators that could use tensor cores: the innermost ones that are named so
+    (of the family) or launched a kernel which uses them (`matrix`, per device row).
     """
     trace, links = view.trace, view.links
-    named = names.rows(trace.texts, trace.host.name, names.is_tensor_core_eligible)
+    named = names.rows(trace.texts, trace.host.name, family)
     could = named & (trace.host.kind == HostKind.OPERATOR)
     launched = links.operator >= 0
     could[links.operator[launched & matrix]] = True

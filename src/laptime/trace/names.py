@@ -86,17 +86,30 @@ def uses_tensor_cores(texts: Sequence[str]) -> Mask:
     return _names_matrix_units(texts) & ~_names_scalar_units(texts)
 
 
-is_tensor_core_eligible = _matching(
+is_tensor_core_eligible_plugin = _matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
     r"|addbmm|baddbmm|bmm|chain_matmul|linalg_multi_dot|_thnn_fused_(lstm|gru)_cell|(lstm|gru)_cell"
     r"|rnn_(tanh|relu)_cell)|BmmBackward0|CudnnConvolution(Transpose)?Backward|M[mv]Backward"
     r"|Add(m[mv]|bmm)Backward)$"
 )
-"""Operators that could use tensor cores: exactly the plugin's names.
+"""Operators that could use tensor cores: exactly the TensorBoard plugin's names, which end with torch 1.9."""
 
-Lies when: shapes or dtypes leave no choice (odd sizes, float64 before Ampere).
-"""
+_later_eligible = _matching(
+    r"^(aten::(convolution_backward|(cudnn|miopen|mkldnn|slow|thnn)_?\w*conv\w*|_conv\w*_backward"
+    r"|_?scaled_dot_product\w*|_(flash|efficient|cudnn)_attention\w*|_scaled_(grouped_)?mm|_int_mm|_grouped_mm"
+    r"|_addmm_activation|inner|linear_backward|_cudnn_rnn\w*|miopen_rnn\w*|lstm|gru)"
+    r"|(Convolution|Addmm|Mm|Bmm|Baddbmm|Linear|ScaledDotProduct\w*)Backward\d+)$"
+)
+
+
+def is_tensor_core_eligible(texts: Sequence[str]) -> Mask:
+    """Operators that could use tensor cores: the plugin's names and those of later torch, attention included.
+
+    Lies when: shapes or dtypes leave no choice (odd sizes, float64 before Ampere).
+    """
+    return is_tensor_core_eligible_plugin(texts) | _later_eligible(texts)
+
 
 is_dataloader = _matching(r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#")
 """Waiting for a batch: `enumerate(DataLoader)#....__next__`, `enumerate(DataPipe)#...`.

@@ -199,7 +199,10 @@ def test_tensor_core_ratios_are_the_plugins_where_it_is_right(name: str) -> None
     matrix = names.rows(seen.trace.texts, seen.trace.device.name, names.uses_tensor_cores_plugin)
     assert near(share(seen, matrix, kernel), PLUGIN[name]["tc_used_ratio_kernel_view"])
     own = by_runtime(seen)
-    found = share(seen, devices.eligible(seen, matrix & own), own & kernel) or 0.0
+    found = (
+        share(seen, devices.eligible(seen, matrix & own, names.is_tensor_core_eligible_plugin), own & kernel)
+        or 0.0
+    )
     _, truth = WRONG_ELIGIBLE.get(name, ("", PLUGIN[name]["tc_eligible_ops_kernel_ratio"]))
     assert found == pytest.approx(truth, rel=FLOATS, abs=1e-5)
 

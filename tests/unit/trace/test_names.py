@@ -120,6 +120,23 @@ def test_operators_that_could_use_tensor_cores_have_exact_names() -> None:
         assert not member(names.is_tensor_core_eligible, name), name
 
 
+def test_operators_of_later_torch_could_use_tensor_cores_though_the_plugin_did_not_know_them() -> None:
+    for name in (
+        "aten::convolution_backward",
+        "aten::miopen_convolution",
+        "aten::_scaled_dot_product_flash_attention",
+        "aten::scaled_dot_product_attention",
+        "aten::_efficient_attention_backward",
+        "aten::_scaled_mm",
+        "aten::_cudnn_rnn",
+        "ConvolutionBackward0",
+    ):
+        assert member(names.is_tensor_core_eligible, name), name
+        assert not member(names.is_tensor_core_eligible_plugin, name), name
+    for name in ("aten::convert_something", "aten::mul", "aten::_softmax", "MulBackward0", "aten::mm_out_of"):
+        assert not member(names.is_tensor_core_eligible, name), name
+
+
 def test_loaders_and_steps() -> None:
     loader = "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__"
     assert member(names.is_dataloader, loader)
