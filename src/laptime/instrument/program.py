@@ -93,7 +93,7 @@ def _raised(error: BaseException) -> Ended:
 
 def _without_us(trace: TracebackType | None) -> TracebackType | None:
     """The frames from the script's first on."""
-    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap>")
+    ours = (__file__, runpy.__file__, "<frozen runpy>", "<frozen importlib._bootstrap")
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(ours):
         trace = trace.tb_next
     return trace

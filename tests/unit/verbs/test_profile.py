@@ -1,0 +1,182 @@
+"""What `laptime profile` makes of a request and of what was observed; nothing is run here."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from laptime.instrument.result import Ended, Observed, Sample
+from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
+from laptime.records.run import Subject
+from laptime.testing import profiles
+from laptime.verbs import _reconcile
+from laptime.verbs._script import Outcome, Program, failure_of, no_step, resolve
+from laptime.verbs.profile import ProfileRequest
+
+PHASES = {"data": 10, "forward": 20, "backward": 30, "optimizer": 5}
+
+
+def sample(wall: int, host: int | None = None, **phases: int) -> Sample:
+    return Sample(wall=wall, host=host or wall, cpu=2 * (host or wall), phases={**PHASES, **phases})
+
+
+def observed(*walls: int, **changes: object) -> Observed:
+    seen = Observed(rank=0, world=1, pid=1, source="optimizer", seen={"fetch": 9}, traces=["t"])
+    seen.untraced = [sample(wall) for wall in walls]
+    seen.traced = [sample(wall * 2) for wall in walls[:2]]
+    for name, value in changes.items():
+        setattr(seen, name, value)
+    return seen
+
+
+# The untraced step
+
+
+def test_parts_sum_to_the_untraced_step() -> None:
+    for seen in (
+        observed(100, 103, 107),
+        observed(65, 66),
+        observed(100, untraced=[sample(50, host=100)] * 3),
+    ):
+        untraced = sorted(each.wall for each in seen.untraced)[len(seen.untraced) // 2]
+        parts = _reconcile.parts(seen, untraced)
+        assert list(parts) == ["data", "forward", "backward", "optimizer", "other"]
+        assert sum(parts.values()) == untraced
+        assert all(part >= 0 for part in parts.values())
+
+
+def test_the_untraced_step_stands_beside_the_traced_one() -> None:
+    run = profiles.cpu_only()
+    assert run.profile is not None
+    walls = random.Random(0).sample(range(100, 120), 20)
+    seen = observed(*walls, traced=[sample(240), sample(260)], notes=["a word"])
+    seen.primitives = [
+        {"kind": "matmul", "implementation": "brgemm", "shapes": "8x8", "calls": 2, "total_ns": 7}
+    ]
+    found = _reconcile.reconciled(structs.replace(run.profile, reconciled=None, primitives=[]), seen)
+    beside = found.reconciled
+    assert beside is not None
+    assert (beside.untraced_ns, beside.untraced_steps, beside.traced_ns) == (110, 20, 250)
+    assert beside.slowdown == pytest.approx(250 / 110)
+    assert beside.untraced_ci95_ns is not None
+    assert beside.untraced_ci95_ns[0] <= 110 <= beside.untraced_ci95_ns[1]
+    assert beside.loader_wait_ns == 10
+    assert beside.threads_busy == pytest.approx(2.0)
+    assert beside.note == "a word"
+    assert [row.kind for row in found.primitives] == ["matmul"]
+
+
+def test_no_loader_is_no_wait_of_zero() -> None:
+    run = profiles.cpu_only()
+    assert run.profile is not None
+    found = _reconcile.reconciled(run.profile, observed(100, 100, seen={"forward": 9}))
+    assert found.reconciled is not None
+    assert found.reconciled.loader_wait_ns is None
+
+
+def test_uneven_steps_and_the_devices_clock_are_told() -> None:
+    run = profiles.cpu_only()
+    assert run.profile is not None
+    found = _reconcile.reconciled(run.profile, observed(100, 100, 900, clock="cuda events"))
+    assert found.reconciled is not None
+    assert "steps are uneven: their mean is 3.67x their median" in found.reconciled.note
+    assert "cuda events" in found.reconciled.note
+
+
+def test_checks_say_what_cannot_be_trusted() -> None:
+    def outcomes(seen: Observed) -> dict[str, str]:
+        return {check.name: check.outcome for check in _reconcile.checks(seen, None)}
+
+    assert outcomes(observed(*[100] * 9)) == {"untraced": "ok"}
+    assert outcomes(observed(100, 100)) == {"untraced": "warn"}
+    assert outcomes(observed(*[100] * 9, traces=[])) == {"untraced": "ok", "traced": "fail"}
+
+
+# What is run
+
+
+def test_a_script_a_module_a_command_and_a_target_are_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("pass")
+    command = tmp_path / "bin" / "launcher"
+    command.parent.mkdir()
+    command.write_text("#!/usr/bin/env python\npass")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(command.parent))
+
+    def words(program: str, *arguments: str, module: bool = False) -> list[str]:
+        return resolve(ProfileRequest(program=program, arguments=[*arguments], module=module)).words
+
+    assert words("train.py", "--lr", "1") == ["train.py", "--lr", "1"]
+    assert words("pkg.train", "-v", module=True) == ["-m", "pkg.train", "-v"]
+    assert words("launcher", "train.py") == [str(command), "train.py"]
+    assert words("null:spin=1ms")[:3] == ["-m", "laptime.launch.repeat", "null:spin=1ms"]
+    with pytest.raises(UsageError, match="takes no arguments"):
+        words("null:spin=1ms", "--batch", "8")
+    with pytest.raises(TargetError) as missing:
+        words("trian.py")
+    assert missing.value.next == "laptime profile train.py"
+    with pytest.raises(TargetError):
+        words("no-such-thing")
+
+
+def test_the_script_is_known_by_its_contents(tmp_path: Path) -> None:
+    script = tmp_path / "a.py"
+    script.write_text("1")
+    one = resolve(ProfileRequest(program=str(script))).subject
+    script.write_text("2")
+    assert resolve(ProfileRequest(program=str(script))).subject.sha256 != one.sha256 != ""
+
+
+# How it ended
+
+PROGRAM = Program(["train.py"], Subject(target="train.py"), sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "what", "code"),
+    [
+        (Outcome(ended=[Ended("raised", 1, error="ValueError: x")], status=1), "train.py failed", 4),
+        (Outcome(ended=[Ended("exited", 3)], status=3), "train.py ended with status 3", 4),
+        (Outcome(status=-11), "train.py was ended by SIGSEGV", 4),
+        (Outcome(hung=60.0, status=130), "train.py was still running after 60 s", 4),
+    ],
+)
+def test_a_script_that_failed_is_told(outcome: Outcome, what: str, code: int) -> None:
+    failure = failure_of(PROGRAM, outcome)
+    assert failure is not None
+    assert (failure.what, failure.exit_code, bool(failure.next)) == (what, ExitCode(code), True)
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Outcome(ended=[Ended("stopped", 0)]),
+        Outcome(ended=[Ended("returned", 0)]),
+        Outcome(ended=[Ended("exited", 0)]),
+        Outcome(interrupted=True, status=130, ended=[Ended("interrupted", 130)]),
+        Outcome(ended=[Ended("stopped", 0)], status=-9),  # it would not end after all was observed
+    ],
+)
+def test_a_script_that_did_not_fail_is_no_failure(outcome: Outcome) -> None:
+    assert failure_of(PROGRAM, outcome) is None
+
+
+def test_torch_that_is_not_there_names_the_interpreter() -> None:
+    error = Ended("raised", 1, error="ModuleNotFoundError: No module named 'torch'")
+    failure = failure_of(PROGRAM, Outcome(ended=[error], status=1))
+    assert isinstance(failure, Unavailable)
+    assert sys.executable in failure.why
+
+
+def test_a_script_without_steps_hears_what_came() -> None:
+    seen = Observed(rank=0, world=1, pid=1, torch=True, seen={"forward": 1})
+    assert "came: 1 forward" in no_step(PROGRAM, Outcome(observed=[seen])).why
+    seen.torch = False
+    assert "does not use torch" in no_step(PROGRAM, Outcome(observed=[seen])).what
