@@ -1,7 +1,7 @@
 """CPUs stand idle while operators run.
 
 Lies when: other programs use them; or operators are too small to be shared between threads.
-Source: our own: below 60 % of the usable CPUs while operators are what limits the step.
+Source: our own: at least one CPU busy, and below 60 % of the usable ones, while operators limit the step.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def rule(profile: Profile) -> Finding | None:
     if not isinstance(usable, int | float) or usable < 2 or known.threads_busy >= THRESHOLD * usable:
         return None
     parts = shares(profile)
-    if limit(profile, parts) != "cpu":
-        return None
+    if limit(profile, parts) != "cpu" or known.threads_busy < parts.get("cpu", 0.0):
+        return None  # less than one CPU: crowded_cpu speaks of it
     gain = step(profile) * parts.get("cpu", 0.0) * (1 - known.threads_busy / usable)
     threads = profile.facts.get("torch.num_threads")
     told = f"; torch is set to {threads} threads" if isinstance(threads, int) else ""
@@ -42,5 +42,5 @@ def rule(profile: Profile) -> Finding | None:
         change=f"torch.set_num_threads({int(usable)})"
         if few
         else "larger operators (batch), fewer small ones (torch.compile), or several processes",
-        optimization="threads" if few else "compile",
+        optimization="threads" if few else "",
     )

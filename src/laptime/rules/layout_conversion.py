@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
         "layout-conversion",
         f"{number:,.0f} kernels a step only convert between NCHW and NHWC: {times(profile, spent)}",
         gain=spent,
-        gain_is="all time in these kernels",
+        gain_is="all time in these kernels; faster convolutions in the other layout come on top",
         limits=DEVICE,
         evidence={"kernels": {row.name: row.total_ns for row in found[:5]}},
         rows=[f"kernels/{row.id}" for row in found],

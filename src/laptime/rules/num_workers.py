@@ -17,7 +17,7 @@ LOADER = r"enumerate\(Data(Loader|Pipe)\)#"
 
 def rule(profile: Profile) -> Finding | None:
     """Say how long each step waits, and what to change for a loader with and without workers."""
-    waited = profile.overview.breakdown.dataloader_ns * 1e-9
+    waited = _waited(profile)
     if step(profile) <= 0 or share(profile, waited) <= DATA_WAIT:
         return None
     seen = marks(profile, LOADER)
@@ -39,9 +39,24 @@ def rule(profile: Profile) -> Finding | None:
             "host_wait_s_per_step": host or None,
             "loaders": [row.name for row in seen[:3]],
         },
-        change="DataLoader(..., num_workers=more, prefetch_factor=4), or less work per sample"
-        if many
-        else "DataLoader(..., num_workers=4, persistent_workers=True): try 1 to the number of cores",
+        change=_change(profile, many),
         optimization="num_workers",
         stack=cause.stack if cause is not None else [],
     )
+
+
+def _waited(profile: Profile) -> float:
+    """Seconds per step; without an accelerator no more than the share that the untraced steps had."""
+    traced = profile.overview.breakdown.dataloader_ns * 1e-9
+    known = profile.reconciled
+    if profile.overview.devices or known is None or known.loader_wait_ns is None or known.untraced_ns <= 0:
+        return traced
+    return min(traced, step(profile) * known.loader_wait_ns / known.untraced_ns)
+
+
+def _change(profile: Profile, many: bool) -> str:
+    if many:
+        return "DataLoader(..., num_workers=more, prefetch_factor=4), or less work per sample"
+    if not profile.overview.devices:
+        return "DataLoader(..., num_workers=1, persistent_workers=True): workers take CPUs from the operators"
+    return "DataLoader(..., num_workers=4, persistent_workers=True): try 1 to the number of cores"

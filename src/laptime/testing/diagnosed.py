@@ -254,9 +254,9 @@ def _near_limit() -> Profile:
     return structs.replace(gpu(), memory=[row])
 
 
-def _idle_threads() -> Profile:
+def _crowded(busy: float) -> Profile:
     known = Reconciled(
-        untraced_ns=_ns(95), untraced_steps=20, traced_ns=_ns(STEP), slowdown=100 / 95, threads_busy=1.0
+        untraced_ns=_ns(95), untraced_steps=20, traced_ns=_ns(STEP), slowdown=100 / 95, threads_busy=busy
     )
     return structs.replace(cpu(), reconciled=known, facts={"usable_cpus": 4, "torch.num_threads": 1})
 
@@ -301,6 +301,7 @@ _FIRING: dict[str, Callable[[], Profile]] = {
     ),
     "communication": lambda: gpu(communication=15),
     "cpu_precision": lambda: _with(cpu(), facts={"isa": "avx2 avx512f amx_bf16"}),
+    "crowded_cpu": lambda: _crowded(0.5),
     "data_parallel": _data_parallel,
     "ddp_gradient_copies": lambda: _with(
         gpu(host=10),
@@ -319,7 +320,7 @@ _FIRING: dict[str, Callable[[], Profile]] = {
     "hidden_input": lambda: gpu(data=30),
     "host_bound": lambda: gpu(host=30),
     "host_only": lambda: _with(cpu(), annotations=[mark("nccl:all_reduce", host=5)]),
-    "idle_threads": _idle_threads,
+    "idle_threads": lambda: _crowded(1.0),
     "layout_conversion": lambda: _with(gpu(), kernels=[kernel("cudnn::ops::nchwToNhwcKernel<float>", ms=5)]),
     "loop_indexing": lambda: _with(gpu(host=20), operators=[operator("aten::select", host=15, calls=3_000)]),
     "low_utilization": lambda: gpu(host=60),

@@ -83,6 +83,13 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
             operators=[operator("aten::mm", host=60, dtypes=['["c10::BFloat16"]'])],
         ),
     ),
+    ("crowded_cpu", "one thread, all the time", FIRING["idle_threads"]),
+    ("idle_threads", "kept from running by others", FIRING["crowded_cpu"]),
+    (
+        "num_workers",
+        "only the profiler makes the loader slow",
+        reconciled(made.loaded(FIRING["crowded_cpu"], 10), loader_wait_ns=4 * MS),
+    ),
     ("data_parallel", "one device", with_(gpu(host=10), annotations=[mark("DataParallel.forward")])),
     (
         "data_parallel",

@@ -1,0 +1,35 @@
+"""The program does not get the CPU although operators are what it waits for: somebody else has it.
+
+Lies when: operators themselves wait (for a file, a lock, a device that the trace does not show).
+Source: our own: a thread inside an operator keeps one CPU busy; below 0.85 of one it was kept from running.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding
+from laptime.rules._verdict import limit, shares
+
+WHOLE = 0.85
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Compare the CPU time of the untraced steps with the time in operators. Without an accelerator only."""
+    known = profile.reconciled
+    if profile.overview.devices or known is None or known.threads_busy is None:
+        return None
+    parts = shares(profile)
+    working = parts.get("cpu", 0.0)
+    if limit(profile, parts) != "cpu" or known.threads_busy >= WHOLE * working:
+        return None
+    return finding(
+        profile,
+        "crowded-cpu",
+        f"operators take {working:.0%} of the step, but only {known.threads_busy:.2f} CPUs were busy with them:"
+        " other programs or a quota kept this one from running, and all times here are too long",
+        loud="advice",
+        evidence={"threads_busy": known.threads_busy, "share_in_operators": working},
+        change="stop the other programs, or raise the container's CPU limit, and profile again",
+        next="laptime doctor   (shows who else uses the CPUs)",
+    )
