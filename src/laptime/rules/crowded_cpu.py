@@ -26,8 +26,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "crowded-cpu",
-        f"operators take {working:.0%} of the step, but only {known.threads_busy:.2f} CPUs were busy with them:"
-        " other programs or a quota kept this one from running, and all times here are too long",
+        f"operators take {working:.0%} of the step, but only {known.threads_busy:.2f} CPUs were busy with"
+        " them: other programs or a quota kept this one from running, and all times here are too long",
         loud="advice",
         evidence={"threads_busy": known.threads_busy, "share_in_operators": working},
         change="stop the other programs, or raise the container's CPU limit, and profile again",
