@@ -91,3 +91,9 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
     if math.isinf(high):
         return f"[{low:,.{digits}f}, inf){space}{name}"
     return f"[{low:,.{digits}f}, {high:,.{digits}f}]{space}{name}"
+
+
+def percent(share: float) -> str:
+    """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
+    shown = 100 * share
+    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 9.95 else 0}f} %"

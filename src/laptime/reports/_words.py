@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from laptime.analysis.summary import Stat
 from laptime.kit.text import count
+from laptime.kit.units import percent as percent
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.check import Check, Outcome
@@ -260,12 +261,6 @@ def _sure(run: Run, headlines: list[Stat | None]) -> str:
 def _processes(run: Run) -> str:
     number = processes(run)
     return f"{number} fresh processes" if number > 1 else "1 process"
-
-
-def percent(share: float) -> str:
-    """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
-    shown = 100 * share
-    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 9.95 else 0}f} %"
 
 
 def _some(names: list[str], most: int = 2) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.overview import IdleCause
 from laptime.records.profile import Profile
 from laptime.records.tables import AnnotationRow, KernelRow, OperatorRow
@@ -155,4 +155,4 @@ def often(number: float) -> str:
 def times(profile: Profile, seconds: float) -> str:
     """`12.3 ms of each 178 ms step (7 %)`."""
     whole = step(profile)
-    return f"{show(seconds, 's')} of each {show(whole, 's')} step ({share(profile, seconds):.0%})"
+    return f"{show(seconds, 's')} of each {show(whole, 's')} step ({percent(share(profile, seconds))})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.profile import Bound, Profile, Verdict
 from laptime.records.ranks import Straggler
 from laptime.rules._hidden import mistaken
@@ -59,7 +59,7 @@ def verdict(profile: Profile) -> Verdict:
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
     step = profile.overview.step_ns * 1e-9
-    sentence = words.format(time=f"{part:.0%} of the {show(step, 's')} step")
+    sentence = words.format(time=f"{percent(part)} of the {show(step, 's')} step")
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
@@ -78,7 +78,7 @@ def arrivals(late: Straggler) -> str:
     """`rank 7 arrives last in 5 of 8 collectives and causes 81 % of all waiting`."""
     return (
         f"rank {late.rank} arrives last in {late.last_arrivals} of {late.collectives} collectives"
-        f" and causes {late.share:.0%} of all waiting"
+        f" and causes {percent(late.share)} of all waiting"
     )
 
 

@@ -7,6 +7,7 @@ Source: the TensorBoard plugin's 10 % of the mean step, applied to what collecti
 
 from __future__ import annotations
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import DEVICE, finding
@@ -26,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
     waiting = sum(row.waiting_ns or 0 for row in profile.ranks)
     moving = sum(row.transfer_ns or 0 for row in profile.ranks)
     late = waiting / (waiting + moving) if waiting + moving else None
-    told = f"; {late:.0%} of it, over all ranks, is waiting for the last one" if late is not None else ""
+    told = f"; {percent(late)} of it, over all ranks, is waiting for the last one" if late is not None else ""
     names = [row.name for row in profile.kernels]
     talking = [row for row, is_one in zip(profile.kernels, is_communication(names), strict=True) if is_one]
     on_device = bool(talking)

@@ -6,6 +6,7 @@ Source: our own: a thread inside an operator keeps one CPU busy; below 0.85 of o
 
 from __future__ import annotations
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
@@ -26,8 +27,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "crowded-cpu",
-        f"operators take {working:.0%} of the step, but only {known.threads_busy:.2f} CPUs were busy with"
-        " them: other programs or a quota kept this one from running, and all times here are too long",
+        f"operators take {percent(working)} of the step, but only {known.threads_busy:.2f} CPUs were busy"
+        " with them: other programs or a quota kept this one from running, and all times here are too long",
         loud="advice",
         evidence={"threads_busy": known.threads_busy, "share_in_operators": working},
         change="stop the other programs, or raise the container's CPU limit, and profile again",

@@ -7,7 +7,7 @@ Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
 
 from __future__ import annotations
 
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
@@ -38,7 +38,7 @@ def rule(profile: Profile) -> Finding | None:
         told = f"; it launches {often(launched)}, {show(known.host_median_ns * 1e-9, 's')} each"
         number = profile.overview.totals.kernels or known.launches
         if known.tiny > 0.5 * number:
-            told += f", and {known.tiny / number:.0%} of the kernels are shorter than 10 us"
+            told += f", and {percent(known.tiny / number)} of the kernels are shorter than 10 us"
         evidence |= {
             "launches_per_step": launched,
             "launch_delay_median_ns": known.delay_median_ns,

@@ -6,6 +6,7 @@ Source: our own: at least one CPU busy, and below 60 % of the usable ones, while
 
 from __future__ import annotations
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
@@ -34,7 +35,7 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "idle-threads",
         f"{known.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
-        f" {share(profile, step(profile) * parts.get('cpu', 0.0)):.0%} of the step{told}",
+        f" {percent(share(profile, step(profile) * parts.get('cpu', 0.0)))} of the step{told}",
         gain=gain,
         gain_is="time in operators, if they used all CPUs",
         limits=("cpu",),

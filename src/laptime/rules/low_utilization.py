@@ -7,6 +7,7 @@ when the device waits for data or for other ranks, so these causes are left to t
 
 from __future__ import annotations
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
@@ -28,11 +29,12 @@ def rule(profile: Profile) -> Finding | None:
         return None  # the host does something else than launching; a larger batch does not shorten that
     gain = idle_seconds(profile, "host")
     size = [use.sm_efficiency for use in profile.overview.devices if use.sm_efficiency is not None]
-    told = f"; running kernels fill the device to {max(size) / used:.0%}" if size and used > 0 else ""
+    told = f"; running kernels fill the device to {percent(max(size) / used)}" if size and used > 0 else ""
     return finding(
         profile,
         "low-utilization",
-        f"the device runs kernels {used:.0%} of the time; it waits for the host {times(profile, gain)}{told}",
+        f"the device runs kernels {percent(used)} of the time;"
+        f" it waits for the host {times(profile, gain)}{told}",
         gain=gain,
         gain_is="idle time that the host causes: a larger batch hides it, per step of as many samples",
         loud="advice",

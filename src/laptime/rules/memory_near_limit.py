@@ -7,7 +7,7 @@ Source: the TensorBoard plugin's 90 % of the device's memory.
 
 from __future__ import annotations
 
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
@@ -29,7 +29,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "memory-near-limit",
-        f"tensors fill {used:.0%} of {row.device} ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){told}",
+        f"tensors fill {percent(used)} of {row.device}"
+        f" ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){told}",
         loud="advice",
         evidence={"peak": row.peak, "capacity": row.capacity, "reserved_peak": row.reserved_peak},
         rows=[f"memory/{row.device}"],

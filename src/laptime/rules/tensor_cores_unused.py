@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import DEVICE, finding
@@ -46,7 +47,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "tensor-cores-unused",
-        f"{name} has tensor cores and none of its kernels uses them; {eligible:.0%} of their time is"
+        f"{name} has tensor cores and none of its kernels uses them; {percent(eligible)} of their time is"
         " convolutions and matrix products that could",
         gain=gain,
         gain_is=f"eligible kernels at most {faster:g} times as fast, other kernels at most"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import DEVICE, finding
@@ -38,7 +39,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "tiny-kernels",
-        f"{launches.tiny / count:.0%} of the kernels are shorter than 10 us: {number:,.0f} a step;"
+        f"{percent(launches.tiny / count)} of the kernels are shorter than 10 us: {number:,.0f} a step;"
         f" without products and collectives they take {times(profile, spent)}",
         gain=spent,
         gain_is="all time in kernels below 10 us that compute elementwise, reduce or copy",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
 from laptime.records.difference import Change, ChangedRow, Difference
 from laptime.records.overview import Breakdown
 from laptime.records.profile import Profile
@@ -131,7 +131,7 @@ def _sentence(before_ns: int, after_ns: int, breakdown: list[ChangedRow]) -> str
     moved = [row for row in breakdown if row.change != "same"]
     if word == "same":
         inside = f" Inside them, {_move(moved[0])}." if moved else ""
-        return f"Steps take the same within {LEAST_SHARE:.0%}: {old} before, {new} now.{inside}"
+        return f"Steps take the same within {percent(LEAST_SHARE)}: {old} before, {new} now.{inside}"
     ratio = max(before_ns, after_ns) / max(min(before_ns, after_ns), 1)
     head = f"Steps are {ratio:.2f} times as {'fast' if word == 'faster' else 'long'}: {old} before, {new} now"
     with_it = [row for row in moved if (row.delta_ns > 0) == (after_ns > before_ns)]

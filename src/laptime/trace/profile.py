@@ -78,11 +78,15 @@ def span(trace: Trace) -> int:
 
 
 def _accelerators(trace: Trace) -> list[records.Accelerator]:
-    """Those that worked, with what the file knows of them."""
+    """Those that worked, with what the file knows of them.
+
+    ROCm counts its devices from another number than deviceProperties; where all are alike, any will do.
+    """
     known = {each.id: each for each in trace.accelerators}
+    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else None
     found = []
     for device in np.unique(trace.device.device).tolist():
-        facts = known.get(device)
+        facts = known.get(device, alike)
         found.append(
             records.Accelerator(
                 id=device,

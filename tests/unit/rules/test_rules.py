@@ -163,7 +163,7 @@ def test_backward_convolutions_count_as_eligible() -> None:
     )
     found = told("tensor_cores_unused", profile)
     assert found is not None
-    assert "60%" in found.sentence
+    assert "60 %" in found.sentence
 
 
 def test_a_synchronisation_is_mended_by_what_caused_it() -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from laptime import rules
+from laptime.kit.units import percent
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.testing import diagnosed as made
@@ -38,7 +39,7 @@ def test_the_step_is_bound_by(profile: Profile, bound: str, share: float) -> Non
     found = rules.verdict(profile)
     assert found.bound == bound
     assert found.share == pytest.approx(share, abs=1e-6)
-    assert f"{share:.0%}" in found.sentence
+    assert f"{percent(share)}" in found.sentence
 
 
 def test_nothing_is_bound_by_nothing() -> None:

@@ -83,7 +83,7 @@ def test_longer_steps_are_told_so() -> None:
 def test_equal_steps_are_the_same_whatever_moved_inside_them() -> None:
     found = difference(profile(kernel=10, cpu=5), profile(kernel=5, cpu=10))
     assert found.sentence.startswith(
-        "Steps take the same within 2%: 15.0 ms before, 15.0 ms now. Inside them,"
+        "Steps take the same within 2.0 %: 15.0 ms before, 15.0 ms now. Inside them,"
     )
     assert found.breakdown[0].explains is None
 
