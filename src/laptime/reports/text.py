@@ -48,7 +48,7 @@ def _table(seen: View, width: int) -> list[Text]:
     found = [
         Text(line, style="dim") for text in _conditions(seen) for line in wrapped("", text, width, indent=0)
     ]
-    if not seen.measured:
+    if not seen.measured or not seen.columns:
         return found
     found.append(Text())
     for exact, longest in ((True, 1000), (False, 1000), (False, 28), (False, 18)):

@@ -10,13 +10,15 @@ from msgspec import structs
 from laptime.analysis.quantiles import interval
 from laptime.instrument.result import Observed
 from laptime.kit.text import count
+from laptime.kit.units import show
 from laptime.records.check import Check
+from laptime.records.finding import Finding
 from laptime.records.metric import Metric
 from laptime.records.profile import Primitive, Profile, Reconciled
 from laptime.records.series import Series
 
 STEP = Metric(
-    tag="time/step",
+    tag="step",
     unit="s",
     title="step",
     better="lower",
@@ -24,7 +26,7 @@ STEP = Metric(
     lies_when="The device runs behind the host and has no clock that is read: the last steps look shorter.",
 )
 WAIT = Metric(
-    tag="time/step/data",
+    tag="step/data",
     unit="s",
     title="wait for data",
     better="lower",
@@ -94,6 +96,17 @@ def _note(seen: Observed, walls: list[int]) -> str:
             f"steps are timed by {seen.clock}, parts by the host's clock, without waiting for the device"
         )
     return "; ".join(told)
+
+
+def untraced(seen: Observed) -> list[Finding]:
+    """What is known of a step that was never traced."""
+    if not seen.untraced:
+        return []
+    walls = [sample.wall for sample in seen.untraced]
+    shown = {name: show(part / 1e9, "s") for name, part in parts(seen, round(median(walls))).items()}
+    told = ", ".join(f"{name} {part}" for name, part in shown.items())
+    sentence = f"a step took {show(median(walls) / 1e9, 's')} (median of {len(walls)}, untraced): {told}"
+    return [Finding(kind="profile/untraced", sentence=sentence, evidence={"steps_ns": walls})]
 
 
 def series(seen: Observed) -> list[Series]:

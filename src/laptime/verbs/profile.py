@@ -158,7 +158,7 @@ def told(
         plan=_plan(request),
         cases=[_case(program, seen, failure, outcome, kept)],
         checks=checks,
-        findings=rules.diagnose(found, where) if found is not None else [],
+        findings=_reconcile.untraced(seen) if found is None else rules.diagnose(found, where),
         profile=found,
     )
 
