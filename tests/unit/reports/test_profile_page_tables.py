@@ -21,7 +21,8 @@ def _cells(kind, values, **options):
         ("share", [0.5, 0.118, None], "%", ["50", "12", ""]),
         ("count", [1_932, 3], "", ["1,932", "3"]),
         ("rate", [6.9e9, 1e9], "GB/s", ["6.900", "1.000"]),
-        ("time", [-26_000_000, 1_500_000], "ms", ["-26.00", "1.50"]),
+        ("time", [-26_000_000, 1_500_000, -1], "ms", ["-26.00", "1.50", ">-0.01"]),
+        ("share", [0.2, -0.0], "%", ["20", "0"]),
     ],
 )
 def test_a_column_has_one_unit_and_the_digits_of_its_largest(kind, values, unit, texts):

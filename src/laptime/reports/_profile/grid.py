@@ -121,7 +121,7 @@ def table(
     kept = [
         i
         for i, column in enumerate(columns)
-        if i == 0 or any(row.values[i] not in (None, "", 0) for row in shown) or column.bar
+        if i == 0 or any(row.values[i] not in (None, "", 0) for row in shown)
     ]
     pairs = [(columns[i], [row.values[i] for row in shown]) for i in kept]
     units = _units(pairs)
@@ -195,10 +195,10 @@ def _text(value: Value, factor: float, digits: int) -> str:
         return ""
     if isinstance(value, str):
         return plain(value)
-    shown = value / factor
+    shown = value / factor + 0.0  # no negative zero
     least = 10.0**-digits
     if 0 < abs(shown) < least / 2:
-        return f"<{least:.{digits}f}"
+        return f"{'<' if shown > 0 else '>-'}{least:.{digits}f}"
     return f"{shown:,.{digits}f}"
 
 

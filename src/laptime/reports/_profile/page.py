@@ -79,7 +79,7 @@ def render(run: Run, profile: Profile) -> str:
     return template(asset("grid.html", "profile.html")).render(
         run=run,
         profile=profile,
-        title=words.title(run),
+        title=plain(words.title(run)).removeprefix("…/"),
         where=words.where(run),
         policy=policy(style, script),
         style=Markup(style),  # noqa: S704 (a file of ours)
@@ -109,7 +109,7 @@ def render(run: Run, profile: Profile) -> str:
         memories=memories,
         ranks=_ranks(profile),
         timeline=packed(profile.timeline) if profile.timeline else "",
-        warnings=[text for text in words.warnings(run) if all(text != each.sentence for each in run.checks)],
+        warnings=words.warnings(run),
         facts=_facts(run, profile),
         words=words,
         sentence=sentence,

@@ -8,8 +8,8 @@
     return made;
   };
   const number = (text) => {
-    const value = parseFloat(text.replaceAll(",", "").replace("<", ""));
-    return Number.isNaN(value) ? null : text.startsWith("<") ? value / 2 : value;
+    const value = parseFloat(text.replaceAll(",", "").replace(/[<>]/, ""));
+    return Number.isNaN(value) ? null : /^[<>]/.test(text) ? value / 2 : value;
   };
 
   class Grid {

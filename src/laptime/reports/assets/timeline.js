@@ -173,13 +173,14 @@
   const drawStrip = () => {
     strip = document.createElement("canvas");
     strip.width = width; strip.height = 28;
-    const own = strip.getContext("2d"), high = Math.max(2, Math.min(9, Math.floor(28 / lanes.length)));
-    for (const lane of lanes) {
-      for (const level of lane.levels) for (const row of level) {
+    const own = strip.getContext("2d"), each = Math.max(1, Math.floor(14 / lanes.length));
+    const some = lanes.map((lane) => lane.levels.slice(0, each)), high = Math.min(7, 28 / some.flat().length);
+    some.flatMap((levels, index) => levels.map((level) => [lanes[index], level])).forEach(([lane, level], at) => {
+      for (const row of level) {
         own.fillStyle = (colours[lane.category[row]] || colours[0]).fill;
-        own.fillRect((lane.start[row] / data.dur) * width, lane.index * high, Math.max((lane.dur[row] / data.dur) * width, 0.4), high - 1);
+        own.fillRect((lane.start[row] / data.dur) * width, at * high, Math.max((lane.dur[row] / data.dur) * width, 0.4), high * 0.8);
       }
-    }
+    });
   };
   const drawMini = () => {
     if (!strip) drawStrip();
@@ -325,6 +326,7 @@
   canvas.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || !(event.key in keys)) return;
     event.preventDefault();
+    hide();
     keys[event.key]();
   });
   for (const button of stage.querySelectorAll("[data-do]")) {
@@ -339,7 +341,7 @@
     hits = view.found ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.found.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
     hits.sort((a, b) => a.lane.start[a.row] - b.lane.start[b.row]);
     hit = -1;
-    told.textContent = query ? `${hits.length} found${hits.length ? ", Enter goes to the next" : ""}` : "";
+    told.textContent = query ? `${hits.length.toLocaleString("en")} found${hits.length ? ", Enter goes to the next" : ""}` : "";
     redraw();
   });
   box.addEventListener("keydown", (event) => {
