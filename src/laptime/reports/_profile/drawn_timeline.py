@@ -25,7 +25,7 @@ def _plain(own: Timeline) -> dict[str, Any]:
     """Starts as differences to the one before: small numbers compress well. Rows stay in their order."""
     return {
         "step": own.step,
-        "dur": own.dur_ns,
+        "dur": max(own.dur_ns, 1),
         "names": [plain(name[:NAME]) for name in own.names],
         "categories": [plain(name) for name in own.categories],
         "lanes": [
