@@ -188,6 +188,49 @@ def test_every_rank_of_torchrun_writes_its_trace(folder: Path) -> None:
     assert len(list((folder / ".laptime").glob("runs/*/*.traces/rank[01].*.gz"))) == 2
 
 
+DDP = """
+import os
+import torch
+from torch import distributed, multiprocessing, nn
+
+def learn(rank, world):
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", rank=rank, world_size=world)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5000):
+        optimizer.zero_grad()
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+    print("the end")
+
+if __name__ == "__main__":
+    multiprocessing.spawn(learn, args=(2,), nprocs=2)
+    print("joined")
+"""
+
+
+def test_ranks_that_the_script_starts_itself_are_observed(folder: Path) -> None:
+    (folder / "ddp.py").write_text(DDP)
+    done = laptime("profile", *QUICK, "--json", "--no-save", "ddp.py", cwd=folder)
+    assert [row["rank"] for row in document(done)["ranks"]] == [0, 1]
+    assert "joined" in done.stderr
+    assert "the end" not in done.stderr
+
+
+def test_a_script_that_takes_too_long_is_interrupted_and_tells_what_was_measured(folder: Path) -> None:
+    (folder / "slow.py").write_text(
+        "import time\n" + SCRIPT.replace("done += 1", "done += 1; time.sleep(2.0)")
+    )
+    done = laptime("profile", "--timeout", "25s", "slow.py", "--epochs", "999", cwd=folder)
+    assert done.returncode == 4, done.stderr
+    assert "slow.py was still running after 25 s" in done.stderr
+    run = files.load("last", folder / ".laptime")
+    assert (run.status, run.cases[0].status) == ("failed", "failed")
+    assert run.cases[0].series[0].samples
+
+
 def test_a_script_that_fails_is_four_and_keeps_its_traceback(folder: Path) -> None:
     done = laptime("profile", *QUICK, "train.py", "--fail-at", "5", cwd=folder)
     assert done.returncode == 4

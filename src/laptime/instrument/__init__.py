@@ -11,10 +11,10 @@ the script's interpreter needs neither laptime's dependencies nor its version of
     phases      clock of data, forward, backward, optimizer
     steps       where a step ends: signals in, boundaries out; knows no torch
     session     settle, time, trace, observe primitives, stop
-    recorder    torch.profiler over the traced steps
+    recorder    torch.profiler over the traced steps; `laptime.trace_handler`
     device      waiting for the accelerator, and its own clock
     onednn      primitives of one step on the CPU
     facts       versions, devices and knobs of the script's torch
+    spawned     ranks that the script itself starts
     result      what was observed, as files
-    handler     `laptime.trace_handler`
 """

@@ -5,6 +5,7 @@
     torch.autograd          backward, grad      backward; Tensor.backward calls it
     Optimizer               step                through torch's own global hooks
     Optimizer               __init__            tells that this is training, before anything has stepped
+    torch.multiprocessing   spawn               started ranks are observed, too
 
 `Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow path,
 seven times as expensive. Code that is being compiled passes through: the wrapper leaves nothing in a graph.
@@ -14,9 +15,11 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from laptime.instrument import spawned
 from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
 from laptime.instrument.steps import Steps
 
@@ -54,6 +57,7 @@ class Hooks:
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
         self._replace(torch.optim.Optimizer, "__init__", self._made)
+        self._spawned()
         self._handles = [
             optimizer.register_optimizer_step_pre_hook(self._before_step),
             optimizer.register_optimizer_step_post_hook(self._after_step),
@@ -73,6 +77,14 @@ class Hooks:
         original = getattr(owner, name)
         self._originals.append((owner, name, original))
         setattr(owner, name, functools.wraps(original)(wrap(original)))
+
+    def _spawned(self) -> None:
+        """Ranks are started by torch with a function that is found by its name in their own process: ours."""
+        started: Any = sys.modules.get(spawned.MODULE)
+        if started is not None and hasattr(started, "_wrap"):
+            spawned.ORIGINAL[:] = [started._wrap]
+            self._originals.append((started, "_wrap", started._wrap))
+            started._wrap = spawned.wrap
 
     def _next(self, original: Any) -> Any:
         listener, phases = self._listener, self._listener.phases

@@ -207,6 +207,9 @@ class Session:
                 self._note("evaluation ran inside a traced step")
         if pauses and world() == 1:
             if self._recorder.end() or self._recorder.files:
+                if len(self._traced) < self.settings.steps:
+                    traced = len(self._traced)
+                    self._note(f"an epoch ended: {traced} of {self.settings.steps} steps were traced")
                 self._recorded()
             else:  # the epoch ended in the warm-up: once more, from the beginning of the next
                 self._recorder, self._state = None, "time"
@@ -269,6 +272,8 @@ class Session:
             return
         self.is_done = True
         seen = self.observed
+        if world() > 1:  # not known when we began, no longer known once the script has left its group
+            seen.rank, seen.world = rank(), world()
         # The device may be what the script has failed with.
         with suppress(RuntimeError):
             self._unfinished()
@@ -297,5 +302,5 @@ class Session:
 
     def say(self, text: str) -> None:
         """A remark on stderr, of the first rank only."""
-        if not self.settings.quiet and self.observed.rank == 0:
+        if not self.settings.quiet and rank() == 0:
             os.write(2, f"laptime: {text}\n".encode())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass
+from typing import Any
 
 VARIABLE = "LAPTIME_INSTRUMENT"
 """Name of the environment variable that holds the settings as JSON."""
@@ -52,12 +54,20 @@ class Settings:
 
 def rank() -> int:
     """Rank of this process in its job: 0 when it is alone."""
-    return _number("RANK", 0)
+    group = _group()
+    return int(group.get_rank()) if group else _number("RANK", 0)
 
 
 def world() -> int:
     """Processes of this job: 1 when it is alone."""
-    return _number("WORLD_SIZE", 1)
+    group = _group()
+    return int(group.get_world_size()) if group else _number("WORLD_SIZE", 1)
+
+
+def _group() -> Any:
+    """torch.distributed, once the script has joined a group of processes."""
+    module = sys.modules.get("torch.distributed")
+    return module if module is not None and module.is_available() and module.is_initialized() else None
 
 
 def _number(name: str, otherwise: int) -> int:

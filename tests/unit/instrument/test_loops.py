@@ -120,6 +120,7 @@ def test_epochs_shorter_than_the_window_are_traced_in_part(observe: Observe) -> 
     assert seen.complete
     assert len(seen.traced) == 1  # three batches an epoch: two warm up
     assert len(seen.traces) == 1
+    assert seen.notes == ["an epoch ended: 1 of 5 steps were traced"]
 
 
 def test_gradient_accumulation_has_its_micro_batches_in_one_step(observe: Observe, tmp_path: Path) -> None:
