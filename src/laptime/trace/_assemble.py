@@ -106,6 +106,8 @@ def _column(parts: list[Part], name: str, field: str, maps: list[Any] | None) ->
     if not found:
         return np.empty(0, kind)
     whole = found[0] if len(found) == 1 else np.concatenate(found)
+    if kind is np.int32 and whole.dtype != np.int32:
+        whole = np.where(np.abs(whole) < 1 << 31, whole, -1)
     return whole.astype(kind, copy=False)
 
 

@@ -100,7 +100,7 @@ class _Codes(dict[tuple[str, str], int]):
 
 _ARGS, _TIME, _TOOK = attrgetter("args"), attrgetter("ts"), attrgetter("dur")
 _NAME, _KIND, _PLACE = attrgetter("name"), attrgetter("ph", "cat"), attrgetter("pid", "tid")
-_HOST_FIELDS = {"shapes": "dims", "types": "types", "stack": "stack", "module": "hierarchy"}
+_HOST_TEXTS = {"shapes": "dims", "types": "types", "stack": "stack", "module": "hierarchy"}
 
 
 class Gather:
@@ -158,55 +158,55 @@ class Gather:
     def _host(self, events: Events, codes: Kinds) -> None:
         args = list(map(_ARGS, events))
         start, end, keep = self._times(events)
+        called = (codes == HostKind.RUNTIME) | (codes == HostKind.DRIVER)
+        described = (codes == HostKind.OPERATOR) | (codes == HostKind.ANNOTATION)
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
             "kind": codes,
             "thread": self._thread(events),
-            "correlation": _ints(args, "correlation"),
-            "module_id": _small(args, "module_id")
-            if (codes == HostKind.PYTHON).any()
-            else np.full(len(args), -1, np.int32),
-            "sequence": _ints(args, "sequence"),
-            "forward_thread": _ints(args, "forward_thread"),
+            "correlation": _only(called, args, lambda some: _ints(some, "correlation")),
+            "module_id": _only(codes == HostKind.PYTHON, args, lambda some: _ints(some, "module_id")),
+            "sequence": _only(described, args, lambda some: _ints(some, "sequence")),
+            "forward_thread": _only(described, args, lambda some: _ints(some, "forward_thread")),
         }
-        for column, field in _HOST_FIELDS.items():
-            columns[column] = self._raw(args, field)
+        for column, field in _HOST_TEXTS.items():
+            columns[column] = _only(described, args, lambda some, field=field: self._raw(some, field))
         self._append("host", columns, keep)
 
     def _device(self, events: Events, codes: Kinds) -> None:
         args = list(map(_ARGS, events))
         start, end, keep = self._times(events)
-        size = _ints(args, "bytes")
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
             "kind": codes - np.int8(_DEVICE),
-            "device": np.array([_device_of(event) for event in events], np.int32),
-            "stream": np.array([_stream_of(event) for event in events], np.int64),
+            "device": _filled(_ints(args, "device"), events, _device_of),
+            "stream": _filled(_ints(args, "stream"), events, _stream_of),
             "correlation": _ints(args, "correlation"),
             "blocks_per_sm": _floats(args, "blocks_per_sm"),
             "occupancy": _floats(args, "occupancy"),
             "grid": self._raw(args, "grid"),
             "block": self._raw(args, "block"),
-            "registers": _small(args, "registers"),
+            "registers": _ints(args, "registers"),
             "shared_memory": _ints(args, "shared_memory"),
-            "bytes": np.where(size >= 0, size, _ints(args, "size")),
-            "collective": np.array([self._collective(each) for each in args], np.int32),
+            "bytes": _filled(_ints(args, "bytes"), events, _size_of),
+            "collective": self._collective(args),
             "graph": _ints(args, "graph"),
         }
         self._append("device", columns, keep)
 
     def _ranges(self, events: Events, codes: Kinds) -> None:
+        args = list(map(_ARGS, events))
         start, end, keep = self._times(events)
         columns = {
             "start": start,
             "end": end,
             "name": self._names(events),
-            "device": np.array([_device_of(event) for event in events], np.int32),
-            "stream": np.array([_stream_of(event) for event in events], np.int64),
+            "device": _filled(_ints(args, "device"), events, _device_of),
+            "stream": _filled(_ints(args, "stream"), events, _stream_of),
         }
         self._append("ranges", columns, keep)
 
@@ -217,11 +217,11 @@ class Gather:
             "at": self._instants(events),
             "thread": self._thread(events),
             "bytes": _ints(args, "memory_bytes"),
-            "address": np.array([each.address % (1 << 64) for each in args], np.uint64),
+            "address": _ints(args, "address").view(np.uint64),
             "allocated": _ints(args, "allocated"),
             "reserved": _ints(args, "reserved"),
-            "device_type": _small(args, "device_type"),
-            "device": _small(args, "device_id"),
+            "device_type": _ints(args, "device_type"),
+            "device": _ints(args, "device_id"),
         }
         self._append("memory", columns, np.ones(len(events), bool))
 
@@ -266,18 +266,14 @@ class Gather:
     def _thread(self, events: Events) -> Any:
         return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
 
-    def _collective(self, args: Args) -> int:
-        if not args.collective:
-            return -1
-        return self._collectives[
-            args.collective,
-            args.elements_in,
-            args.elements_out,
-            args.dtype,
-            str(args.group),
-            args.group_size,
-            args.collective_sequence,
-        ]
+    def _collective(self, args: list[Args]) -> Any:
+        found = np.full(len(args), -1, np.int32)
+        names = list(map(attrgetter("collective"), args))
+        if names.count("") < len(names):
+            for row, each in enumerate(args):
+                if each.collective:
+                    found[row] = self._collectives[_collective_of(each)]
+        return found
 
 
 def _nanoseconds(times: list[Any]) -> Ints:
@@ -354,16 +350,23 @@ def _complete(category: str) -> int:
 
 
 def _device_of(event: Event[Any]) -> int:
-    if 0 <= event.args.device < 1 << 31:
-        return event.args.device
     return event.pid if isinstance(event.pid, int) and 0 <= event.pid < 1 << 16 else 0
 
 
 def _stream_of(event: Event[Any]) -> int:
-    if 0 <= event.args.stream < _LARGEST:
-        return event.args.stream
     last = str(event.tid).rpartition(" ")[2]
     return int(last) if last.isdecimal() and len(last) < 18 else -1
+
+
+def _size_of(event: Event[Any]) -> int:
+    return event.args.size if 0 <= event.args.size < _LARGEST else -1
+
+
+def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:
+    elements = (args.elements_in, args.elements_out)
+    return (
+        args.collective, *elements, args.dtype, str(args.group), args.group_size, args.collective_sequence,
+    )  # fmt: skip
 
 
 def _unwrapped(data: bytes) -> str:
@@ -375,21 +378,31 @@ def _unwrapped(data: bytes) -> str:
     return data.decode(errors="replace")
 
 
+def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) -> Ints:
+    """A column of which only these rows can have a value."""
+    rows = np.flatnonzero(mask)
+    if len(rows) == len(args):
+        return column(args)
+    found = np.full(len(args), -1, np.int64)
+    if len(rows):
+        found[rows] = column([args[row] for row in rows.tolist()])
+    return found
+
+
+def _filled(values: Ints, events: Events, other: Callable[[Event[Any]], int]) -> Ints:
+    """The column, with what an event tells elsewhere where its arguments are silent."""
+    for row in np.flatnonzero(values < 0).tolist():
+        values[row] = other(events[row])
+    return values
+
+
 def _ints(args: list[Args], field: str) -> Ints:
+    """Integers; -1 for null and for what no id or size can be."""
     try:
         return np.fromiter(map(attrgetter(field), args), np.int64, len(args))
-    except OverflowError:
-        values = (getattr(each, field) for each in args)
-        return np.array([value if abs(value) < _LARGEST else -1 for value in values], np.int64)
-
-
-def _small(args: list[Args], field: str) -> Any:
-    """Ids as int32; None and what does not fit is -1."""
-    try:
-        return np.fromiter(map(attrgetter(field), args), np.int32, len(args))
     except (OverflowError, TypeError):
         values = (getattr(each, field) for each in args)
-        return np.array([v if v is not None and abs(v) < 1 << 31 else -1 for v in values], np.int32)
+        return np.array([v if v is not None and abs(v) < _LARGEST else -1 for v in values], np.int64)
 
 
 def _floats(args: list[Args], field: str) -> Any:

@@ -160,11 +160,11 @@ def test_an_event_of_nonsense_is_left_out_and_told() -> None:
 
 
 def test_fields_of_odd_types_are_as_good_as_missing() -> None:
-    odd = event("a", "12", 3, args={"correlation": "77", "stream": None, "Input Dims": [[1]], "Addr": "x"})
+    odd = event("a", "12", 3, args={"Sequence number": "77", "stream": None, "Input Dims": [[1]], "Addr": "x"})
     trace = reader.parse(document(odd, event("b", 40, None, pid=None)))
     assert sorted(names(trace)) == ["a", "b"]
     row = names(trace).index("a")
-    assert trace.host.correlation[row] == 77
+    assert trace.host.sequence[row] == 77
     assert trace.texts[trace.host.shapes[row]] == "[[1]]"
 
 
