@@ -19,10 +19,12 @@ Family = Callable[[Sequence[str]], Mask]
 
 def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
     """Which rows of a column (indices into texts, -1 for none) name a member of the family."""
-    used = np.flatnonzero(np.bincount(column[column >= 0], minlength=1)).tolist()
-    member = np.zeros(len(texts) + 1, bool)  # the last is for -1
-    member[used] = family([texts[index] for index in used])
-    return member[column]
+    named = np.zeros(len(texts) + 1, bool)  # the last is for -1
+    named[column] = True
+    used = np.flatnonzero(named[:-1])
+    named[:] = False
+    named[used] = family([texts[index] for index in used.tolist()])
+    return named[column]
 
 
 def _matching(pattern: str) -> Family:

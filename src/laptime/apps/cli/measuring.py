@@ -16,7 +16,6 @@ from laptime.records.event import Event
 from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.store.journal import Journal
-from laptime.verbs import bench as verb
 
 
 def carry_out(
@@ -51,7 +50,9 @@ def measured(request: BenchRequest, *, voice: Voice) -> tuple[Run, LaptimeError 
                 journal(event)  # first: what is shown is on disk
             show(event)
 
-        run = verb.bench(request, emit)
+        from laptime.verbs.bench import bench  # not for those who only deliver: `laptime trace`, `show`
+
+        run = bench(request, emit)
     if journal is None or journal.path is None:
         run = structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
     else:
