@@ -48,23 +48,7 @@ def example() -> Run:
     """Four ranks train ResNet-50 in float32: a slow loader, one rank late, the loss read in each step."""
     steps = _steps(_GPU, numbers=range(5, 11))
     profile = Profile(
-        files=[
-            TraceFile(
-                name=f"rank{r}.pt.trace.json.gz", bytes=48_100_200 + r, events=112_408, format="D", rank=r
-            )
-            for r in range(3)
-        ]
-        + [
-            TraceFile(
-                name="rank3.pt.trace.json.gz",
-                bytes=31_004_771,
-                events=70_115,
-                format="D",
-                rank=3,
-                truncated=True,
-                warnings=["the file ends in the middle of an event; what came before was used"],
-            )
-        ],
+        files=_files(),
         rank=0,
         world=4,
         device_type="cuda",
@@ -103,41 +87,55 @@ def example() -> Run:
         ],
         timeline=timeline(),
         against=against(),
-        reconciled=Reconciled(
-            untraced_ns=171 * MS,
-            untraced_steps=40,
-            untraced_ci95_ns=(168 * MS, 175 * MS),
-            traced_ns=183 * MS,
-            slowdown=183 / 171,
-            parts_ns={
-                "data": 50 * MS,
-                "forward": 31 * MS,
-                "backward": 70 * MS,
-                "optimizer": 14 * MS,
-                "other": 6 * MS,
-            },
-            loader_wait_ns=50 * MS,
-            threads_busy=1.4,
-            note="the optimizer is slowed down most, by 31 %: it makes many small calls",
-        ),
+        reconciled=_reconciled(),
         facts={"record_shapes": True, "with_stack": True, "cuda_runtime_version": 12040, "torch": "2.9.0"},
     )
     return _run(profile, findings(), "train.py")
+
+
+def _files() -> list[TraceFile]:
+    """Three whole ones and one cut off."""
+    whole = [
+        TraceFile(name=f"rank{r}.pt.trace.json.gz", bytes=48_100_200 + r, events=112_408, format="D", rank=r)
+        for r in range(3)
+    ]
+    cut = TraceFile(
+        name="rank3.pt.trace.json.gz",
+        bytes=31_004_771,
+        events=70_115,
+        format="D",
+        rank=3,
+        truncated=True,
+        warnings=["the file ends in the middle of an event; what came before was used"],
+    )
+    return [*whole, cut]
+
+
+def _reconciled() -> Reconciled:
+    """Profiled steps that are a little slower than untraced ones."""
+    return Reconciled(
+        untraced_ns=171 * MS,
+        untraced_steps=40,
+        untraced_ci95_ns=(168 * MS, 175 * MS),
+        traced_ns=183 * MS,
+        slowdown=183 / 171,
+        parts_ns={
+            "data": 50 * MS,
+            "forward": 31 * MS,
+            "backward": 70 * MS,
+            "optimizer": 14 * MS,
+            "other": 6 * MS,
+        },
+        loader_wait_ns=50 * MS,
+        threads_busy=1.4,
+        note="the optimizer is slowed down most, by 31 %: it makes many small calls",
+    )
 
 
 def cpu_only() -> Run:
     """ResNet-18 on two CPUs, deliberately naive: no accelerator, no ranks; oneDNN primitives, no kernels."""
     steps = _steps(_CPU, numbers=range(3, 7))
     total = _mean(steps)
-    primitives = [
-        Primitive(kind=kind, implementation=how, shapes=what, calls=calls, total_ns=int(ms * MS))
-        for kind, how, what, calls, ms in (
-            ("convolution", "brgconv:avx512_core", "mb32_ic64oc64_ih56oh56kh3sh1dh0ph1", 24, 301.5),
-            ("convolution", "jit:avx512_core", "mb32_ic3oc64_ih224oh112kh7sh2dh0ph3", 3, 88.2),
-            ("reorder", "jit:uni", "32x64x56x56", 61, 41.9),
-            ("batch_normalization", "tbb_jit:avx512_core", "mb32ic64ih56", 40, 22.4),
-        )
-    ]
     profile = Profile(
         files=[TraceFile(name="train.json", bytes=9_120_400, events=24_011, format="D")],
         span_ns=steps[-1].end_ns,
@@ -148,39 +146,11 @@ def cpu_only() -> Run:
             share=0.69,
         ),
         steps=steps,
-        overview=Overview(
-            steps=len(steps),
-            step_ns=total.total_ns,
-            step_median_ns=total.total_ns - MS,
-            breakdown=total,
-            phases=[
-                Phase(name="data", host_ns=311 * MS),
-                Phase(name="forward", host_ns=214 * MS),
-                Phase(name="backward", host_ns=452 * MS),
-                Phase(name="optimizer", host_ns=22 * MS),
-                Phase(name="other", host_ns=4 * MS),
-            ],
-            cpu_threads=2,
-            threads_busy=1.06,
-        ),
+        overview=_cpu_overview(total, len(steps)),
         operators=cpu_operators(),
         memory=cpu_memory(steps[-1].end_ns),
-        primitives=primitives,
-        reconciled=Reconciled(
-            untraced_ns=991 * MS,
-            untraced_steps=6,
-            traced_ns=1_003 * MS,
-            slowdown=1.012,
-            parts_ns={
-                "data": 309 * MS,
-                "forward": 209 * MS,
-                "backward": 449 * MS,
-                "optimizer": 20 * MS,
-                "other": 4 * MS,
-            },
-            loader_wait_ns=309 * MS,
-            threads_busy=1.9,
-        ),
+        primitives=_primitives(),
+        reconciled=_cpu_reconciled(),
         facts={"record_shapes": True},
     )
     finding = Finding(
@@ -196,6 +166,57 @@ def cpu_only() -> Run:
         rows=["operators/enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"],
     )
     return _run(profile, [finding], "train.py")
+
+
+def _cpu_overview(total: Breakdown, steps: int) -> Overview:
+    """Phases and threads of a loop without accelerator."""
+    return Overview(
+        steps=steps,
+        step_ns=total.total_ns,
+        step_median_ns=total.total_ns - MS,
+        breakdown=total,
+        phases=[
+            Phase(name="data", host_ns=311 * MS),
+            Phase(name="forward", host_ns=214 * MS),
+            Phase(name="backward", host_ns=452 * MS),
+            Phase(name="optimizer", host_ns=22 * MS),
+            Phase(name="other", host_ns=4 * MS),
+        ],
+        cpu_threads=2,
+        threads_busy=1.06,
+    )
+
+
+def _cpu_reconciled() -> Reconciled:
+    """Hardly slowed down."""
+    return Reconciled(
+        untraced_ns=991 * MS,
+        untraced_steps=6,
+        traced_ns=1_003 * MS,
+        slowdown=1.012,
+        parts_ns={
+            "data": 309 * MS,
+            "forward": 209 * MS,
+            "backward": 449 * MS,
+            "optimizer": 20 * MS,
+            "other": 4 * MS,
+        },
+        loader_wait_ns=309 * MS,
+        threads_busy=1.9,
+    )
+
+
+def _primitives() -> list[Primitive]:
+    """What oneDNN did in one step."""
+    return [
+        Primitive(kind=kind, implementation=how, shapes=what, calls=calls, total_ns=int(ms * MS))
+        for kind, how, what, calls, ms in (
+            ("convolution", "brgconv:avx512_core", "mb32_ic64oc64_ih56oh56kh3sh1dh0ph1", 24, 301.5),
+            ("convolution", "jit:avx512_core", "mb32_ic3oc64_ih224oh112kh7sh2dh0ph3", 3, 88.2),
+            ("reorder", "jit:uni", "32x64x56x56", 61, 41.9),
+            ("batch_normalization", "tbb_jit:avx512_core", "mb32ic64ih56", 40, 22.4),
+        )
+    ]
 
 
 def _run(profile: Profile, findings: list[Finding], target: str) -> Run:

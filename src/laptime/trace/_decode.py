@@ -161,7 +161,7 @@ def _coerced(value: Any, *, exact: bool) -> Event[Any] | None:
     """An event from plain data, field by field; a field of the wrong type is as good as missing."""
     if not isinstance(value, dict) or not isinstance(value.get("ph"), str):
         return None
-    number = Decimal if exact else float
+    number: type[Decimal] | type[float] = Decimal if exact else float
     event: Event[Any] = Event(
         ph=value["ph"],
         cat=_text(value.get("cat")),
@@ -175,7 +175,7 @@ def _coerced(value: Any, *, exact: bool) -> Event[Any] | None:
             time = number(str(value[name]))
         except (KeyError, ValueError, ArithmeticError):
             continue
-        if time == time and abs(time) < 1e15 * 1e3:
+        if abs(float(time)) < 1e18:  # not so NaN
             setattr(event, name, time)
     if "ts" not in value:
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -12,9 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from laptime.trace._decode import Args, Event, Events
-from laptime.trace.columns import DeviceKind, HostKind, Ints, Kinds, Mask
-
-_DEVICE, _RANGE, _INSTANT, _FLOW, _META, _SKIP = 10, 20, 30, 40, 50, 99
+from laptime.trace._kinds import DEVICE, FLOW, INSTANT, META, RANGE, group
+from laptime.trace.columns import HostKind, Ints, Kinds, Mask
 
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62
@@ -124,12 +124,12 @@ class Gather:
         """
         self._part.events += len(events)
         codes = np.fromiter(map(self._codes.__getitem__, map(_KIND, events)), np.int8, len(events))
-        self._take(events, codes, codes < _DEVICE, self._host)
-        self._take(events, codes, (codes >= _DEVICE) & (codes < _RANGE), self._device)
-        self._take(events, codes, codes == _RANGE, self._ranges)
-        self._take(events, codes, codes == _INSTANT, self._memory)
-        self._take(events, codes, codes == _FLOW, self._arrows)
-        for row in np.flatnonzero(codes == _META).tolist():
+        self._take(events, codes, codes < DEVICE, self._host)
+        self._take(events, codes, (codes >= DEVICE) & (codes < RANGE), self._device)
+        self._take(events, codes, codes == RANGE, self._ranges)
+        self._take(events, codes, codes == INSTANT, self._memory)
+        self._take(events, codes, codes == FLOW, self._arrows)
+        for row in np.flatnonzero(codes == META).tolist():
             event = events[row]
             if event.name == "thread_name":
                 self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
@@ -172,7 +172,7 @@ class Gather:
             "forward_thread": _only(described, args, lambda some: _ints(some, "forward_thread")),
         }
         for column, field in _HOST_TEXTS.items():
-            columns[column] = _only(described, args, lambda some, field=field: self._raw(some, field))
+            columns[column] = _only(described, args, partial(self._raw, field=field))
         self._append("host", columns, keep)
 
     def _device(self, events: Events, codes: Kinds) -> None:
@@ -182,7 +182,7 @@ class Gather:
             "start": start,
             "end": end,
             "name": self._names(events),
-            "kind": codes - np.int8(_DEVICE),
+            "kind": codes - np.int8(DEVICE),
             "device": _filled(_ints(args, "device"), events, _device_of),
             "stream": _filled(_ints(args, "stream"), events, _stream_of),
             "correlation": _ints(args, "correlation"),
@@ -299,54 +299,6 @@ def _nanoseconds(times: list[Any]) -> Ints:
         raise Imprecise
     found: Ints = whole.astype(np.int64) * 1000 + np.rint((values - whole) * 1000).astype(np.int64)
     return found
-
-
-def group(ph: str, category: str) -> int:
-    """What kind of event a phase and a category make, in all formats and on all accelerators."""
-    category = category.lower()
-    if ph == "X":
-        return _complete(category)
-    if ph in ("s", "f") and category in ("fwdbwd", "forward_backward"):
-        return _FLOW
-    if ph == "i" and category in ("", "cpu_instant_event"):
-        return _INSTANT  # those of format A have no category
-    return _META if ph == "M" else _SKIP
-
-
-_DEVICE_WORK = {
-    "kernel": DeviceKind.KERNEL,
-    "concurrent_kernel": DeviceKind.KERNEL,
-    "mtia_ccp_events": DeviceKind.KERNEL,
-    "memcpy": DeviceKind.MEMCPY,
-    "gpu_memcpy": DeviceKind.MEMCPY,
-    "memset": DeviceKind.MEMSET,
-    "gpu_memset": DeviceKind.MEMSET,
-}
-_HOST = {
-    "operator": HostKind.OPERATOR,
-    "cpu_op": HostKind.OPERATOR,
-    "user_annotation": HostKind.ANNOTATION,
-    "runtime": HostKind.RUNTIME,
-    "python": HostKind.PYTHON,
-    "python_function": HostKind.PYTHON,
-    "overhead": HostKind.OVERHEAD,
-}
-
-
-def _complete(category: str) -> int:
-    if category in _DEVICE_WORK:
-        return _DEVICE + _DEVICE_WORK[category]
-    if category in _HOST:
-        return _HOST[category]
-    if category.endswith("_runtime"):
-        return HostKind.RUNTIME
-    if category.endswith("_driver"):
-        return HostKind.DRIVER
-    if category in ("gpu_user_annotation", "mtia_user_annotation", "xpu_user_annotation"):
-        return _RANGE
-    if category in ("trace", "cuda_sync", "cuda_profiler_range"):
-        return _SKIP
-    return HostKind.OTHER
 
 
 def _device_of(event: Event[Any]) -> int:

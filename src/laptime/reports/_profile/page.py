@@ -247,7 +247,7 @@ def _phases(profile: Profile) -> Bars:
     longest = max([p.host_ns for p in seen] + [p.device_ns or 0 for p in seen] + [1])
     made = []
     for phase in seen:
-        for where, ns in (("host", phase.host_ns), ("device", phase.device_ns)):
+        for where, ns in (("host", phase.host_ns), ("device", phase.device_ns or 0)):
             if ns or where == "host":
                 part = Part(f"on-{where}", f"{phase.name} on the {where}", ns, words.time(ns), ns / longest)
                 name = plain(phase.name) if where == "host" else ""

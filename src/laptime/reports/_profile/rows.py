@@ -128,7 +128,7 @@ def kernels(profile: Profile, wanted: Wanted) -> list[Table]:
 
 def _kernel(row: KernelRow) -> Row:
     cores = "yes" if row.tensor_cores else "could" if row.operator_eligible else ""
-    values = [
+    values = (
         words.kernel(row.name, 64),
         words.operator(row.operator, 40),
         row.total_ns,
@@ -144,7 +144,7 @@ def _kernel(row: KernelRow) -> Row:
         row.block,
         row.registers,
         row.shared_memory,
-    ]
+    )
     return Row(row.id, values, full=_cut(row.name, 300 if row.operator else 700))
 
 

@@ -1,0 +1,56 @@
+"""What kind of event a phase and a category make, in all formats and on all accelerators."""
+
+from __future__ import annotations
+
+from laptime.trace.columns import DeviceKind, HostKind
+
+DEVICE, RANGE, INSTANT, FLOW, META, SKIP = 10, 20, 30, 40, 50, 99
+"""Groups of events: below DEVICE a HostKind, from there to RANGE a DeviceKind."""
+
+
+def group(ph: str, category: str) -> int:
+    """What kind of event a phase and a category make, in all formats and on all accelerators."""
+    category = category.lower()
+    if ph == "X":
+        return _complete(category)
+    if ph in ("s", "f") and category in ("fwdbwd", "forward_backward"):
+        return FLOW
+    if ph == "i" and category in ("", "cpu_instant_event"):
+        return INSTANT  # those of format A have no category
+    return META if ph == "M" else SKIP
+
+
+_DEVICE_WORK = {
+    "kernel": DeviceKind.KERNEL,
+    "concurrent_kernel": DeviceKind.KERNEL,
+    "mtia_ccp_events": DeviceKind.KERNEL,
+    "memcpy": DeviceKind.MEMCPY,
+    "gpu_memcpy": DeviceKind.MEMCPY,
+    "memset": DeviceKind.MEMSET,
+    "gpu_memset": DeviceKind.MEMSET,
+}
+_HOST = {
+    "operator": HostKind.OPERATOR,
+    "cpu_op": HostKind.OPERATOR,
+    "user_annotation": HostKind.ANNOTATION,
+    "runtime": HostKind.RUNTIME,
+    "python": HostKind.PYTHON,
+    "python_function": HostKind.PYTHON,
+    "overhead": HostKind.OVERHEAD,
+}
+
+
+def _complete(category: str) -> int:
+    if category in _DEVICE_WORK:
+        return DEVICE + _DEVICE_WORK[category]
+    if category in _HOST:
+        return _HOST[category]
+    if category.endswith("_runtime"):
+        return HostKind.RUNTIME
+    if category.endswith("_driver"):
+        return HostKind.DRIVER
+    if category in ("gpu_user_annotation", "mtia_user_annotation", "xpu_user_annotation"):
+        return RANGE
+    if category in ("trace", "cuda_sync", "cuda_profiler_range"):
+        return SKIP
+    return HostKind.OTHER
