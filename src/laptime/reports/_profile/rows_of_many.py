@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from laptime.records.difference import ChangedRow
 from laptime.records.profile import Profile
 from laptime.reports._profile import words
@@ -94,7 +92,7 @@ def differences(profile: Profile) -> list[Table]:
         Column("calls before", "number"),
         Column("calls after", "number"),
     ]
-    named: tuple[tuple[str, str, Mapping[str, str] | None, list[ChangedRow]], ...] = (
+    named: tuple[tuple[str, str, dict[str, str] | None, list[ChangedRow]], ...] = (
         ("breakdown", "parts of the step", words.PARTS, seen.breakdown),
         ("idle", "idle causes", words.CAUSES, seen.idle),
         ("operators", "operators", {}, seen.operators),
