@@ -10,10 +10,10 @@ import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, Union
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Raw, Struct, defstruct, field
 
 Number = TypeVar("Number", int | float, Decimal)
 
@@ -22,7 +22,7 @@ _NOTHING: Any = None  # a Raw cannot be in a union; its default can be anything
 
 
 class Args(Struct, gc=False):
-    """What an event says of itself, every kind together. `External id` is left out: it lies."""
+    """What a range says of itself, on any thread or stream. `External id` is left out: it lies."""
 
     correlation: int = -1
     device: int = -1
@@ -33,24 +33,17 @@ class Args(Struct, gc=False):
     shared_memory: int = field(name="shared memory", default=-1)
     bytes: int = -1
     size: int = -1
-    kind: str = ""
     graph: int = field(name="graph node id", default=-1)
     grid: Raw = _NOTHING
     block: Raw = _NOTHING
     dims: Raw = field(name="Input Dims", default=_NOTHING)
-    dims_b: Raw = field(name="Input dims", default=_NOTHING)
+    older_dims: Raw = field(name="Input dims", default=_NOTHING)
     types: Raw = field(name="Input type", default=_NOTHING)
     stack: Raw = field(name="Call stack", default=_NOTHING)
     hierarchy: Raw = field(name="Module Hierarchy", default=_NOTHING)
     module_id: int | None = field(name="Python module id", default=-1)
     sequence: int = field(name="Sequence number", default=-1)
     forward_thread: int = field(name="Fwd thread id", default=-1)
-    memory_bytes: int = field(name="Bytes", default=0)
-    address: int = field(name="Addr", default=-1)
-    allocated: int = field(name="Total Allocated", default=-1)
-    reserved: int = field(name="Total Reserved", default=-1)
-    device_type: int = field(name="Device Type", default=-1)
-    device_id: int = field(name="Device Id", default=-1)
     collective: str = field(name="Collective name", default="")
     elements_in: int = field(name="In msg nelems", default=-1)
     elements_out: int = field(name="Out msg nelems", default=-1)
@@ -58,29 +51,97 @@ class Args(Struct, gc=False):
     group: str | int = field(name="Process Group Name", default="")
     group_size: int = field(name="Group size", default=-1)
     collective_sequence: int = field(name="Seq", default=-1)
+
+
+class MemoryArgs(Struct, gc=False):
+    """What an allocation or a free says of itself."""
+
+    bytes: int = field(name="Bytes", default=0)
+    address: int = field(name="Addr", default=-1)
+    allocated: int = field(name="Total Allocated", default=-1)
+    reserved: int = field(name="Total Reserved", default=-1)
+    device_type: int = field(name="Device Type", default=-1)
+    device: int = field(name="Device Id", default=-1)
+
+
+class MetaArgs(Struct, gc=False):
+    """The name of a process or thread."""
+
     name: str | int = ""
 
 
-_NO_ARGS = Args()
+_NO_ARGS, _NO_MEMORY, _NO_NAME = Args(), MemoryArgs(), MetaArgs()
 
 
-class Event(Struct, Generic[Number], gc=False):
-    """One event. `ts` and `dur` are microseconds, as integers, floats, or exact decimals."""
+class Complete(Struct, Generic[Number], tag_field="ph", tag="X", gc=False):
+    """A range. `ts` and `dur` are microseconds, as integers, floats, or exact decimals."""
 
-    ph: str = ""
     cat: str = ""
     name: str = ""
     ts: Number = 0  # type: ignore[assignment]
     dur: Number = -1  # type: ignore[assignment]
     pid: int | str | None = 0
     tid: int | str | None = 0
-    id: int | str | None = -1
     args: Args = field(default_factory=lambda: _NO_ARGS)
 
 
-Events = list[Event[Any]]
-_quick = msgspec.json.Decoder(list[Event[int | float]])
-_exact = msgspec.json.Decoder(list[Event[Decimal]])
+class Instant(Struct, Generic[Number], tag_field="ph", tag="i", gc=False):
+    """A moment: `[memory]`, and the begin and end of the recording."""
+
+    name: str = ""
+    ts: Number = 0  # type: ignore[assignment]
+    pid: int | str | None = 0
+    tid: int | str | None = 0
+    args: MemoryArgs = field(default_factory=lambda: _NO_MEMORY)
+
+
+class Begins(Struct, Generic[Number], tag_field="ph", tag="s", gc=False):
+    """The begin of an arrow."""
+
+    cat: str = ""
+    id: int | str | None = -1
+    ts: Number = 0  # type: ignore[assignment]
+    pid: int | str | None = 0
+    tid: int | str | None = 0
+
+
+class Ends(Struct, Generic[Number], tag_field="ph", tag="f", gc=False):
+    """The end of an arrow."""
+
+    cat: str = ""
+    id: int | str | None = -1
+    ts: Number = 0  # type: ignore[assignment]
+    pid: int | str | None = 0
+    tid: int | str | None = 0
+
+
+class Meta(Struct, tag_field="ph", tag="M", gc=False):
+    """A name of a process or thread."""
+
+    name: str = ""
+    pid: int | str | None = 0
+    tid: int | str | None = 0
+    args: MetaArgs = field(default_factory=lambda: _NO_NAME)
+
+
+# All other phases of the format (counters, objects, asynchronous ranges ...): known, and of no use here.
+_OTHERS = tuple(
+    defstruct(f"Phase{ord(phase)}", [], tag_field="ph", tag=phase, gc=False)
+    for phase in "BECbenItTpFNDOPRcvV(),"
+)
+_KINDS = {"X": Complete, "i": Instant, "s": Begins, "f": Ends, "M": Meta}
+
+Event = Any
+Events = list[Any]
+"""Of the classes above."""
+
+
+def _decoder(number: Any) -> msgspec.json.Decoder[Any]:
+    kinds = [Complete[number], Instant[number], Begins[number], Ends[number], Meta, *_OTHERS]
+    return msgspec.json.Decoder(list[Union[tuple(kinds)]])  # type: ignore[misc]  # noqa: UP007
+
+
+_quick, _exact = _decoder(int | float), _decoder(Decimal)
 
 
 class Refused(ValueError):
@@ -94,9 +155,10 @@ def strictly(chunk: bytes, *, exact: bool = False) -> Events:
         Refused: not all of the chunk can be taken.
     """
     try:
-        return (_exact if exact else _quick).decode(b"[" + chunk + b"]")
+        found: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused from error
+    return found
 
 
 def loosely(chunk: bytes, *, exact: bool = False) -> tuple[Events, int]:
@@ -157,46 +219,48 @@ def _balanced(text: bytes) -> bool:
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
-def _coerced(value: Any, *, exact: bool) -> Event[Any] | None:
+def _coerced(value: Any, *, exact: bool) -> Event | None:
     """An event from plain data, field by field; a field of the wrong type is as good as missing."""
     if not isinstance(value, dict) or not isinstance(value.get("ph"), str):
         return None
-    number: type[Decimal] | type[float] = Decimal if exact else float
-    event: Event[Any] = Event(
-        ph=value["ph"],
-        cat=_text(value.get("cat")),
-        name=_text(value.get("name")),
-        pid=_key(value.get("pid")),
-        tid=_key(value.get("tid")),
-        id=_key(value.get("id", -1)),
-    )
-    for name in ("ts", "dur"):
-        try:
-            time = number(str(value[name]))
-        except (KeyError, ValueError, ArithmeticError):
-            continue
-        if abs(float(time)) < 1e18:  # not so NaN
-            setattr(event, name, time)
-    if "ts" not in value:
+    kind = _KINDS.get(value["ph"], _OTHERS[0])
+    event = kind()
+    for name in kind.__struct_fields__:
+        if name == "args":
+            if isinstance(value.get(name), dict):
+                event.args = _filled(type(event.args), value[name])
+        elif name in ("ts", "dur"):
+            time = _time(value.get(name), Decimal if exact else float)
+            if time is not None:
+                setattr(event, name, time)
+        elif name in ("cat", "name"):
+            setattr(event, name, _text(value.get(name)))
+        else:
+            setattr(event, name, _key(value.get(name, -1)))
+    return event if "ts" in value or kind in (Meta, *_OTHERS) else None
+
+
+def _time(value: Any, number: type[Decimal] | type[float]) -> Decimal | float | None:
+    try:
+        time = number(str(value))
+    except (ValueError, ArithmeticError):
         return None
-    args = value.get("args")
-    if isinstance(args, dict):
-        event.args = _args(args)
-    return event
+    return time if abs(float(time)) < 1e18 else None  # not so NaN
 
 
-def _args(found: dict[str, Any]) -> Args:
-    args = Args()
-    for own, written in _WRITTEN.items():
-        if written not in found:
+def _filled(kind: type[Struct], found: dict[str, Any]) -> Any:
+    """Arguments from plain data."""
+    args = kind()
+    for own in msgspec.structs.fields(kind):
+        if own.encode_name not in found:
             continue
-        value = found[written]
-        if _TYPES[own] is Raw:
-            setattr(args, own, Raw(json.dumps(value).encode()))
+        value = found[own.encode_name]
+        if own.type is Raw:
+            setattr(args, own.name, Raw(json.dumps(value).encode()))
             continue
         for candidate in (value, value if isinstance(value, bool) else _number(value)):
             try:
-                setattr(args, own, msgspec.convert(candidate, _TYPES[own]))
+                setattr(args, own.name, msgspec.convert(candidate, own.type))
             except msgspec.ValidationError:
                 continue
             break
@@ -216,7 +280,3 @@ def _text(value: Any) -> str:
 
 def _key(value: Any) -> int | str:
     return value if isinstance(value, int | str) else str(value)
-
-
-_WRITTEN = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
-_TYPES = {each.name: each.type for each in msgspec.structs.fields(Args)}

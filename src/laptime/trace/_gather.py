@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from laptime.trace._decode import Args, Event, Events
-from laptime.trace._kinds import DEVICE, FLOW, INSTANT, META, RANGE, group
+from laptime.trace._decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
+from laptime.trace._kinds import DEVICE, RANGE, group
 from laptime.trace.columns import HostKind, Ints, Kinds, Mask
 
 WEEK = 7 * 86_400 * 1_000_000_000
@@ -90,17 +90,18 @@ class _Threads(dict[tuple[Any, Any], int]):
         return number
 
 
-class _Codes(dict[tuple[str, str], int]):
-    """Groups of events by phase and category."""
+class _Codes(dict[str, int]):
+    """Groups of ranges by category."""
 
-    def __missing__(self, key: tuple[str, str]) -> int:
-        self[key] = code = group(*key)
+    def __missing__(self, category: str) -> int:
+        self[category] = code = group(category)
         return code
 
 
 _ARGS, _TIME, _TOOK = attrgetter("args"), attrgetter("ts"), attrgetter("dur")
-_NAME, _KIND, _PLACE = attrgetter("name"), attrgetter("ph", "cat"), attrgetter("pid", "tid")
-_HOST_TEXTS = {"shapes": "dims", "types": "types", "stack": "stack", "module": "hierarchy"}
+_NAME, _CATEGORY, _PLACE = attrgetter("name"), attrgetter("cat"), attrgetter("pid", "tid")
+_HOST_TEXTS = {"types": "types", "stack": "stack", "module": "hierarchy"}
+_FORWARD_BACKWARD = ("fwdbwd", "forward_backward")
 
 
 class Gather:
@@ -114,6 +115,7 @@ class Gather:
         self._threads = _Threads(self._keys)
         self._collectives = _Numbered()
         self._columns: dict[str, list[np.ndarray[Any, Any]]] = {}
+        self._flows = set[str]()
         self._part = Part()
 
     def add(self, events: Events) -> None:
@@ -123,15 +125,26 @@ class Gather:
             Imprecise: a time is too large for its float.
         """
         self._part.events += len(events)
-        codes = np.fromiter(map(self._codes.__getitem__, map(_KIND, events)), np.int8, len(events))
-        self._take(events, codes, codes < DEVICE, self._host)
-        self._take(events, codes, (codes >= DEVICE) & (codes < RANGE), self._device)
-        self._take(events, codes, codes == RANGE, self._ranges)
-        self._take(events, codes, codes == INSTANT, self._memory)
-        self._take(events, codes, codes == FLOW, self._arrows)
-        for row in np.flatnonzero(codes == META).tolist():
-            event = events[row]
-            if event.name == "thread_name":
+        ranges = [event for event in events if type(event) is Complete]
+        codes = np.fromiter(map(self._codes.__getitem__, map(_CATEGORY, ranges)), np.int8, len(ranges))
+        self._take(ranges, codes, codes < DEVICE, self._host)
+        self._take(ranges, codes, (codes >= DEVICE) & (codes < RANGE), self._device)
+        self._take(ranges, codes, codes == RANGE, self._ranges)
+        if len(ranges) < len(events):
+            self._others(events)
+
+    def _others(self, events: Events) -> None:
+        """Memory, arrows and names."""
+        memory = [event for event in events if type(event) is Instant and event.name == "[memory]"]
+        if memory:
+            self._memory(memory)
+        begins = [event for event in events if type(event) is Begins]
+        self._flows.update(map(_CATEGORY, begins))
+        if not self._flows.isdisjoint(_FORWARD_BACKWARD):
+            arrows = begins + [event for event in events if type(event) is Ends]
+            self._arrows([event for event in arrows if event.cat in _FORWARD_BACKWARD])
+        for event in events:
+            if type(event) is Meta and event.name == "thread_name":
                 self._part.thread_names[f"{event.pid}/{event.tid}"] = str(event.args.name)
 
     def part(self) -> Part:
@@ -144,8 +157,8 @@ class Gather:
         part.texts = list(self._texts)
         part.threads = list(self._keys)
         part.collectives = list(self._collectives)
-        part.flows = sorted(cat for ph, cat in self._codes if ph == "s")
-        part.capitals = any(ph == "X" and cat[:1].isupper() and cat != "Trace" for ph, cat in self._codes)
+        part.flows = sorted(self._flows)
+        part.capitals = any(category[:1].isupper() and category != "Trace" for category in self._codes)
         return part
 
     def _take(self, events: Events, codes: Kinds, mask: Mask, into: Callable[[Events, Kinds], None]) -> None:
@@ -170,6 +183,7 @@ class Gather:
             "module_id": _only(codes == HostKind.PYTHON, args, lambda some: _ints(some, "module_id")),
             "sequence": _only(described, args, lambda some: _ints(some, "sequence")),
             "forward_thread": _only(described, args, lambda some: _ints(some, "forward_thread")),
+            "shapes": _only(described, args, self._shapes),
         }
         for column, field in _HOST_TEXTS.items():
             columns[column] = _only(described, args, partial(self._raw, field=field))
@@ -210,28 +224,27 @@ class Gather:
         }
         self._append("ranges", columns, keep)
 
-    def _memory(self, events: Events, codes: Kinds) -> None:
-        events = [event for event in events if event.name == "[memory]"]
+    def _memory(self, events: Events) -> None:
         args = list(map(_ARGS, events))
         columns = {
-            "at": self._instants(events),
+            "at": _nanoseconds(list(map(_TIME, events))),
             "thread": self._thread(events),
-            "bytes": _ints(args, "memory_bytes"),
+            "bytes": _ints(args, "bytes"),
             "address": _ints(args, "address").view(np.uint64),
             "allocated": _ints(args, "allocated"),
             "reserved": _ints(args, "reserved"),
             "device_type": _ints(args, "device_type"),
-            "device": _ints(args, "device_id"),
+            "device": _ints(args, "device"),
         }
         self._append("memory", columns, np.ones(len(events), bool))
 
-    def _arrows(self, events: Events, codes: Kinds) -> None:
+    def _arrows(self, events: Events) -> None:
         known = [event for event in events if isinstance(event.id, int) and abs(event.id) < _LARGEST]
         columns = {
             "id": np.array([event.id for event in known], np.int64),
-            "at": self._instants(known),
+            "at": _nanoseconds(list(map(_TIME, known))),
             "thread": self._thread(known),
-            "begin": np.array([event.ph == "s" for event in known], bool),
+            "begin": np.array([type(event) is Begins for event in known], bool),
         }
         self._append("flows", columns, np.ones(len(known), bool))
 
@@ -239,9 +252,6 @@ class Gather:
         whole = bool(keep.all())
         for name, values in columns.items():
             self._columns.setdefault(f"{table}.{name}", []).append(values if whole else values[keep])
-
-    def _instants(self, events: Events) -> Ints:
-        return _nanoseconds(list(map(_TIME, events)))
 
     def _times(self, events: Events) -> tuple[Ints, Ints, Mask]:
         """Starts and ends in ns, and which are sane: no longer than a week, not before their start."""
@@ -262,6 +272,11 @@ class Gather:
             return np.full(len(values), -1, np.int32)
         known = self._raws
         return np.array([-1 if value is None else known[bytes(value)] for value in values], np.int32)
+
+    def _shapes(self, args: list[Args]) -> Any:
+        """`Input Dims`, which torch 1.10 wrote otherwise."""
+        found = self._raw(args, "dims")
+        return np.where(found >= 0, found, self._raw(args, "older_dims"))
 
     def _thread(self, events: Events) -> Any:
         return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
@@ -301,16 +316,16 @@ def _nanoseconds(times: list[Any]) -> Ints:
     return found
 
 
-def _device_of(event: Event[Any]) -> int:
+def _device_of(event: Event) -> int:
     return event.pid if isinstance(event.pid, int) and 0 <= event.pid < 1 << 16 else 0
 
 
-def _stream_of(event: Event[Any]) -> int:
+def _stream_of(event: Event) -> int:
     last = str(event.tid).rpartition(" ")[2]
     return int(last) if last.isdecimal() and len(last) < 18 else -1
 
 
-def _size_of(event: Event[Any]) -> int:
+def _size_of(event: Event) -> int:
     return event.args.size if 0 <= event.args.size < _LARGEST else -1
 
 
@@ -341,7 +356,7 @@ def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) ->
     return found
 
 
-def _filled(values: Ints, events: Events, other: Callable[[Event[Any]], int]) -> Ints:
+def _filled(values: Ints, events: Events, other: Callable[[Event], int]) -> Ints:
     """The column, with what an event tells elsewhere where its arguments are silent."""
     for row in np.flatnonzero(values < 0).tolist():
         values[row] = other(events[row])

@@ -1,24 +1,11 @@
-"""What kind of event a phase and a category make, in all formats and on all accelerators."""
+"""What kind of range a category names, in all formats and on all accelerators."""
 
 from __future__ import annotations
 
 from laptime.trace.columns import DeviceKind, HostKind
 
-DEVICE, RANGE, INSTANT, FLOW, META, SKIP = 10, 20, 30, 40, 50, 99
-"""Groups of events: below DEVICE a HostKind, from there to RANGE a DeviceKind."""
-
-
-def group(ph: str, category: str) -> int:
-    """What kind of event a phase and a category make, in all formats and on all accelerators."""
-    category = category.lower()
-    if ph == "X":
-        return _complete(category)
-    if ph in ("s", "f") and category in ("fwdbwd", "forward_backward"):
-        return FLOW
-    if ph == "i" and category in ("", "cpu_instant_event"):
-        return INSTANT  # those of format A have no category
-    return META if ph == "M" else SKIP
-
+DEVICE, RANGE, SKIP = 10, 20, 99
+"""Groups of ranges: below DEVICE a HostKind, from there to RANGE a DeviceKind; RANGE is on a stream."""
 
 _DEVICE_WORK = {
     "kernel": DeviceKind.KERNEL,
@@ -40,7 +27,9 @@ _HOST = {
 }
 
 
-def _complete(category: str) -> int:
+def group(category: str) -> int:
+    """What kind of range a category names."""
+    category = category.lower()
     if category in _DEVICE_WORK:
         return DEVICE + _DEVICE_WORK[category]
     if category in _HOST:

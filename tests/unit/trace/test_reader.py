@@ -86,6 +86,24 @@ def test_a_kernel_brings_its_launch_configuration() -> None:
     assert device.collective.tolist() == [-1, 0]
 
 
+def test_shapes_are_read_under_both_of_their_names() -> None:
+    trace = reader.parse(
+        document(
+            event("a", 0, args={"Input Dims": [[1]]}),
+            event("b", 20, args={"Input dims": [[2]]}),
+            event("c", 40),
+        )
+    )
+    shapes = [trace.texts[index] if index >= 0 else "" for index in trace.host.shapes]
+    assert [names(trace), shapes] == [["a", "b", "c"], ["[[1]]", "[[2]]", ""]]
+
+
+def test_phases_of_no_use_are_known_and_cost_no_event() -> None:
+    others = [{**event("x", 5), "ph": phase} for phase in "BECbenItTpFNDOPRcvV(),"]
+    trace = reader.parse(document(event("a", 0), *others))
+    assert (names(trace), trace.events, trace.warnings) == (["a"], 1 + len(others), [])
+
+
 def test_one_thread_written_as_number_and_as_text_is_one_thread() -> None:
     trace = reader.parse(document(event("a", 0), {**event("b", 20), "tid": "1"}))
     assert len(trace.threads) == 1
@@ -160,7 +178,9 @@ def test_an_event_of_nonsense_is_left_out_and_told() -> None:
 
 
 def test_fields_of_odd_types_are_as_good_as_missing() -> None:
-    odd = event("a", "12", 3, args={"Sequence number": "77", "stream": None, "Input Dims": [[1]], "Addr": "x"})
+    odd = event(
+        "a", "12", 3, args={"Sequence number": "77", "stream": None, "Input Dims": [[1]], "Addr": "x"}
+    )
     trace = reader.parse(document(odd, event("b", 40, None, pid=None)))
     assert sorted(names(trace)) == ["a", "b"]
     row = names(trace).index("a")
