@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from decimal import Decimal
 from functools import partial
@@ -337,11 +338,14 @@ def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:
 
 
 def _unwrapped(data: bytes) -> str:
-    if data.startswith(b'"'):
-        try:
+    """A string without its quotes, anything else on one line."""
+    try:
+        if data.startswith(b'"'):
             return str(msgspec.json.decode(data, type=str))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
+        if b"\n" in data:
+            return json.dumps(msgspec.json.decode(data))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
     return data.decode(errors="replace")
 
 

@@ -11,7 +11,7 @@ from laptime.records.tables import KernelRow
 from laptime.trace import names
 from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask
 from laptime.trace.groups import Groups, group
-from laptime.trace.operators import calls_of, one_line
+from laptime.trace.operators import calls_of
 from laptime.trace.stacks import Rows
 from laptime.trace.view import View
 
@@ -115,8 +115,8 @@ def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
     operator, grid, block, registers, shared_memory = codes
     return {
         "operator": texts[operator] if operator >= 0 else "",
-        "grid": one_line(texts[grid]) if grid >= 0 else "",
-        "block": one_line(texts[block]) if block >= 0 else "",
+        "grid": texts[grid] if grid >= 0 else "",
+        "block": texts[block] if block >= 0 else "",
         "registers": registers if registers >= 0 else None,
         "shared_memory": shared_memory if shared_memory >= 0 else None,
     }

@@ -18,7 +18,6 @@ from laptime.records.tables import OperatorRow, StackRow
 from laptime.trace import names, stacks
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
 from laptime.trace.groups import Groups, group
-from laptime.trace.once import once
 from laptime.trace.stacks import Rows
 from laptime.trace.view import View
 
@@ -69,12 +68,6 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
 
 
-def one_line(text: str) -> str:
-    """A list in JSON, which some files write over many lines."""
-    return " ".join(text.split()).replace("[ ", "[").replace(" ]", "]") if "\n" in text else text
-
-
-@once
 def calls_of(view: View) -> Calls:
     """Self times and launched work of every operator call."""
     host, device, links = view.trace.host, view.trace.device, view.links
@@ -164,9 +157,7 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
     found = []
     for place, at in enumerate(order.tolist()):
         name = texts[groups.codes[0][at]]
-        shapes = (
-            one_line(texts[groups.codes[1][at]]) if len(groups.codes) > 1 and groups.codes[1][at] >= 0 else ""
-        )
+        shapes = texts[groups.codes[1][at]] if len(groups.codes) > 1 and groups.codes[1][at] >= 0 else ""
         found.append(
             OperatorRow(
                 id=f"{name} {shapes}" if shapes else name,
@@ -207,7 +198,7 @@ def _dtypes(view: View, rows: Ints, groups: Groups) -> dict[int, list[str]]:
     pairs = group(groups.of[types >= 0], types[types >= 0])
     found = dict[int, list[str]]()
     for at in np.lexsort((pairs.codes[1], -pairs.sizes())).tolist():
-        found.setdefault(int(pairs.codes[0][at]), []).append(one_line(view.trace.texts[pairs.codes[1][at]]))
+        found.setdefault(int(pairs.codes[0][at]), []).append(view.trace.texts[pairs.codes[1][at]])
     return found
 
 
