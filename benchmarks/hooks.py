@@ -1,8 +1,11 @@
 """What do the hooks of `laptime profile` add to a step, while the profiler is not running?
 
 Asked for: under 1 % of a step of 10 ms, so under 100 us. The step here is a training step of a model of many
-small modules, which is the worst case: hooks cost by the call, whatever it computes. Blocks of steps with and
-without hooks are neighbours in time, in one process; both orders alternate.
+small modules, which is the worst case: hooks cost by the call, whatever it computes.
+
+Two processes on one CPU, one with hooks and one without, take turns of a few steps, in random order within
+each pair; so they share whatever else happens on this machine. Times are CPU time of their only thread: hooks
+wait for nothing.
 
     adds      median over the pairs of (step with hooks - step without)
     of 10 ms  that, as a share of 10 ms
@@ -11,19 +14,24 @@ without hooks are neighbours in time, in one process; both orders alternate.
 
 from __future__ import annotations
 
+import os
+import random
 import sys
 import tempfile
 from collections.abc import Callable
-from time import perf_counter
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from time import thread_time
 from typing import Any
 
 from _shown import head, median, parser, shown, table, write
+from laptime.instrument import session
 from laptime.instrument.hooks import Hooks
-from laptime.instrument.session import Session
 from laptime.instrument.settings import Settings
 
 STEP = 10e-3
 LIMIT = 0.01
+SETTLE = 200
 
 
 def loop(modules: int) -> Callable[[], None]:
@@ -33,6 +41,8 @@ def loop(modules: int) -> Callable[[], None]:
     from torch.utils.data import DataLoader, TensorDataset
 
     torch.set_num_threads(1)
+    torch.manual_seed(0)
+    torch.set_flush_denormal(True)  # else the arithmetic takes longer the better the model becomes
     width = 64
     layers = [nn.Linear(width, width), nn.ReLU()] * (modules // 2)
     model = nn.Sequential(*layers)
@@ -54,59 +64,63 @@ def loop(modules: int) -> Callable[[], None]:
     return step
 
 
-class Observed:
-    """Hooks that are put on for one step after another; the session times steps for ever and traces none."""
-
-    def __init__(self, folder: str) -> None:
-        settings = Settings(folder=folder, wait=1, timed=10**9, seconds=1e9, quiet=True, stop=False)
-        self.session = Session(settings)
-        self.hooks = Hooks(self.session)
-
-    def __enter__(self) -> Observed:
-        self.hooks.install()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.hooks.undo()
-
-
-def pairs(step: Callable[[], None], number: int, calls: int) -> list[tuple[float, float]]:
-    """Seconds a step without and with hooks, in neighbouring blocks of so many steps."""
-    found = []
-
-    def block() -> float:
-        step()  # the hooks' own change, and what it does to the interpreter's caches
-        started = perf_counter()
-        for _ in range(calls):
-            step()
-        return (perf_counter() - started) / calls
-
+def serve(turns: Connection, modules: int, calls: int, *, hooked: bool) -> None:
+    """Take turns: CPU seconds a step, until there are no more."""
+    os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+    step = loop(modules)
+    session.USUAL = 10**9  # steps are timed for ever, and none is traced
     with tempfile.TemporaryDirectory() as folder:
-        for index in range(number):
-            times: dict[bool, float] = {}
-            for hooked in (False, True) if index % 2 else (True, False):
-                if hooked:
-                    with Observed(folder):
-                        times[True] = block()
-                else:
-                    times[False] = block()
-            found.append((times[False], times[True]))
+        settings = Settings(folder=folder, wait=1, timed=10**9, seconds=1e9, quiet=True)
+        hooks = Hooks(session.Session(settings))
+        if hooked:
+            hooks.install()
+        for _ in range(SETTLE):
+            step()
+        turns.send(0.0)
+        while turns.recv():
+            step()  # brings back the caches that the other process has used
+            started = thread_time()
+            for _ in range(calls):
+                step()
+            turns.send((thread_time() - started) / calls)
+        hooks.undo()
+
+
+def pairs(modules: int, number: int, calls: int) -> list[tuple[float, float]]:
+    """CPU seconds a step without and with hooks."""
+    context = get_context("fork")
+    ends = [context.Pipe() for _ in range(2)]
+    children = [
+        context.Process(target=serve, args=(ends[hooked][1], modules, calls), kwargs={"hooked": bool(hooked)})
+        for hooked in (0, 1)
+    ]
+    for child, (near, _) in zip(children, ends, strict=True):
+        child.start()
+        near.recv()
+    found = []
+    chance = random.Random(0)
+    for _ in range(number):
+        times = [0.0, 0.0]
+        for hooked in chance.sample((0, 1), 2):
+            ends[hooked][0].send(True)
+            times[hooked] = ends[hooked][0].recv()
+        found.append((times[0], times[1]))
+    for child, (near, _) in zip(children, ends, strict=True):
+        near.send(False)
+        child.join()
     return found
 
 
 def main() -> int:
     """Print the table; 1 when the limit is passed."""
     options = parser(__doc__ or "")
-    options.add_argument("--pairs", type=int, default=41)
-    options.add_argument("--calls", type=int, default=10, help="steps in a block")
+    options.add_argument("--pairs", type=int, default=100)
+    options.add_argument("--calls", type=int, default=10, help="steps in a turn")
     asked = options.parse_args()
     data: dict[str, Any] = {**head("Cost of the hooks without the profiler"), "limit": LIMIT, "rows": []}
     rows, worst = [], 0.0
     for modules in (20, 70, 160):
-        step = loop(modules)
-        for _ in range(20):
-            step()
-        found = pairs(step, asked.pairs, asked.calls)
+        found = pairs(modules, asked.pairs, asked.calls)
         adds = [hooked - bare for bare, hooked in found]
         ratios = [hooked / bare for bare, hooked in found]
         worst = max(worst, median(adds)[0] / STEP)

@@ -1,19 +1,22 @@
 """The few functions of torch that are wrapped while a script is observed, and given back afterwards.
 
     DataLoader iterators    __next__            data; the wait for a batch
-    Module                  __call__            forward; only the outermost call does more than pass through
+    Module                  __call__            forward; the outermost call does more than pass through
     torch.autograd          backward, grad      backward; Tensor.backward calls it
     Optimizer               step                through torch's own global hooks
     Optimizer               __init__            tells that this is training, before anything has stepped
     torch.multiprocessing   spawn               started ranks are observed, too
 
-`Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow path,
-seven times as expensive. Code that is being compiled passes through: the wrapper leaves nothing in a graph.
+`Module.__call__` and not torch's global forward hooks: those make every module of the model take a slow
+path, seven times as expensive. Once the loop has settled, only the classes of its outermost modules stay
+wrapped, so that the modules inside cost nothing. Code that is being compiled passes through: the wrapper is
+in no graph; and what was compiled stays as it was compiled: there it is not taken off before the end.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from collections.abc import Callable
@@ -23,12 +26,16 @@ from laptime.instrument import spawned
 from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
 from laptime.instrument.steps import Steps
 
+_KNOWN = "_laptime"
+"""What is known of a loader's iterator is kept in it: it lives for an epoch."""
+
 
 class Listener(Protocol):
     """What hooks tell of the loop: `laptime.instrument.session.Session`."""
 
     phases: PhaseClock
     steps: Steps
+    on_settled: Callable[[], None]
 
     def fetch(self, loader: int) -> None: ...
     def exhausted(self, loader: int) -> None: ...
@@ -44,6 +51,7 @@ class Hooks:
         self._originals: list[tuple[Any, str, Any]] = []
         self._handles: list[Any] = []
         self._kept: dict[int, Any] = {}
+        self._outermost: set[type] = set()
         self._pid = os.getpid()
 
     def install(self) -> None:
@@ -53,6 +61,7 @@ class Hooks:
         from torch.utils.data import dataloader
 
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
+        self._outermost = set()
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
@@ -62,13 +71,34 @@ class Hooks:
             optimizer.register_optimizer_step_pre_hook(self._before_step),
             optimizer.register_optimizer_step_post_hook(self._after_step),
         ]
+        self._listener.on_settled = self.narrow
         # A process forked from this one is no loop of ours: a loader's worker, a child of the script.
         os.register_at_fork(after_in_child=self.undo)
+
+    def narrow(self) -> None:
+        """Wrap the outermost modules that were called so far, and no others."""
+        import torch
+
+        module: Any = torch.nn.Module
+        compiler: Any = sys.modules.get("torch._dynamo.utils")
+        has_compiled = compiler is not None and compiler.counters["stats"]
+        if has_compiled or any("__call__" in vars(kind) for kind in self._outermost):
+            return
+        entry = next(each for each in self._originals if each[:2] == (module, "__call__"))
+        self._originals.remove(entry)
+        wrapper = module.__call__
+        module.__call__ = entry[2]
+        for kind in self._outermost:
+            self._originals.append((kind, "__call__", None))
+            setattr(kind, "__call__", wrapper)  # noqa: B010, a method
 
     def undo(self) -> None:
         """Give everything back. Safe to call twice."""
         for owner, name, original in reversed(self._originals):
-            setattr(owner, name, original)
+            if original is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, original)
         for handle in self._handles:
             handle.remove()
         self._originals, self._handles, self._kept = [], [], {}
@@ -92,8 +122,11 @@ class Hooks:
         def __next__(self_: Any) -> Any:  # noqa: N807, as in torch's own stack
             if not phases.is_free_for(DATA):
                 return original(self_)
-            loader = self._identity(self_)
-            if _is_exhausted(self_):
+            known = self_.__dict__.get(_KNOWN)
+            if known is None:
+                known = self_.__dict__[_KNOWN] = self._identity(self_), _batches(self_)
+            loader, batches = known
+            if self_._num_yielded >= batches:
                 listener.exhausted(loader)
                 return original(self_)
             listener.fetch(loader)
@@ -117,14 +150,13 @@ class Hooks:
     def _call(self, original: Any) -> Any:
         from torch.compiler import is_compiling
 
-        listener, phases = self._listener, self._listener.phases
+        listener, phases, outermost = self._listener, self._listener.phases, self._outermost
 
         # The name `self` is what torch's profiler looks for to find modules.
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if phases.current >= 0 and phases.current != OPTIMIZER:
+            if phases.is_closed or is_compiling() or not phases.is_free_for(FORWARD):
                 return original(self, *args, **kwargs)
-            if is_compiling() or not phases.is_free_for(FORWARD):
-                return original(self, *args, **kwargs)
+            outermost.add(type(self))
             listener.forward(id(self))
             phases.enter(FORWARD)
             try:
@@ -140,10 +172,9 @@ class Hooks:
         listener, phases = self._listener, self._listener.phases
 
         def backward(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling() or not phases.is_free_for(BACKWARD):
+            if is_compiling() or not phases.enter(BACKWARD):
                 return original(*args, **kwargs)
             listener.steps.backward()
-            phases.enter(BACKWARD)
             try:
                 return original(*args, **kwargs)
             finally:
@@ -161,9 +192,7 @@ class Hooks:
         return __init__
 
     def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        phases = self._listener.phases
-        if phases.is_free_for(OPTIMIZER):
-            phases.enter(OPTIMIZER)
+        if self._listener.phases.enter(OPTIMIZER):
             self._stepping: Any = optimizer
 
     def _after_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -174,9 +203,9 @@ class Hooks:
             self._listener.optimizer(id(optimizer))
 
 
-def _is_exhausted(iterator: Any) -> bool:
-    """Whether the loader has given all its batches, as far as it knows how many it has."""
+def _batches(iterator: Any) -> float:
+    """How many batches a loader will give, as far as it knows. Asking it takes a walk through samplers."""
     try:
-        return bool(iterator._num_yielded >= len(iterator._index_sampler))
+        return len(iterator._index_sampler)
     except (AttributeError, TypeError, NotImplementedError):
-        return False
+        return math.inf

@@ -19,14 +19,16 @@ class PhaseClock:
 
     Attributes:
         current: the running phase, or NONE.
+        is_closed: whether nothing that begins now can count; the one thing that every module call asks.
         totals: nanoseconds of each phase since the last `cut`, without a running one.
         annotate: whether every phase is written into the trace that is being recorded.
     """
 
-    __slots__ = ("_closure", "_ranges", "_since", "_thread", "annotate", "current", "totals")
+    __slots__ = ("_closure", "_ranges", "_since", "_thread", "annotate", "current", "is_closed", "totals")
 
     def __init__(self) -> None:
         self.current = NONE
+        self.is_closed = False
         self.totals = [0, 0, 0, 0]
         self.annotate = False
         self._closure = False
@@ -36,12 +38,16 @@ class PhaseClock:
 
     def is_free_for(self, phase: int) -> bool:
         """Whether a phase that begins now counts: on the thread of the loop, and not inside another."""
-        return (
-            self.current == NONE or (self.current == OPTIMIZER and phase in (FORWARD, BACKWARD))
-        ) and get_ident() == self._thread
+        if self.is_closed or (self.current == OPTIMIZER and phase not in (FORWARD, BACKWARD)):
+            return False
+        return get_ident() == self._thread
 
-    def enter(self, phase: int) -> None:
-        """A phase begins; ask `is_free_for` before."""
+    def enter(self, phase: int) -> bool:
+        """A phase begins; False where it does not count (`is_free_for`)."""
+        if self.is_closed or (self.current == OPTIMIZER and phase not in (FORWARD, BACKWARD)):
+            return False
+        if get_ident() != self._thread:
+            return False
         if self.annotate:
             from torch import profiler
 
@@ -53,7 +59,9 @@ class PhaseClock:
             self.totals[OPTIMIZER] += now - self._since
             self._closure = True
         self.current = phase
+        self.is_closed = phase != OPTIMIZER
         self._since = now
+        return True
 
     def leave(self) -> None:
         """The running phase ends."""
@@ -62,6 +70,7 @@ class PhaseClock:
             return
         self.totals[self.current] += now - self._since
         self.current, self._closure = (OPTIMIZER if self._closure else NONE), False
+        self.is_closed = False
         self._since = now
         if self._ranges:
             self._ranges.pop().__exit__(None, None, None)

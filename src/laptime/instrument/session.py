@@ -13,7 +13,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
 from typing import Any
 
@@ -42,13 +41,14 @@ class Stop(BaseException):
     """All is observed: unwinds the script. No Exception, so that `except Exception` lets it through."""
 
 
-@dataclass
-class _Step:
-    """A sample, and its begin and end in the device's queue."""
+_Moment = tuple[int, int, Any]
+"""The host's clock, CPU time of the process, and an event in the device's queue where that has a clock."""
+_Step = tuple[_Moment, _Moment, list[int]]
+"""Begin, end, and phases between them. A tuple, and made into more when the steps are over: this is hot."""
 
-    sample: Sample
-    begin: Any
-    end: Any
+
+def _nothing() -> None:
+    pass
 
 
 class Session:
@@ -58,17 +58,19 @@ class Session:
         observed: what is known by now.
         phases: the clock that the hooks run.
         is_done: nothing is left to observe.
+        on_settled, on_done: called when the first steps are over, and when all is observed.
         stopped: how often the script was asked to end.
     """
 
-    def __init__(self, settings: Settings, *, on_done: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.observed = Observed(rank=rank(), world=world(), pid=os.getpid())
         self.phases = PhaseClock()
         self.steps = Steps(settings.step_by)
         self.is_done = False
         self.stopped = 0
-        self._on_done = on_done
+        self.on_settled: Callable[[], None] = _nothing
+        self.on_done: Callable[[], None] = _nothing
         self._device = Device()
         self._source = ""
         self._begin_anew()
@@ -78,12 +80,14 @@ class Session:
         self._source = self.steps.source
         self.phases.annotate = False
         self.observed = Observed(rank=rank(), world=world(), pid=os.getpid(), source=self._source)
-        self._state = "settle" if self.settings.wait else "time"
+        self._state = "settle"
         self._timed: list[_Step] = []
         self._traced: list[_Step] = []
         self._recorder: Recorder | None = None
         self._capture: Capture | None = None
-        self._begun: tuple[int, int, Any] | None = None
+        self._begun: _Moment | None = None
+        self._has_clock = False
+        self._world = world()
         self._timed_since = perf_counter_ns()
         self._run = self._longest_run = self._attempts = 0
         self._has_paused = False
@@ -106,7 +110,7 @@ class Session:
         """An optimizer has stepped."""
         self._cut(self.steps.optimizer(optimizer))
 
-    def _cut(self, cut: Cut) -> None:
+    def _cut(self, cut: int) -> None:
         if self.is_done:
             if self.stopped:
                 self._stop()
@@ -115,28 +119,31 @@ class Session:
             if self._recorder is not None:
                 self._recorder.stop()
             self._begin_anew()
+        if not cut:
+            return
+        moment = self._moment()
         if cut & (Cut.ENDS | Cut.DROPS):
-            step = self._step()
+            step = self._step(moment)
             self._run += 1
-            self._longest_run = max(self._longest_run, self._run)
             pauses = not cut & Cut.BEGINS
             self._ended(step if cut & Cut.ENDS else None, pauses=pauses)
             if pauses:
+                self._longest_run = max(self._longest_run, self._run)
                 self._run, self._has_paused = 0, True
+        else:
+            self.phases.cut()
         if cut & Cut.BEGINS and not self.is_done:
             self._begins()
-            self.phases.cut()
-            self._begun = (perf_counter_ns(), process_time_ns(), self._device.mark())
+            # While steps are timed one ends when the other begins; in a trace our own work lies between.
+            self._begun = moment if self._state == "time" else self._moment()
 
-    def _step(self) -> _Step | None:
-        now, cpu = perf_counter_ns(), process_time_ns()
-        phases = dict(zip(NAMES, self.phases.cut(), strict=True))
-        if self._begun is None:
-            return None
-        begun, cpu_begun, mark = self._begun
-        self._begun = None
-        sample = Sample(wall=now - begun, host=now - begun, cpu=cpu - cpu_begun, phases=phases)
-        return _Step(sample, mark, self._device.mark())
+    def _moment(self) -> _Moment:
+        return perf_counter_ns(), process_time_ns(), self._device.mark() if self._has_clock else None
+
+    def _step(self, end: _Moment) -> _Step | None:
+        begin, self._begun = self._begun, None
+        phases = self.phases.cut()
+        return None if begin is None else (begin, end, phases)
 
     # What steps are used for.
 
@@ -144,9 +151,6 @@ class Session:
         """A step has ended; None for one that is none. The loop pauses when no other begins at once."""
         if self._state == "settle":
             self.observed.settled += 1
-            if self.observed.settled >= self.settings.wait:
-                self._state, self._timed_since = "time", perf_counter_ns()
-                self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
         elif self._state == "time":
             if step is not None:
                 self._timed.append(step)
@@ -155,8 +159,18 @@ class Session:
         elif self._capture is not None:
             self._complete()
 
+    def _settled(self) -> None:
+        """The first steps are over: what they have started is known."""
+        self._state, self._timed_since = "time", perf_counter_ns()
+        self._world = world()
+        self._has_clock = self._device.name != "cpu"
+        self.on_settled()
+        self.say(f"steps found by {self._source}; timing some, then tracing {self.settings.steps}")
+
     def _begins(self) -> None:
         """A step is about to begin."""
+        if self._state == "settle" and self.observed.settled >= self.settings.wait:
+            self._settled()
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
             self._keep_untraced()
             self._recorder = self._window()
@@ -173,27 +187,29 @@ class Session:
         timed, most = len(self._timed), self.settings.timed
         if self._attempts:
             return True
-        if world() > 1:
+        if timed < min(FEWEST, most):
+            return False
+        if self._world > 1:
             return timed >= min(TOGETHER, most)
         seconds = (perf_counter_ns() - self._timed_since) / 1e9
-        is_enough = timed >= most or seconds >= self.settings.seconds or (timed >= USUAL and seconds >= 1)
-        return is_enough and timed >= min(FEWEST, most)
+        return timed >= most or seconds >= self.settings.seconds or (timed >= USUAL and seconds >= 1)
 
     def _is_room_in_epoch(self) -> bool:
         """Whether the window can end before the epoch does, as far as earlier epochs tell.
 
         Several ranks must begin together, and one of them may evaluate alone: they do not ask.
         """
-        if not self._has_paused or not self._run or world() > 1:
+        if not self._has_paused or not self._run or self._world > 1:
             return True
-        return self._run + self.settings.warmup + self.settings.steps <= self._longest_run
+        wanted = self.settings.warmup + self.settings.steps
+        return self._run + wanted <= self._longest_run
 
     def _window(self) -> Recorder:
         """Warm-up and traced steps; fewer where epochs are shorter than what was asked for."""
         warmup, steps = self.settings.warmup, self.settings.steps
         if self._attempts >= ATTEMPTS:
             warmup, steps = 0, 1
-        elif self._has_paused and world() == 1:
+        elif self._has_paused and self._world == 1:
             warmup = min(warmup, self._longest_run - 1)
             steps = min(steps, self._longest_run - warmup)
         return Recorder(self.settings, warmup=warmup, steps=steps)
@@ -205,7 +221,7 @@ class Session:
                 self._traced.append(step)
             else:
                 self._note("evaluation ran inside a traced step")
-        if pauses and world() == 1:
+        if pauses and self._world == 1:
             if self._recorder.end() or self._recorder.files:
                 if len(self._traced) < self.settings.steps:
                     traced = len(self._traced)
@@ -225,7 +241,7 @@ class Session:
         assert self._recorder is not None
         self._device.wait()
         self._keep_traced()
-        is_wanted = self.settings.primitives and self._device.name == "cpu" and world() == 1
+        is_wanted = self.settings.primitives and self._device.name == "cpu" and self._world == 1
         if is_wanted:
             self._state = "primitives"
         else:
@@ -243,17 +259,21 @@ class Session:
 
     def _by_device(self, steps: list[_Step]) -> list[Sample]:
         """The samples, with the device's wall times in place of the host's where it has a clock."""
-        for step in steps:
-            step.sample.wall = self._device.between(step.begin, step.end) or step.sample.wall
         self.observed.clock = self._device.clock
-        return [step.sample for step in steps]
+        samples = []
+        for (begun, cpu_begun, mark), (ended, cpu_ended, end_mark), phases in steps:
+            host = ended - begun
+            wall = self._device.between(mark, end_mark) or host
+            named = dict(zip(NAMES, phases, strict=True))
+            samples.append(Sample(wall=wall, host=host, cpu=cpu_ended - cpu_begun, phases=named))
+        return samples
 
     # The end.
 
     def _complete(self) -> None:
         self.observed.complete = True
         self.finish()
-        self._on_done()
+        self.on_done()
         if self.settings.stop:
             self.say(f"{len(self.observed.traced)} steps traced; stopping the script")
             self._stop()

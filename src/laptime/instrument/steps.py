@@ -15,7 +15,6 @@ loader that is exhausted ends one without beginning another.
 from __future__ import annotations
 
 from collections import Counter
-from enum import IntFlag
 
 RANK = ("", "forward", "loader", "optimizer")
 """Sources of steps; a later one replaces an earlier one as soon as it is seen."""
@@ -25,8 +24,8 @@ FORGOTTEN = 8
 """After so many calls of other modules another one leads the steps of a loop of forward calls."""
 
 
-class Cut(IntFlag):
-    """What happens to steps at this moment."""
+class Cut:
+    """What happens to steps at this moment: bits of a plain number, IntFlag takes microseconds a step."""
 
     NOTHING = 0
     ENDS = 1  # the open step is complete
@@ -68,7 +67,7 @@ class Steps:
         """An optimizer exists: this is a training script, and what comes before its first step is none."""
         self._has_optimizer = True
 
-    def fetch(self, loader: int) -> Cut:
+    def fetch(self, loader: int) -> int:
         """A batch is about to be fetched from this loader."""
         self.seen["fetch"] += 1
         if self._forward_since and not self._backward_since and not self._stepped and self._last_loader:
@@ -92,7 +91,7 @@ class Steps:
                 return self._end(begins=True)
         return Cut.NOTHING
 
-    def exhausted(self, loader: int) -> Cut:
+    def exhausted(self, loader: int) -> int:
         """This loader has no more batches: an epoch ends."""
         if self.source == "optimizer" and self._is_open and self._repeats < REPEATS:
             return self._end(begins=False) if self._stepped else self._drop()
@@ -100,7 +99,7 @@ class Steps:
             return self._end(begins=False)
         return Cut.NOTHING
 
-    def forward(self, module: int) -> Cut:
+    def forward(self, module: int) -> int:
         """An outermost module is about to be called."""
         self.seen["forward"] += 1
         self._forward_since = True
@@ -121,7 +120,7 @@ class Steps:
         if self._last_loader is not None:
             self._training.add(self._last_loader)
 
-    def optimizer(self, optimizer: int) -> Cut:
+    def optimizer(self, optimizer: int) -> int:
         """An optimizer has stepped."""
         self.seen["optimizer"] += 1
         self._has_optimizer = True
@@ -157,7 +156,7 @@ class Steps:
             self._lead = None
         return self.source == source
 
-    def _fetch_in_training(self, loader: int) -> Cut:
+    def _fetch_in_training(self, loader: int) -> int:
         if self._repeats >= REPEATS:
             return Cut.NOTHING  # this loop goes on without its loader
         known = loader in self._training
@@ -165,13 +164,13 @@ class Steps:
             return self._end(begins=known)
         return self._end(begins=known) if self._stepped else Cut.NOTHING
 
-    def _end(self, *, begins: bool) -> Cut:
+    def _end(self, *, begins: bool) -> int:
         found = Cut.NOTHING
         if self._is_open:
             found = Cut.DROPS if self._is_mixed else Cut.ENDS
         self._is_open, self._is_mixed, self._stepped = begins, False, False
-        return found | (Cut.BEGINS if begins else Cut.NOTHING)
+        return found | Cut.BEGINS if begins else found
 
-    def _drop(self) -> Cut:
+    def _drop(self) -> int:
         self._is_mixed = True
         return self._end(begins=False)

@@ -71,8 +71,9 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     def __enter__(self) -> profile:
         self._started = Started.now()
         self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
-        self._session = Session(settings(self._request, self._work.name), on_done=lambda: self._hooks.undo())
+        self._session = Session(settings(self._request, self._work.name))
         self._hooks = Hooks(self._session)
+        self._session.on_done = self._hooks.undo
         self._watch = WhenImported("torch", self._hooks.install)
         self._watch.install()
         return self

@@ -103,8 +103,35 @@ def test_torch_is_afterwards_as_it_was_before(observe: Observe) -> None:
         train()
 
     observe(loop)
+    assert not any("__call__" in vars(kind) for kind in (nn.Sequential, nn.Linear, nn.ReLU))
     assert all(a is b or a == b for a, b in zip(found(), before, strict=True))
     assert all(a is not b and a != b for a, b in zip(within, before, strict=True))
+
+
+def test_modules_inside_the_outermost_ones_cost_nothing_once_the_loop_has_settled(observe: Observe) -> None:
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 2)
+
+        def forward(self, x: Any) -> Any:
+            within.append((nn.Module.__call__ is nn.Module._wrapped_call_impl, "__call__" in vars(Model)))
+            return self.inner(x)
+
+    within: list[tuple[bool, bool]] = []
+    model = Model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def loop() -> None:
+        while True:
+            for x, y in loader():
+                step(model, optimizer, x, y)
+
+    seen = observe(loop)
+    assert within[0] == (False, False)
+    assert within[-1] == (True, True)
+    assert all(sample.phases["forward"] > 0 for sample in seen.untraced + seen.traced)
+    assert "__call__" not in vars(Model)
 
 
 def test_evaluation_is_neither_timed_nor_traced(observe: Observe, tmp_path: Path) -> None:
