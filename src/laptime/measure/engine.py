@@ -37,6 +37,7 @@ from laptime.measure.protocol import (
     Prepared,
     Samples,
     Scoped,
+    TimesCompilation,
     TimesDevice,
     Workload,
 )
@@ -160,7 +161,9 @@ class Engine:
         if self._evidence is None:
             self._evidence = Evidence()
             self._read_clock = clocks.reader(self._loaded.devices()[0].name)
-        return Prepared(batch=batch, first_call=seconds, compiles=self._compiles())
+        model: object = self._model
+        compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
+        return Prepared(batch=batch, first_call=seconds, compiles=self._compiles(), compile=compiled)
 
     def _compiles(self) -> int:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0

@@ -1,4 +1,4 @@
-"""The metrics that the engine itself makes."""
+"""The metrics that the engine itself makes, and those that every backend that can makes alike."""
 
 from __future__ import annotations
 
@@ -70,4 +70,28 @@ PAGE_FAULTS = Metric(
     better="lower",
     meaning="Pages that the kernel had to give the process during one steady call (minor faults).",
     lies_when="The allocator's habits depend on what ran before in the process.",
+)
+PARAMETERS = Metric(
+    tag="params/all", unit="1", title="parameters", meaning="Weights of the model, each once."
+)
+TRAINABLE = Metric(tag="params/trainable", unit="1", title="trainable parameters")
+BUFFERS = Metric(
+    tag="buffers/all",
+    unit="1",
+    title="buffer elements",
+    meaning="Running statistics and other tensors not learnt.",
+)
+MACS = Metric(
+    tag="macs",
+    unit="MAC",
+    title="MACs per call",
+    meaning="Multiply-accumulates of matrix products and convolutions in one call.",
+    lies_when="operators that multiply have no formula (see the receipt), or masks skip work",
+)
+FLOPS = Metric(
+    tag="flops",
+    unit="FLOP",
+    title="FLOPs per call",
+    meaning="Floating-point operations of matrix products and convolutions in one call: 2 x MACs.",
+    lies_when=MACS.lies_when,
 )

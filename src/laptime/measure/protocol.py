@@ -135,6 +135,15 @@ class Compiles(Protocol):
 
 
 @runtime_checkable
+class TimesCompilation(Protocol):
+    """Tells what compiling cost apart from the first call that paid for it."""
+
+    def compile_seconds(self, batch: int) -> float | None:
+        """Seconds of tracing and compiling for this batch size, once it was called; None when none was."""
+        ...
+
+
+@runtime_checkable
 class Scoped(Protocol):
     """Has a state to enter once around many calls, so that no call pays for it (inference mode)."""
 
@@ -233,11 +242,17 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
 
 
 class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
-    """First call done: its seconds (with compilation, autotuning, allocation in it)."""
+    """First call done: its seconds (with compilation, autotuning, allocation in it).
+
+    Attributes:
+        compiles: graphs compiled so far in this process.
+        compile: seconds of the first call that the compiler took; None when the backend cannot tell.
+    """
 
     batch: int
     first_call: float
     compiles: int = 0
+    compile: float | None = None
 
 
 class Samples(Struct, frozen=True, kw_only=True, tag="samples"):

@@ -19,7 +19,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from laptime.probes.cpu import Cpu
+from laptime.probes.cpu import Cpu, cpu
+from laptime.records.environment import Device
 from laptime.records.metric import Metric
 
 METRICS = (
@@ -138,6 +139,14 @@ def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = 
         source="estimated",
         note=f"{cores:g} cores x FLOP per clock x {clock / 1e9:.2g} GHz; {row['source']}{hidden}",
     )
+
+
+def on_paper(device: Device, dtypes: list[str]) -> float | None:
+    """FLOP/s of the fastest of these dtypes, by table or structure; None when nothing is known."""
+    is_cpu = device.name == "cpu"
+    ceiling = cpu_peak(cpu()) if is_cpu else device_peak(device.model, memory=device.memory)
+    known = [ceiling.flops[each] for each in dtypes if ceiling is not None and each in ceiling.flops]
+    return max(known, default=None)
 
 
 @cache

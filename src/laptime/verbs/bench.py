@@ -342,7 +342,7 @@ class _Bench:
                 case = self._case(lane, batch)
                 if not peak:
                     case = lane.do(passes.PEAK, batch, case)
-                    peak = case.details.get("peak", {})
+                    peak = case.details.get("peak") or lane.peak_on_paper()
                 details = {**case.details, "peak": peak}
                 self._emit(CaseChanged(msgspec.structs.replace(case, details=details)))
 

@@ -49,7 +49,8 @@ def _with_costs(case: Case) -> Case:
     note = f"first call and {len(warm)} more calls"
     case = _replaced(case, Series(metric=metrics.WARM_UP, samples=[cost], probe="wall", note=note))
     stat = headline(case)
-    if case.axes.get("compile") and stat is not None and stat.value:
+    is_told = case.find(metrics.COMPILE.tag) is not None
+    if case.axes.get("compile") and not is_told and stat is not None and stat.value:
         seconds = max(0.0, first.samples[0] - stat.value)
         case = _replaced(case, Series(metric=metrics.COMPILE, samples=[seconds], probe="wall"))
     return case

@@ -11,6 +11,7 @@ from laptime.launch.session import CommandFailed, InProcess, Session, Worker
 from laptime.measure import metrics
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
+from laptime.probes.peaks import on_paper
 from laptime.records.case import Case, Failure, case_key
 from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.metric import Metric
@@ -178,6 +179,16 @@ class Lane:
                 case = msgspec.structs.replace(case, details={**case.details, **message.details})
         return case
 
+    def peak_on_paper(self) -> dict[str, Any]:
+        """What tables say that the device reaches at most, for backends that measure no peak themselves."""
+        if self.loaded is None or not self.loaded.devices:
+            return {}
+        device, dtype = self.loaded.devices[0], self.variant.dtype
+        # Frameworks may use TF32 for float32 on GPUs unasked.
+        dtypes = [dtype, "tf32"] if dtype == "float32" and device.name != "cpu" else [dtype]
+        limit = on_paper(device, dtypes)
+        return {"limit": limit, "source": "of the peak on paper"} if limit else {}
+
     def close(self) -> None:
         """End the worker of this generation."""
         if self._session is not None:
@@ -223,6 +234,8 @@ class Lane:
         prepared = next(m for m in told if isinstance(m, Prepared))
         self.estimate[batch] = prepared.first_call
         self._single(batch, metrics.FIRST_CALL, prepared.first_call)
+        if prepared.compile is not None:
+            self._single(batch, metrics.COMPILE, prepared.compile, "told by the framework's compiler")
 
     def _ask(self, command: Load | Prepare | Block | Pass, *, extra: float = 0.0) -> list[Message]:
         assert self._session is not None

@@ -102,6 +102,12 @@ def test_faster_than_hardware(latency: float, word: str) -> None:
     assert outcome("faster_than_hardware", with_peak(latency, flops=0.8e12, limit=1e12)) == word
 
 
+@pytest.mark.parametrize(("latency", "word"), [(3.628e9 / 2e12, "ok"), (3.628e9 / 4e12, "fail")])
+def test_a_peak_on_paper_alone_is_enough_to_be_too_fast(latency: float, word: str) -> None:
+    found = case(timings(latency), *facts(), details={"peak": {"limit": 1e12}})
+    assert outcome("faster_than_hardware", found) == word
+
+
 def test_faster_than_hardware_needs_a_peak_and_a_count() -> None:
     assert check("faster_than_hardware", case(timings(1e-6), *facts())) is None
     assert check("faster_than_hardware", case(timings(1e-6), details={"peak": {"flops": 1e12}})) is None

@@ -15,38 +15,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch.errors import memory_exhausted
-from laptime.records.metric import Metric
+from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import torch
-
-PARAMETERS = Metric(
-    tag="params/all", unit="1", title="parameters", meaning="Weights of the model, each once."
-)
-TRAINABLE = Metric(tag="params/trainable", unit="1", title="trainable parameters")
-BUFFERS = Metric(
-    tag="buffers/all",
-    unit="1",
-    title="buffer elements",
-    meaning="Running statistics and other tensors not learnt.",
-)
-MACS = Metric(
-    tag="macs",
-    unit="MAC",
-    title="MACs per call",
-    meaning="Multiply-accumulates of matrix products and convolutions in one call.",
-    lies_when="operators that multiply have no formula (see the receipt), or masks skip work",
-)
-FLOPS = Metric(
-    tag="flops",
-    unit="FLOP",
-    title="FLOPs per call",
-    meaning="Floating-point operations of matrix products and convolutions in one call: 2 x MACs.",
-    lies_when=MACS.lies_when,
-)
 
 # Words in names of aten operators that do work of the kind that is counted, should one have no formula.
 _HEAVY = (

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends.torch import place
 from laptime.backends.torch.errors import memory_exhausted
 from laptime.probes import peaks as ceilings
-from laptime.probes.cpu import cpu
 
 if TYPE_CHECKING:
     import torch
@@ -76,19 +75,8 @@ def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]
         "flops": best["value"],
         "dtype": best["dtype"],
         "source": f"of the measured {best['dtype']} GEMM peak",
-        "limit": _on_paper(device, wanted),
+        "limit": ceilings.on_paper(place.describe(device)[0], wanted),
     }
-
-
-def _on_paper(device: torch.device, dtypes: list[str]) -> float | None:
-    """FLOP/s that tables or the instruction set promise, for the fastest of the dtypes."""
-    if device.type == "cpu":
-        ceiling = ceilings.cpu_peak(cpu())
-    else:
-        found = place.describe(device)[0]
-        ceiling = ceilings.device_peak(found.model, memory=found.memory)
-    known = [ceiling.flops[each] for each in dtypes if ceiling is not None and each in ceiling.flops]
-    return max(known, default=None)
 
 
 def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
