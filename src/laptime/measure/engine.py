@@ -27,6 +27,7 @@ from laptime.measure.protocol import (
     Compiles,
     Done,
     Explains,
+    Exports,
     Failed,
     Load,
     Loaded,
@@ -140,9 +141,11 @@ class Engine:
         if isinstance(model, Scoped):
             self._scope = model.scope()
         self._scope.__enter__()
+        exported = model.exported() if isinstance(model, Exports) else None
         return Loaded(
             imported=imported - started,
-            loaded=loaded - imported,
+            loaded=loaded - imported - (exported or 0.0),
+            exported=exported,
             pid=os.getpid(),
             facts=model.facts(),
             devices=devices,

@@ -41,6 +41,14 @@ LOAD = Metric(
     better="lower",
     meaning="Building the model and moving it to the device.",
 )
+EXPORT = Metric(
+    tag="time/export",
+    unit="s",
+    title="export",
+    better="lower",
+    meaning="Exporting the model from another framework, in a process of its own, before it was loaded.",
+    lies_when="It was exported before: this is then the time to find that (the case's details say which).",
+)
 FIRST_CALL = Metric(
     tag="time/first_call",
     unit="s",

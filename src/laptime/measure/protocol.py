@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -22,6 +22,9 @@ from laptime.records.case import Failure
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Workload(Protocol):
@@ -113,6 +116,29 @@ class ChecksOutputs(Protocol):
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """`finite`: bool or None when there are no floats; `shape`: what came out, in words."""
+        ...
+
+
+@runtime_checkable
+class GivesOutputs(Protocol):
+    """Runs on inputs made elsewhere, so that what two frameworks make of one model can be held side by side."""
+
+    def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """What the model makes of these inputs, floats as float32 (float64 stays).
+
+        Args:
+            inputs: its tensors in the order in which the model takes them, nested ones flattened; floats are
+                cast to the model's dtype.
+        """
+        ...
+
+
+@runtime_checkable
+class Exports(Protocol):
+    """Can be made by another framework's exporter on the way."""
+
+    def exported(self) -> float | None:
+        """Seconds of `open` that went into exporting, or finding what was exported before; None: nothing was."""
         ...
 
 
@@ -229,11 +255,13 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
 
     Attributes:
         imported: seconds to import the framework (and the target's package).
-        loaded: seconds to build the model and move it to the device.
+        loaded: seconds to build the model and move it to the device, without those of exporting.
+        exported: seconds to export the target to this framework's format; None where nothing was.
     """
 
     imported: float
     loaded: float
+    exported: float | None = None
     pid: int
     facts: dict[str, Any] = {}
     devices: list[Device] = []

@@ -22,7 +22,7 @@ from laptime.reports import _words as words
 
 LATENCIES = ("isolated", "paced", "device")
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
-STARTUP = ("time/import", "time/load", "time/compile", "time/first_call", "time/warm_up")
+STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
 _SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 

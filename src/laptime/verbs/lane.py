@@ -103,6 +103,8 @@ class Lane:
                 self._single(batch, metrics.IMPORT, opened.imported, note)
             if first_time:
                 self._single(batch, metrics.LOAD, opened.loaded, note)
+                if opened.exported is not None:
+                    self._single(batch, metrics.EXPORT, opened.exported, note)
             self._revive(batch)
 
     def fail(self, failure: Failure) -> None:
