@@ -8,6 +8,9 @@ from msgspec import Struct, field
 
 from laptime.records.case import Axis
 
+OPTIMIZERS = ("sgd", "adamw")
+"""What a training step can be measured with."""
+
 Origin = Literal["flag", "preset", "default", "argument", "machine"]
 
 
@@ -29,6 +32,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
         threads: intra-op threads; None leaves the framework's default.
         channels_last: memory format NHWC for 4-d inputs and weights.
         compile: "" for eager, else the mode of torch.compile ("default", "reduce-overhead", ...).
+        train: "" for inference, else the optimizer ("sgd", "adamw"): a call is then one full step.
         seed: seeds weights and inputs, so that two processes measure the same program.
         options: a backend's own settings.
     """
@@ -40,6 +44,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     threads: int | None = None
     channels_last: bool = False
     compile: str = ""
+    train: str = ""
     seed: int = 0
     options: dict[str, Any] = {}
 
@@ -52,6 +57,8 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
             found["channels_last"] = True
         if self.compile:
             found["compile"] = self.compile
+        if self.train:
+            found["train"] = self.train
         if self.backend != "torch":
             found["backend"] = self.backend
         return found
@@ -72,6 +79,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         processes: fresh processes of each variant.
         timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
         save: keep the run under .laptime/.
+        train: an optimizer of OPTIMIZERS measures full training steps; "" inference.
         timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.
     """
 
@@ -90,6 +98,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int | None = None
     timeout: float = 120.0
     backend: str = "torch"
+    train: str = ""
     seed: int = 0
     name: str = ""
     save: bool = True
