@@ -6,6 +6,11 @@ A backend file (`laptime.backends.<name>`) has:
     def open_object(subject, inputs, variant) -> Model     the same for objects that live in this process
     def available() -> dict[str, str]            versions when importable; {} when not installed; never raises
 
+and may have:
+
+    OPTIONS: dict[str, str]      settings of its own and what they mean, given by --option NAME=VALUE; a name
+                                 that ends in a dot stands for all that begin so. In `Variant.options`, as text
+
 Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last.
 """
 

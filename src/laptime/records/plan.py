@@ -34,7 +34,8 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
         compile: "" for eager, else the mode of torch.compile ("default", "reduce-overhead", ...).
         train: "" for inference, else the optimizer ("sgd", "adamw"): a call is then one full step.
         seed: seeds weights and inputs, so that two processes measure the same program.
-        options: a backend's own settings.
+        options: a backend's own settings, by the names in its `OPTIONS`; `shape`: sizes of an input without
+            the batch, or of a named dimension, by name; `again`: the number of a twin in an A/A comparison.
     """
 
     target: str
@@ -61,6 +62,11 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
             found["train"] = self.train
         if self.backend != "torch":
             found["backend"] = self.backend
+        for name, value in self.options.items():
+            if name == "shape":
+                found[name] = " ".join(f"{of}={'x'.join(map(str, sizes))}" for of, sizes in value.items())
+            elif name != "again":
+                found[name] = value
         return found
 
 
@@ -78,6 +84,8 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rate: calls per second of the paced regime.
         processes: fresh processes of each variant.
         timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
+        options: values of backends' own settings by name; several are measured side by side.
+        shapes: sizes that a model file leaves open: of an input without the batch, or of a dimension.
         save: keep the run under .laptime/.
         train: an optimizer of OPTIMIZERS measures full training steps; "" inference.
         timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.

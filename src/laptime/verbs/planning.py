@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 from laptime.kit.errors import UsageError
+from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.records.case import Axis
 from laptime.records.metric import REGIMES
@@ -96,21 +98,57 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
 
 def _variants(request: BenchRequest, recipes: list[Recipe]) -> list[Variant]:
     unset: list[int | None] = [None]
+    backends = [recipe.backend if request.backend == "torch" else request.backend for recipe in recipes]
+    _check_options(request, backends)
     return [
         Variant(
             target=recipe.target,
-            backend=recipe.backend if request.backend == "torch" else request.backend,
+            backend=backend,
             device=request.device,
             dtype=dtype,
             threads=threads,
             channels_last=request.channels_last,
             compile=request.compile,
             seed=request.seed,
+            options=options,
         )
-        for recipe in recipes
+        for recipe, backend in zip(recipes, backends, strict=True)
         for dtype in request.dtype
         for threads in ([*request.threads] or unset)
+        for options in _options(request, backend)
     ]
+
+
+def _options(request: BenchRequest, backend: str) -> list[dict[str, Any]]:
+    """Every combination of those values that this backend has an option for."""
+    mine = {name: values for name, values in request.options.items() if _is_option(name, backend)}
+    shape = {"shape": request.shapes} if request.shapes else {}
+    return [dict(zip(mine, values, strict=True)) | shape for values in product(*mine.values())]
+
+
+def _known_options(backend: str) -> dict[str, str]:
+    """A backend's own settings and what they mean; a name that ends in a dot stands for all that begin so."""
+    known: dict[str, str] = getattr(load("backends", backend), "OPTIONS", {})
+    return known
+
+
+def _is_option(name: str, backend: str) -> bool:
+    return any(
+        name == known or (known.endswith(".") and name.startswith(known)) for known in _known_options(backend)
+    )
+
+
+def _check_options(request: BenchRequest, backends: list[str]) -> None:
+    for name in request.options:
+        if any(_is_option(name, backend) for backend in backends):
+            continue
+        known = sorted({each for backend in backends for each in _known_options(backend)})
+        near = closest(name, known)
+        raise UsageError(
+            f"{' and '.join(dict.fromkeys(backends))} have no option called {name!r}",
+            why=f"known: {', '.join(known)}" if known else "they have no options of their own",
+            next=f"did you mean --option {near}={request.options[name][0]}?" if near else "laptime bench --help",
+        )
 
 
 def _settings(
@@ -131,6 +169,8 @@ def _settings(
         ("budget", budget, "preset"),
         ("processes", processes, "preset"),
         ("timeout", request.timeout, "default"),
+        ("options", request.options or None, "default"),
+        ("shapes", request.shapes or None, "default"),
         ("seed", request.seed, "default"),
         ("save", request.save, "default"),
     ]

@@ -27,10 +27,10 @@ _DTYPE_WORDS = {
 }
 
 
-def _read_by(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+def _read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that reads an option's text; what is wrong with it is told with the option's name."""
 
-    def callback(context: click.Context, option: click.Parameter, text: str | None) -> Any:
+    def callback(context: click.Context, option: click.Parameter, text: Any) -> Any:
         try:
             return None if text is None else read(text)
         except UsageError as error:
@@ -103,6 +103,47 @@ def backend(text: str) -> str:
     return text
 
 
+def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
+    """`NAME=VALUE`, each, by name.
+
+    Raises:
+        UsageError: one is not of this form.
+    """
+    found = {}
+    for text in texts:
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (name and equals and value):
+            raise UsageError(f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example)
+        found[name] = value
+    return found
+
+
+def options(texts: Sequence[str]) -> dict[str, list[str]]:
+    """`hint=latency,throughput`: the values of each option.
+
+    Raises:
+        UsageError: not of this form.
+    """
+    return {name: words(value) for name, value in _assigned(texts, "--option hint=throughput").items()}
+
+
+def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
+    """`image=3x224x224` and `tokens=128`: sizes by name.
+
+    Raises:
+        UsageError: not of this form, or a size is no number above zero.
+    """
+    found = {}
+    for name, value in _assigned(texts, "--shape image=3x224x224").items():
+        sizes = value.lower().replace(",", "x").split("x")
+        if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
+            raise UsageError(
+                f"{value!r} is no shape", why="numbers above zero with x between them", next="3x224x224, say"
+            )
+        found[name] = [int(size) for size in sizes]
+    return found
+
+
 duration = _read_by(seconds)
 _OPTIONS = (
     click.option(
@@ -161,6 +202,22 @@ _OPTIONS = (
     ),
     click.option(
         "--backend", callback=_read_by(backend), metavar="NAME", help="Framework. [default: by target]"
+    ),
+    click.option(
+        "--option",
+        "options",
+        multiple=True,
+        callback=_read_by(options),
+        metavar="NAME=VALUE,...",
+        help="A setting of the backend's own, say hint=latency,throughput. Repeatable.",
+    ),
+    click.option(
+        "--shape",
+        "shapes",
+        multiple=True,
+        callback=_read_by(shapes),
+        metavar="NAME=3x224x224",
+        help="Sizes that a model file leaves open: of an input without the batch, or of a dimension. Repeatable.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
     click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT."),
