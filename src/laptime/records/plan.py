@@ -107,6 +107,8 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float = 120.0
     backend: str = "torch"
     train: str = ""
+    options: dict[str, list[Any]] = {}
+    shapes: dict[str, list[int]] = {}
     seed: int = 0
     name: str = ""
     save: bool = True
