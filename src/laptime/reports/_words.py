@@ -26,7 +26,14 @@ REGIMES = {
     "paced": "calls at a fixed rate, counted from when each was due",
 }
 
-_ABSENT = {"compile": "no", "channels_last": "no", "threads": "default", "backend": "torch", "again": "1"}
+_ABSENT = {
+    "compile": "no",
+    "train": "no",
+    "channels_last": "no",
+    "threads": "default",
+    "backend": "torch",
+    "again": "1",
+}
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 _ABSOLUTE = re.compile(
     r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
@@ -70,6 +77,8 @@ def axis_phrase(name: str, value: Axis) -> str:
         return count(value, "thread")
     if name == "compile":
         return f"compiled ({printable(value)})"
+    if name == "train":
+        return f"training steps ({printable(value)})"
     if name == "again":
         return f"copy {printable(value)}"
     if isinstance(value, bool):
@@ -125,6 +134,8 @@ def _phrase(name: str, value: Axis | None) -> str:
         return axis_phrase(name, value)
     if name in ("compile", "channels_last"):
         return f"not {'compiled' if name == 'compile' else 'channels last'}"
+    if name == "train":
+        return "inference"
     if name == "again":
         return "copy 1"
     return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"

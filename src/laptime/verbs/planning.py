@@ -11,7 +11,7 @@ from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.records.case import Axis
 from laptime.records.metric import REGIMES
-from laptime.records.plan import BenchRequest, Origin, Setting, Variant
+from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
 
@@ -75,6 +75,8 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
     variants = _variants(request, recipes)
+    if request.train:
+        _check_training(request.train, variants)
     batches = request.batch if isinstance(request.batch, list) else []
     # An object of this process has one process only, however often it is asked.
     several = len(variants) > 1
@@ -109,6 +111,7 @@ def _variants(request: BenchRequest, recipes: list[Recipe]) -> list[Variant]:
             threads=threads,
             channels_last=request.channels_last,
             compile=request.compile,
+            train=request.train,
             seed=request.seed,
             options=options,
         )
@@ -163,6 +166,7 @@ def _settings(
         ("threads", request.threads or None, "default"),
         ("channels_last", request.channels_last, "default"),
         ("compile", request.compile or None, "default"),
+        ("train", request.train or None, "default"),
         ("regimes", request.regimes or None, "machine"),
         ("rate", request.rate, "default"),
         ("precision", precision, "preset"),
@@ -222,6 +226,23 @@ def _check(request: BenchRequest, *, in_memory: bool) -> None:
             next="--regime paced --rate 20",
         )
     _check_numbers(request)
+
+
+def _check_training(optimizer: str, variants: list[Variant]) -> None:
+    if optimizer not in OPTIMIZERS:
+        near = closest(optimizer, OPTIMIZERS)
+        raise UsageError(
+            f"no optimizer is called {optimizer!r}",
+            why=f"known: {', '.join(OPTIMIZERS)}",
+            next=f"--train {near or OPTIMIZERS[0]}",
+        )
+    for variant in variants:
+        if not getattr(load("backends", variant.backend), "TRAINS", False):
+            raise UsageError(
+                f"{variant.target} cannot be trained by the {variant.backend} backend",
+                why="it measures inference only",
+                next="leave --train out, or name a torch model",
+            )
 
 
 def _check_numbers(request: BenchRequest) -> None:

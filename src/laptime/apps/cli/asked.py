@@ -12,12 +12,13 @@ from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.kit.quantity import seconds, share
 from laptime.kit.text import closest
-from laptime.records.plan import BenchRequest
+from laptime.records.plan import OPTIMIZERS, BenchRequest
 from laptime.store.folder import SUFFIXES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_BARE = {"--compile": COMPILE_MODES, "--train": OPTIMIZERS}
 _DTYPE_WORDS = {
     "fp32": "float32",
     "float": "float32",
@@ -168,6 +169,12 @@ _OPTIONS = (
         help=f"Compile the model first: {', '.join(COMPILE_MODES)}.",
     ),
     click.option(
+        "--train",
+        type=click.Choice(OPTIMIZERS),
+        metavar="[OPTIMIZER]",
+        help=f"Measure full training steps on made-up data: {', '.join(OPTIMIZERS)}.",
+    ),
+    click.option(
         "--precision",
         callback=_read_by(share),
         metavar="PERCENT",
@@ -233,15 +240,15 @@ def measuring_options(command: Decorated) -> Decorated:
 
 
 class Measuring(click.Command):
-    """A command with `--compile [MODE]`, whose mode may be left out before a target."""
+    """A command with options whose value may be left out before a target: `--compile [MODE]`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the line; a bare `--compile` gets its default mode."""
+        """Read the line; a bare `--compile` gets its default mode, a bare `--train` its usual optimizer."""
         following = [*args, ""][1:]
         return super().parse_args(
             ctx,
             [
-                "--compile=default" if word == "--compile" and after not in COMPILE_MODES else word
+                f"{word}={_BARE[word][0]}" if word in _BARE and after not in _BARE[word] else word
                 for word, after in zip(args, following, strict=True)
             ],
         )

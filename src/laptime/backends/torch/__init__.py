@@ -7,6 +7,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     place       devices, how to wait for them, versions and knobs
     setup       a program made ready as the variant asks, and the way back
     model       a loaded target and its workloads
+    training    the same in training mode: a call is a full step
     count       parameters, MACs and FLOPs with receipt
     cuda        event times, device memory, copies
     errors      what torch raises, as laptime's errors
@@ -24,6 +25,9 @@ from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
     from laptime.backends.torch.model import TorchModel
+
+TRAINS = True
+"""Variants with an optimizer are measured as training steps."""
 
 
 def available() -> dict[str, str]:

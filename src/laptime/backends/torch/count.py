@@ -44,7 +44,7 @@ _NOT_HEAVY = ("upsample", "norm", "_to_", "command")
 
 
 def count(
-    modules: list[torch.nn.Module], call: Callable[[], Any], *, batch: int
+    modules: list[torch.nn.Module], call: Callable[[], Any], *, batch: int, grad: bool = False
 ) -> tuple[list[Series], dict[str, Any]]:
     """Series and receipt; without MACs and FLOPs, and with the reason, where counting fails.
 
@@ -52,9 +52,10 @@ def count(
         modules: parts of the model, for parameters and buffers.
         call: one eager call.
         batch: items in that call.
+        grad: the call needs gradients: it is a training step.
     """
     series, receipt = _parameters(modules)
-    flops, found = _flops(call)
+    flops, found = _flops(call, grad=grad)
     receipt.update(found, batch=batch)
     if flops is not None:
         probe = "flop_counter"
@@ -96,13 +97,14 @@ def _packed(module: Any) -> int:
     return int(module.weight().numel()) + (int(bias.numel()) if bias is not None else 0)
 
 
-def _flops(call: Callable[[], Any]) -> tuple[int | None, dict[str, Any]]:
+def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str, Any]]:
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     counter = FlopCounterMode(display=False)
     try:
-        with torch.inference_mode(False), torch.no_grad(), _slow_path(), _operators() as ran, counter:
+        mode = torch.enable_grad() if grad else torch.no_grad()
+        with torch.inference_mode(False), mode, _slow_path(), _operators() as ran, counter:
             call()
     except Exception as error:
         if memory_exhausted(error):

@@ -47,16 +47,16 @@ def load(variant: Variant) -> TorchModel:
     _check(variant)
     device = place.resolve(variant.device)
     recipe = parse(variant.target)
-    setup = Setup(variant, device, floats=variant.dtype, packages=recipe.packages)
+    floats = "float32" if variant.train else variant.dtype  # a step in another dtype is mixed precision
+    setup = Setup(variant, device, floats=floats, packages=recipe.packages)
     facts = {"source": recipe.source, "sha256": recipe.sha256}
     try:
         seed_all(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
-        program = setup.ready(recipe.build(1))
+        return _model(setup, setup.ready(recipe.build(1)), facts, rebuild)
     except Exception as error:
         setup.undo()
         raise translate(error, doing=f"{variant.target} could not be loaded") from error
-    return _model(setup, program, facts, rebuild)
 
 
 def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
@@ -67,6 +67,12 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
             f"an object of type {type(subject).__name__} cannot be measured",
             why="a model is a torch.nn.Module or any other callable",
             next="pass the model itself, or a function that calls it",
+        )
+    if variant.train:
+        raise UsageError(
+            "an object of this process cannot be trained here",
+            why="its weights would change",
+            next="name it as file.py:function: laptime bench --train file.py:function",
         )
     device = _home(subject, inputs) if variant.device == "auto" else place.resolve(variant.device)
     setup = Setup(variant, device, floats=variant.dtype, packages=())
@@ -85,7 +91,12 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
 def _model(
     setup: Setup, program: Program, facts: dict[str, Any], rebuild: Callable[[int], Program] | None
 ) -> TorchModel:
-    kind = CudaModel if setup.device.type == "cuda" else TorchModel
+    is_cuda = setup.device.type == "cuda"
+    kind: type[TorchModel] = CudaModel if is_cuda else TorchModel
+    if setup.variant.train:
+        from laptime.backends.torch import training  # built from this file's models
+
+        kind = training.CudaTrainingModel if is_cuda else training.TrainingModel
     return kind(setup, program, facts=facts, rebuild=rebuild)
 
 
@@ -140,16 +151,21 @@ class TorchModel:
                 seed_all(setup.variant.seed)
                 program = setup.ready(self._rebuild(batch))
             inputs = setup.inputs(program, batch, per_batch=self._rebuild is not None)
-        args, kwargs = arguments(inputs)
-        fast = setup.compiled(program.call)
+        call, eager = self._calls(program, inputs)
         return TorchWorkload(
-            call=_in_inference_mode(fast, args, kwargs),
+            call=call,
             sync=place.waiter(self._device),
             batch=batch,
             synchronous=self._device.type == "cpu",
             inputs=inputs,
-            eager=partial(program.call, *args, **kwargs),
+            eager=eager,
         )
+
+    def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
+        """The call that is timed, and the same without a compiler, for counting."""
+        args, kwargs = arguments(inputs)
+        fast = self._setup.compiled(program.call)
+        return _in_inference_mode(fast, args, kwargs), partial(program.call, *args, **kwargs)
 
     def scope(self) -> AbstractContextManager[None]:
         """Inference mode for the calling thread; inside it a call does not have to enter it."""

@@ -43,7 +43,10 @@ class Setup:
             torch.set_num_threads(variant.threads)
 
     def ready(self, program: Program, *, is_users: bool = False) -> Program:
-        """The program in eval mode on the device; a copy of the user's object where that changes it."""
+        """The program in eval mode (in training mode for a training step) on the device.
+
+        A copy of the user's object where that changes it.
+        """
         import torch
 
         call = program.call
@@ -53,10 +56,12 @@ class Setup:
         modules = modules_in(call)
         for module in modules:
             self._training += [(part, part.training) for part in module.modules()]
-            module.eval()
+            module.train(bool(self.variant.train))
             if program.untrained:
                 module.to(device=self.device)
-                if program.make is not None and self._settle(module, program.make):
+                # Training takes the statistics of each batch, not running ones.
+                make = None if self.variant.train else program.make
+                if make is not None and self._settle(module, make):
                     facts["running_statistics"] = "from one random batch of 2"
             if not is_users or call is not program.call:
                 module.to(device=self.device, dtype=self.dtype)
