@@ -28,7 +28,8 @@ from laptime.instrument.steps import Cut, Steps
 FEWEST = 5
 """Untraced steps, however long they take."""
 USUAL = 20
-"""Untraced steps that are enough after a second."""
+"""Untraced steps that are enough after BRIEF seconds."""
+BRIEF = 0.5
 TOGETHER = 20
 """Untraced steps of each of several ranks: they must agree without a word, so no clock decides."""
 ATTEMPTS = 3
@@ -214,7 +215,7 @@ class Session:
         if self._world > 1:
             return timed >= min(TOGETHER, most)
         seconds = (perf_counter_ns() - self._timed_since) / 1e9
-        return timed >= most or seconds >= self.settings.seconds or (timed >= USUAL and seconds >= 1)
+        return timed >= most or seconds >= self.settings.seconds or (timed >= USUAL and seconds >= BRIEF)
 
     def _is_room_in_epoch(self) -> bool:
         """Whether the window can end before the epoch does, as far as earlier epochs tell.
