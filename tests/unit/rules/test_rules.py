@@ -11,7 +11,7 @@ from msgspec import structs
 from laptime import rules
 from laptime.kit.registry import load, names
 from laptime.records.finding import Finding
-from laptime.records.overview import Synchronisation
+from laptime.records.overview import Phase, Synchronisation
 from laptime.records.profile import Profile
 from laptime.records.tables import Launches
 from laptime.rules import _evidence, _reading
@@ -270,3 +270,15 @@ def test_dtypes_are_read_from_the_files_texts() -> None:
     assert not _reading.only(['["float", "c10::Half"]'], ("float",))
     assert not _reading.only(['["long int"]'], ("float",))
     assert not _reading.only([], ("float",))
+
+
+def test_what_a_closure_computes_inside_the_optimizer_is_not_the_optimizers() -> None:
+    profile = FIRING["unfused_optimizer"]
+    before = told("unfused_optimizer", profile)
+    assert before is not None
+    own = Phase(name="optimizer", host_ns=1_000)
+    after = told(
+        "unfused_optimizer", with_(profile, overview=structs.replace(profile.overview, phases=[own]))
+    )
+    assert after is None or after.evidence["host_s"] == pytest.approx(1e-6)
+    assert before.evidence["host_s"] > 1e-3
