@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
     device = bool(profile.overview.devices)
     pieces = sum(row.kernels if device else row.operators for row in found) / steps
     host = per_step(profile, sum(row.host_ns for row in found))
-    # With a closure, as Lightning gives one, forward and backward run inside `step`; the phase leaves them out.
+    # With a closure (Lightning gives one) forward and backward run inside `step`; the phase leaves them out.
     host = min([host, *(phase.host_ns / 1e9 for phase in profile.overview.phases if phase.name == OPTIMIZER)])
     on_device = per_step(profile, sum(row.device_ns for row in found))
     gain = removable(profile, host, on_device)
