@@ -18,7 +18,7 @@ def _word(difference: float, seed: int) -> str:
     machine = ScriptedMachine({"null:noop": SECONDS, slower: SECONDS * (1 + difference)}, seed=seed)
     request = BenchRequest(
         targets=["null:noop", slower],
-        backend="null",
+        backends=["null"],
         regimes=["isolated"],
         processes=2,
         budget=2.0,

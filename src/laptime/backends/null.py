@@ -19,6 +19,9 @@ from laptime.records.plan import Variant
 from laptime.records.series import Series
 from laptime.targets import Program, arguments, parse
 
+TARGETS = ("null", "file", "module")
+"""Kinds of targets that it can run."""
+
 _CPU = Device(name="cpu", model="CPU")
 
 

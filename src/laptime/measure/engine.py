@@ -8,6 +8,7 @@ parent already.
 from __future__ import annotations
 
 import os
+import platform
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -147,6 +148,7 @@ class Engine:
             loaded=loaded - imported - (exported or 0.0),
             exported=exported,
             pid=os.getpid(),
+            python=platform.python_version(),
             facts=model.facts(),
             devices=devices,
             libraries=model.libraries(),

@@ -8,6 +8,7 @@ A backend file (`laptime.backends.<name>`) has:
 
 and may have:
 
+    TARGETS: tuple[str, ...]     kinds of targets that it can run; without it any
     OPTIONS: dict[str, str]      settings of its own and what they mean, given by --option NAME=VALUE; a name
                                  that ends in a dot stands for all that begin so. In `Variant.options`, as text
 
@@ -262,12 +263,14 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
         imported: seconds to import the framework (and the target's package).
         loaded: seconds to build the model and move it to the device, without those of exporting.
         exported: seconds to export the target to this framework's format; None where nothing was.
+        python: version of the worker's interpreter.
     """
 
     imported: float
     loaded: float
     exported: float | None = None
     pid: int
+    python: str = ""
     facts: dict[str, Any] = {}
     devices: list[Device] = []
     libraries: dict[str, str] = {}

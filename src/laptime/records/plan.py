@@ -27,6 +27,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         target: as the user wrote it.
         backend: name of the framework file that runs it.
+        python: interpreter of its worker, as the user wrote it; "" is laptime's own.
         device: cpu, cuda:0, mps ...
         dtype: float32, bfloat16, float16.
         threads: intra-op threads; None leaves the framework's default.
@@ -40,6 +41,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     target: str
     backend: str = "torch"
+    python: str = ""
     device: str = "cpu"
     dtype: str = "float32"
     threads: int | None = None
@@ -84,6 +86,8 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rate: calls per second of the paced regime.
         processes: fresh processes of each variant.
         timeout: seconds that any one step (load, first call, block) may take before it counts as hung.
+        backends: frameworks to run the targets with, those that can; empty: the one that each target implies.
+        python: interpreter of a backend's workers, by backend; laptime's own where none is named.
         options: values of backends' own settings by name; several are measured side by side.
         shapes: sizes that a model file leaves open: of an input without the batch, or of a dimension.
         save: keep the run under .laptime/.
@@ -105,7 +109,8 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rate: float | None = None
     processes: int | None = None
     timeout: float = 120.0
-    backend: str = "torch"
+    backends: list[str] = []
+    python: dict[str, str] = {}
     train: str = ""
     options: dict[str, list[Any]] = {}
     shapes: dict[str, list[int]] = {}

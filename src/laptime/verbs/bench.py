@@ -131,6 +131,8 @@ class _Bench:
                 )
             )
         )
+        for note in self._plan.notes:
+            self._emit(Found(note))
         status = "complete"
         try:
             if not self._batches:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from laptime.launch import interpreter
 from laptime.launch.session import CommandFailed, InProcess, Session, Worker
 from laptime.measure import metrics
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
@@ -27,8 +28,11 @@ MEMORY_SHARE = 0.9
 
 
 def fresh_process(variant: Variant) -> Session:
-    """A worker in a process of its own."""
-    return Worker(name=variant.target)
+    """A worker in a process of its own, in the Python that its backend is installed for."""
+    if not variant.python:
+        return Worker(name=variant.target)
+    python, environ = interpreter.found(variant.python), interpreter.environment(variant.python)
+    return Worker(name=variant.target, python=python, environ=environ)
 
 
 class Lane:
@@ -254,6 +258,8 @@ class Lane:
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
         if isinstance(self._session, InProcess):
             details["in_process"] = True
+        if loaded and self.variant.python:
+            details["python"] = loaded.python
         if len(self.batches) > 1:
             details["shared_process"] = len(self.batches)
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))

@@ -52,7 +52,7 @@ def noise_floor(
     has_torch = find_spec("torch") is not None and not quick
     request = BenchRequest(
         targets=[_NETWORK if has_torch else _PRODUCTS] * 2,
-        backend="torch" if has_torch else "null",
+        backends=["torch" if has_torch else "null"],
         regimes=["isolated"],
         processes=2 if quick else 3,
         budget=2.0 if quick else 6.0,

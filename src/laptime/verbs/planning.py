@@ -9,11 +9,14 @@ from typing import Any, NamedTuple
 from laptime.kit.errors import UsageError
 from laptime.kit.registry import load
 from laptime.kit.text import closest
+from laptime.launch import interpreter
 from laptime.records.case import Axis
+from laptime.records.finding import Finding
 from laptime.records.metric import REGIMES
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
+from laptime.verbs.lineup import check_installed, line_up
 
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
@@ -48,6 +51,7 @@ class Plan(NamedTuple):
     Attributes:
         settings: effective values with their origin, for the record.
         variants: one worker process each (times `processes`).
+        notes: what was asked for and is left out.
         batches: batch sizes; empty while a search is still to find them.
         regimes: in the order asked; empty: what the device offers.
         precision, budget (s, all cases together), processes, timeout (s), rate (1/s): as effective.
@@ -55,6 +59,7 @@ class Plan(NamedTuple):
 
     settings: dict[str, Setting]
     variants: list[Variant]
+    notes: list[Finding]
     subjects: list[Subject]
     batches: list[int]
     regimes: list[str]
@@ -74,7 +79,11 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     _check(request, in_memory=in_memory)
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
-    variants = _variants(request, recipes)
+    paired = line_up(recipes, request.backends)
+    check_installed(paired.pairs, request.python)
+    variants = _variants(request, paired.pairs)
+    for python in {variant.python: None for variant in variants if variant.python}:
+        interpreter.environment(python)  # says now what it lacks
     if request.train:
         _check_training(request.train, variants)
     batches = request.batch if isinstance(request.batch, list) else []
@@ -87,6 +96,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     return Plan(
         settings=_settings(request, precision=precision, budget=budget, processes=processes),
         variants=_without_twins(variants),
+        notes=paired.left_out,
         subjects=[Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes],
         batches=batches,
         regimes=list(request.regimes),
@@ -98,14 +108,14 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     )
 
 
-def _variants(request: BenchRequest, recipes: list[Recipe]) -> list[Variant]:
+def _variants(request: BenchRequest, pairs: list[tuple[Recipe, str]]) -> list[Variant]:
     unset: list[int | None] = [None]
-    backends = [recipe.backend if request.backend == "torch" else request.backend for recipe in recipes]
-    _check_options(request, backends)
+    _check_options(request, [backend for _, backend in pairs])
     return [
         Variant(
             target=recipe.target,
             backend=backend,
+            python=request.python.get(backend, ""),
             device=request.device,
             dtype=dtype,
             threads=threads,
@@ -115,7 +125,7 @@ def _variants(request: BenchRequest, recipes: list[Recipe]) -> list[Variant]:
             seed=request.seed,
             options=options,
         )
-        for recipe, backend in zip(recipes, backends, strict=True)
+        for recipe, backend in pairs
         for dtype in request.dtype
         for threads in ([*request.threads] or unset)
         for options in _options(request, backend)
@@ -150,7 +160,9 @@ def _check_options(request: BenchRequest, backends: list[str]) -> None:
         raise UsageError(
             f"{' and '.join(dict.fromkeys(backends))} have no option called {name!r}",
             why=f"known: {', '.join(known)}" if known else "they have no options of their own",
-            next=f"did you mean --option {near}={request.options[name][0]}?" if near else "laptime bench --help",
+            next=f"did you mean --option {near}={request.options[name][0]}?"
+            if near
+            else "laptime bench --help",
         )
 
 
@@ -163,6 +175,8 @@ def _settings(
         ("batch", request.batch, "default"),
         ("dtype", request.dtype, "default"),
         ("device", request.device, "default"),
+        ("backends", request.backends or None, "default"),
+        ("python", request.python or None, "default"),
         ("threads", request.threads or None, "default"),
         ("channels_last", request.channels_last, "default"),
         ("compile", request.compile or None, "default"),

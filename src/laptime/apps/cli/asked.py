@@ -87,21 +87,33 @@ def batches(text: str) -> list[int] | str:
     return integers(text)
 
 
-def backend(text: str) -> str:
-    """The name of a backend that there is.
+def backends(text: str) -> list[str]:
+    """Names of backends that there are.
 
     Raises:
         UsageError: there is none of this name.
     """
     known = registry.names("backends")
-    if text not in known:
-        near = closest(text, known)
-        raise UsageError(
-            f"no backend is called {text!r}",
-            why=f"known: {', '.join(known)}",
-            next=f"did you mean {near!r}?" if near else "laptime doctor",
-        )
-    return text
+    found = words(text)
+    for name in found or [text]:
+        if name not in known:
+            near = closest(name, known)
+            raise UsageError(
+                f"no backend is called {name!r}",
+                why=f"known: {', '.join(known)}",
+                next=f"did you mean {near!r}?" if near else "laptime doctor",
+            )
+    return found
+
+
+def interpreters(texts: Sequence[str]) -> dict[str, str]:
+    """`tensorflow=.venv-tf/bin/python`: an interpreter for each backend named.
+
+    Raises:
+        UsageError: not of this form, or no such backend.
+    """
+    given = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
+    return {name: python for names, python in given.items() for name in backends(names)}
 
 
 def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
@@ -114,7 +126,9 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
-            raise UsageError(f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example)
+            raise UsageError(
+                f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example
+            )
         found[name] = value
     return found
 
@@ -208,7 +222,18 @@ _OPTIONS = (
         help="A step that takes longer counts as hung. [default: 120s]",
     ),
     click.option(
-        "--backend", callback=_read_by(backend), metavar="NAME", help="Framework. [default: by target]"
+        "--backend",
+        "backends",
+        callback=_read_by(backends),
+        metavar="NAME,...",
+        help="Frameworks; each runs those targets that it can. [default: by target]",
+    ),
+    click.option(
+        "--python",
+        multiple=True,
+        callback=_read_by(interpreters),
+        metavar="BACKEND=PATH",
+        help="Interpreter of a backend's workers: tensorflow=.venv-tf/bin/python. Repeatable.",
     ),
     click.option(
         "--option",

@@ -26,6 +26,9 @@ from laptime.records.plan import Variant
 if TYPE_CHECKING:
     from laptime.backends.torch.model import TorchModel
 
+TARGETS = ("torchvision", "timm", "file", "module", "null")
+"""Kinds of targets that it can run."""
+
 TRAINS = True
 """Variants with an optimizer are measured as training steps."""
 

@@ -50,7 +50,7 @@ def command(
     """
     voice = context.find_object(Voice) or Voice()
     format_ = "json" if as_json else "text"
-    left, right = _stored(a), _stored(b)
+    left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
         request = asked.request(context, [a, b], given=given)
@@ -93,6 +93,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
         "batch": values("batch"),
         "dtype": values("dtype"),
         "threads": values("threads"),
+        "backends": values("backend") if all("backend" in each for each in axes) else [],
         "device": next(iter(values("device")), None),
         "channels_last": True in values("channels_last"),
         "compile": next(iter(values("compile")), None),
@@ -101,7 +102,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
     return msgspec.structs.replace(request, **changes)
 
 
-def _stored(reference: str) -> Run | None:
+def stored(reference: str) -> Run | None:
     """The stored run that is meant; None for a target.
 
     Raises:

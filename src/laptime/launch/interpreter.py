@@ -1,0 +1,114 @@
+"""Another Python for a backend's workers: laptime goes along with them, its own few libraries where they fit.
+
+The worker always runs this very laptime, so that both ends speak one protocol: a folder with links to it
+comes first on the worker's path, and nothing else of this environment does. Besides laptime a worker needs
+msgspec and psutil; where the other Python lacks them and has our version, so that our binaries fit, ours are
+linked, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import laptime
+from laptime.kit.errors import Unavailable, UsageError
+
+NEEDED = ("msgspec", "psutil")
+_TIMEOUT = 30.0
+_OLDEST = [3, 11]
+_PROBE = """
+import importlib.util, json, sys
+print(json.dumps({
+    "version": sys.version_info[:2],
+    "tag": sys.implementation.cache_tag,
+    "lacks": [name for name in sys.argv[1:] if importlib.util.find_spec(name) is None],
+}))
+"""
+
+
+def found(python: str) -> str:
+    """The interpreter's path. A link stays what it is: it is how a virtual environment is known.
+
+    Raises:
+        UsageError: there is no such program.
+    """
+    path = Path(python).expanduser()
+    if path.is_dir() and (path / "bin" / "python").exists():
+        path = path / "bin" / "python"
+    program = shutil.which(path)
+    if program is None:
+        raise UsageError(
+            f"there is no Python interpreter {python}",
+            why="it is a folder without bin/python" if path.is_dir() else "no program of this name was found",
+            next="--python tensorflow=.venv-tf/bin/python, say",
+        )
+    return str(Path(program).absolute())
+
+
+@cache
+def environment(python: str) -> dict[str, str]:
+    """Variables with which an interpreter finds laptime and what a worker needs.
+
+    Raises:
+        UsageError: there is no such program, or it is no Python.
+        Unavailable: it is too old, or lacks a library that cannot be lent.
+    """
+    program = found(python)
+    told = _asked(program)
+    version = ".".join(map(str, told["version"]))
+    if told["version"] < _OLDEST:
+        raise Unavailable(
+            f"{python} is too old to run laptime's worker",
+            why=f"it is Python {version}; 3.11 is the oldest that does",
+            next=f"make an environment with Python 3.11 or newer: {Path(sys.executable).name} -m venv DIR",
+        )
+    lacks = told["lacks"]
+    if lacks and told["tag"] != sys.implementation.cache_tag:
+        raise Unavailable(
+            f"{python} lacks {' and '.join(lacks)}, which laptime's worker needs",
+            why=f"it is Python {version}; ours are built for {sys.version_info[0]}.{sys.version_info[1]}",
+            next=f"{python} -m pip install {' '.join(lacks)}",
+        )
+    return {"PYTHONPATH": os.pathsep.join(filter(None, [_lent(tuple(lacks)), os.environ.get("PYTHONPATH")]))}
+
+
+def _asked(program: str) -> dict[str, list[int]]:
+    try:
+        done = subprocess.run(
+            [program, "-c", _PROBE, *NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=True
+        )
+        answer: dict[str, list[int]] = json.loads(done.stdout)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
+        raise UsageError(
+            f"{program} does not answer as a Python interpreter",
+            why=said[-1] if said else type(error).__name__,
+            next=f"{program} -c 'import sys; print(sys.version)'",
+        ) from error
+    return answer
+
+
+_folders: list[tempfile.TemporaryDirectory[str]] = []
+"""Kept until this process ends: workers start again and again."""
+
+
+@cache
+def _lent(names: tuple[str, ...]) -> str:
+    """A folder with links to laptime and these libraries of ours."""
+    folder = tempfile.TemporaryDirectory(prefix="laptime-lent-")
+    _folders.append(folder)
+    (Path(folder.name) / "laptime").symlink_to(Path(laptime.__file__).parent)
+    for name in names:
+        spec = find_spec(name)
+        assert spec is not None, f"{name} is a dependency of laptime"
+        assert spec.submodule_search_locations, f"{name} is a package"
+        (Path(folder.name) / name).symlink_to(spec.submodule_search_locations[0])
+    return folder.name

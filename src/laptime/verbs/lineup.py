@@ -1,0 +1,86 @@
+"""Which backend runs which target: those asked for that can, else the one that the target implies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.registry import load
+from laptime.records.finding import Finding
+from laptime.targets import Recipe
+
+
+class LineUp(NamedTuple):
+    """Who is measured, in the order of targets and then of backends; and what was left out, in sentences."""
+
+    pairs: list[tuple[Recipe, str]]
+    left_out: list[Finding]
+
+
+def line_up(recipes: list[Recipe], backends: list[str]) -> LineUp:
+    """Pair every target with the backends that can run it; without backends, with the one it implies.
+
+    Raises:
+        UsageError: none of the backends asked for can run any of the targets.
+    """
+    if not backends:
+        return LineUp([(recipe, recipe.backend) for recipe in recipes], [])
+    fitting = {id(recipe): [name for name in backends if fits(recipe, name)] for recipe in recipes}
+    if not any(fitting.values()):
+        raise UsageError(
+            f"{_listed(backends)} cannot run {_listed([recipe.target for recipe in recipes])}",
+            why="; ".join(f"{name} runs targets of the kinds {_listed(_kinds(name))}" for name in backends),
+            next=f"--backend {recipes[0].backend}",
+        )
+    pairs = [(recipe, name) for recipe in recipes for name in fitting[id(recipe)] or [recipe.backend]]
+    return LineUp(
+        pairs, [note for recipe in recipes if (note := _note(recipe, backends, fitting[id(recipe)]))]
+    )
+
+
+def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str]) -> None:
+    """See that the packages of the targets are there, as far as this interpreter is to load them.
+
+    Args:
+        elsewhere: backends that have an interpreter of their own.
+
+    Raises:
+        Unavailable: one is missing.
+    """
+    for recipe, backend in pairs:
+        for package in recipe.packages if backend not in elsewhere else ():
+            if find_spec(package) is None:
+                raise Unavailable(
+                    f"{package} is not installed",
+                    why=f"the target {recipe.target} needs it",
+                    next=f"pip install 'laptime[{recipe.backend}]'   or --python {backend}=PATH",
+                )
+
+
+def fits(recipe: Recipe, backend: str) -> bool:
+    """Whether a backend can run targets of this kind; one that does not say which ones it can takes any."""
+    known = _kinds(backend)
+    return recipe.kind in known or recipe.backend == backend or not known
+
+
+def _kinds(backend: str) -> list[str]:
+    return list(getattr(load("backends", backend), "TARGETS", ()))
+
+
+def _note(recipe: Recipe, backends: list[str], fitting: list[str]) -> Finding | None:
+    missing = [name for name in backends if name not in fitting]
+    if not missing:
+        return None
+    runs = fitting or [recipe.backend]
+    return Finding(
+        kind="plan/left_out",
+        sentence=f"{recipe.target} is measured with {_listed(runs)} only: {_listed(missing)} cannot run it",
+        evidence={"target": recipe.target, "runs": runs, "left_out": missing},
+    )
+
+
+def _listed(names: list[str]) -> str:
+    *others, last = dict.fromkeys(names)
+    return f"{', '.join(others)} and {last}" if others else last
