@@ -24,6 +24,7 @@ ROOMS = {
     "rules": "laptime.rules",
     "reports": "laptime.reports",
     "commands": "laptime.apps.cli.commands",
+    "suite_commands": "laptime.apps.cli.suite_commands",
 }
 
 
@@ -61,7 +62,7 @@ def load(room: str, name: str) -> ModuleType:
     if wanted not in names(room):
         near = closest(wanted, names(room))
         raise UsageError(
-            f"no {room.removesuffix('s')} is called {name!r}",
+            f"no {_word(room)} is called {name!r}",
             why=f"known: {', '.join(names(room))}",
             next=f"did you mean {near!r}?" if near else "laptime --help",
         )
@@ -73,7 +74,7 @@ def load(room: str, name: str) -> ModuleType:
             raise TypeError(f"the entry point names a {type(module).__name__}, not a module")
     except Exception as error:
         raise LaptimeError(
-            f"the {room.removesuffix('s')} {name!r} is broken",
+            f"the {_word(room)} {name!r} is broken",
             why=f"{type(error).__name__}: {error}",
             next="laptime doctor",
         ) from error
@@ -89,3 +90,8 @@ def broken(room: str) -> dict[str, str]:
         except LaptimeError as error:
             faults[name] = error.why
     return faults
+
+
+def _word(room: str) -> str:
+    """One of a room's extensions in a sentence: `backend`, `suite command`."""
+    return room.removesuffix("s").replace("_", " ")

@@ -90,6 +90,8 @@ def from_click(error: click.ClickException, arguments: Sequence[str]) -> UsageEr
     context = error.ctx if isinstance(error, click.UsageError) else None
     words = [word for word in arguments[:1] if not word.startswith("-")]
     path = " ".join(["laptime", *words])
+    if context is not None and context.command_path.startswith(f"{path} "):
+        path = context.command_path  # a command of a group: laptime suite run
     why = "the line cannot be read"
     # Some of click's errors carry the context of the group; its usage line would not help.
     if context is not None and context.command_path == path:

@@ -10,69 +10,37 @@ import io
 import signal
 import sys
 from collections.abc import Sequence
-from importlib.resources import files
 from types import FrameType
 
 import click
 
 from laptime import __version__
 from laptime.apps.cli import frame
+from laptime.apps.cli.groups import Commands
 from laptime.apps.cli.options import voice_options
-from laptime.kit import registry
 from laptime.kit.errors import UsageError
 
 
-class Commands(click.Group):
-    """The commands there are, ours and those of other packages."""
+class Front(Commands):
+    """All commands; a target in the place of a command is told apart."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Their words, sorted."""
-        return [name.replace("_", "-") for name in registry.names("commands")]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """One command, or None when there is none of this name."""
-        if cmd_name.replace("-", "_") not in registry.names("commands"):
-            return None
-        command = registry.load("commands", cmd_name).command
-        assert isinstance(command, click.Command)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command that the line names.
+    def refuse(self, word: str) -> None:
+        """As for any word that is no command.
 
         Raises:
-            UsageError: there is none; the nearest is suggested.
+            UsageError: always.
         """
-        word = args[0]
-        if not word.startswith("-") and self.get_command(ctx, word) is None:
-            if ":" in word or word.endswith(".py"):
-                raise UsageError(
-                    f"{word!r} is a target, not a command",
-                    why="the command comes first",
-                    next=f"laptime bench {word}",
-                )
-            registry.load("commands", word)  # raises, with a suggestion
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list in --help, read from the files' first lines without importing them."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(word, summary(word)) for word in self.list_commands(ctx)])
-
-
-def summary(word: str) -> str:
-    """What a command does: the first line of its file's docstring."""
-    file = files(registry.ROOMS["commands"]) / f"{word.replace('-', '_')}.py"
-    if not file.is_file():
-        return "(from another package)"
-    with file.open(encoding="utf-8") as text:
-        return text.readline().strip().strip('"').rstrip(".")
+        if ":" in word or word.endswith(".py"):
+            raise UsageError(
+                f"{word!r} is a target, not a command",
+                why="the command comes first",
+                next=f"laptime bench {word}",
+            )
+        super().refuse(word)
 
 
 @click.command(
-    cls=Commands,
+    cls=Front,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done · 1 the answer is no · 2 wrong use · 3 could not decide, or the numbers are "

@@ -1,0 +1,1 @@
+"""The words after `laptime suite`: one file, one command, as in `commands`."""

@@ -1,0 +1,56 @@
+"""List suites, or the benchmarks of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from laptime.apps.cli.frame import one_line
+from laptime.apps.cli.options import voice_options
+from laptime.apps.cli.output import result, table
+from laptime.kit.errors import ExitCode
+from laptime.suites import Benchmark, Suite
+from laptime.suites.choosing import chosen
+from laptime.suites.loading import SHIPPED, load
+
+
+@click.command("list")
+@click.argument("where", metavar="[SUITE]", required=False)
+@click.option("--match", multiple=True, metavar="TEXT", help="Found in the name, or a tag. Repeatable.")
+@voice_options
+def command(where: str | None, match: tuple[str, ...]) -> int:
+    """List the suites that come with laptime, or the benchmarks of one.
+
+    SUITE is a .toml or .py file, a folder of them, or the name of a shipped one.
+    """
+    if where is None:
+        rows = [(name, one_line(load(name)[0].about)) for name in SHIPPED]
+        result(table(("suite", "about"), rows))
+        return ExitCode.OK
+    return show([chosen(suite, match) for suite in load(where)])
+
+
+def show(suites: Sequence[Suite]) -> int:
+    """A line for every benchmark; NOTHING when there is none."""
+    rows = [_row(each) for suite in suites for each in suite.benchmark]
+    if rows:
+        result(table(("benchmark", "measures", "with", "budget", "tags"), rows))
+    return ExitCode.OK if rows else ExitCode.NOTHING
+
+
+def _row(each: Benchmark) -> tuple[str, ...]:
+    axes = [f"batch {_listed(each.batch)}"]
+    axes += [f"training ({each.train})"] if each.train else []
+    axes += [_listed(each.dtype)] if each.dtype != "float32" else []
+    axes += [f"{_listed(each.threads)} threads"] if each.threads else []
+    axes += [f"on {_listed(each.backend)}"] if each.backend else []
+    limits = [f"{name} <= {limit}" for name, limit in each.max.items()]
+    limits += [f"{name} >= {limit}" for name, limit in each.min.items()]
+    limits += [f"regression <= {each.regression}"] if each.regression is not None else []
+    cells = (each.name, ", ".join(each.measured), ", ".join(axes), ", ".join(limits), " ".join(each.tags))
+    return tuple(one_line(cell) for cell in cells)
+
+
+def _listed(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,110 @@
+"""Which benchmarks of a suite, and how large: --match and --quick. And what each asks `bench` for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from msgspec import structs
+
+from laptime.kit.errors import UsageError
+from laptime.kit.quantity import seconds, share
+from laptime.records.plan import BenchRequest
+from laptime.suites import LARGE, Benchmark, Suite
+
+
+def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
+    """The suite with the benchmarks that any of the patterns matches; all without patterns.
+
+    Args:
+        match: found in the name (a regular expression), or equal to a tag.
+        quick: only the smallest batch size of each, with the preset `quick`, and none tagged `large`.
+
+    Raises:
+        UsageError: a pattern is no regular expression.
+    """
+    patterns = [_compiled(text) for text in match]
+    found = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
+    if quick:
+        found = [_small(each) for each in found if LARGE not in each.tags]
+    return structs.replace(suite, benchmark=found)
+
+
+def _compiled(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text, re.IGNORECASE)
+    except re.error as error:
+        raise UsageError(
+            f"--match {text!r} is no regular expression", why=str(error), next="--match resnet"
+        ) from error
+
+
+def _is_wanted(benchmark: Benchmark, patterns: list[re.Pattern[str]]) -> bool:
+    return any(
+        pattern.search(benchmark.name) or any(pattern.fullmatch(tag) for tag in benchmark.tags)
+        for pattern in patterns
+    )
+
+
+def _small(benchmark: Benchmark) -> Benchmark:
+    sizes = benchmark.batch if isinstance(benchmark.batch, list) else [benchmark.batch]
+    numbers = [size for size in sizes if isinstance(size, int)]
+    return structs.replace(benchmark, preset="quick", batch=min(numbers, default=1), budget=None)
+
+
+def request(
+    suite: Suite, benchmark: Benchmark, *, trials: int | None = None, timeout: float | None = None
+) -> BenchRequest:
+    """What `laptime bench` is asked for.
+
+    Args:
+        trials: fresh processes of each variant, whatever the suite says.
+        timeout: seconds that a step may take, whatever the suite says.
+
+    Raises:
+        UsageError: a quantity cannot be read; says of which benchmark.
+    """
+    try:
+        return _request(suite, benchmark, trials, timeout)
+    except UsageError as error:
+        raise UsageError(
+            f"benchmark {benchmark.name!r}: {error.what}", why=error.why, next=error.next
+        ) from error
+
+
+def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float | None) -> BenchRequest:
+    def listed(value: object) -> list[object]:
+        return [*value] if isinstance(value, list) else [value]
+
+    given = {
+        name
+        for name in ("batch", "dtype", "threads", "precision", "budget")
+        if getattr(each, name) != _DEFAULTS[name]
+    }
+    return BenchRequest(
+        targets=each.measured,
+        batch=each.batch if isinstance(each.batch, str) else listed(each.batch),  # type: ignore[arg-type]
+        device=each.device,
+        dtype=listed(each.dtype),  # type: ignore[arg-type]
+        threads=listed(each.threads),  # type: ignore[arg-type]
+        channels_last=each.channels_last,
+        compile=each.compile,
+        train=each.train,
+        precision=share(each.precision) if isinstance(each.precision, str) else each.precision,
+        budget=seconds(each.budget) if isinstance(each.budget, str) else each.budget,
+        preset=each.preset,
+        regimes=each.regimes,
+        rate=each.rate,
+        processes=trials or each.trials,
+        timeout=timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
+        backends=listed(each.backend),  # type: ignore[arg-type]
+        python=each.python,
+        options={name: listed(value) for name, value in each.options.items()},
+        shapes=each.shapes,
+        seed=each.seed,
+        name=f"{suite.name}:{each.name}",
+        origins=dict.fromkeys(sorted({"targets", *given}), "argument"),  # type: ignore[arg-type]
+    )
+
+
+_DEFAULTS = {name: getattr(Benchmark(name="x"), name) for name in Benchmark.__struct_fields__}

@@ -1,0 +1,206 @@
+"""Suites from where they are written: a TOML file, a Python file, a folder of both, or the package."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+from laptime.suites import Benchmark, Suite
+from laptime.targets import _code
+
+SHIPPED = ("standard",)
+"""Suites that come with laptime."""
+
+_MARK = "laptime.suites"
+"""A Python file in a folder is a suite file when it mentions this; others are not run."""
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+=,-]*")
+
+
+def load(where: str) -> list[Suite]:
+    """The suites that a path, or the name of a shipped one, means; every one has benchmarks and a name.
+
+    Raises:
+        UsageError: there is none, or a file says something that a suite cannot.
+        UserCodeError: a Python file raised.
+    """
+    path = Path(where)
+    if path.is_dir():
+        found = [suite for file in _suite_files(path) for suite in _read(file)]
+        if not found:
+            raise UsageError(
+                f"there is no suite in {where}",
+                why=f"no .toml file in it has a [[benchmark]], no .py file imports {_MARK}",
+                next="laptime suite list",
+            )
+        return _apart(found)
+    if path.is_file():
+        return _apart(_read(path))
+    if where in SHIPPED:
+        text = (files("laptime.suites") / f"{where}.toml").read_text(encoding="utf-8")
+        return [_from_toml(text, f"the suite {where}", where, Path())]
+    near = closest(where, [*SHIPPED, *(file.name for file in path.parent.glob("*.toml"))])
+    raise UsageError(
+        f"there is no suite {where!r}",
+        why=f"it is no file, no folder, and none of those that come with laptime: {', '.join(SHIPPED)}",
+        next=f"did you mean {path.with_name(near) if near not in SHIPPED else near}?"
+        if near
+        else "laptime suite list",
+    )
+
+
+def _suite_files(folder: Path) -> list[Path]:
+    found = []
+    for path in sorted([*folder.rglob("*.toml"), *folder.rglob("*.py")]):
+        if any(part.startswith(".") for part in path.relative_to(folder).parts):
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        if _MARK in text if path.suffix == ".py" else re.search(r"(?m)^\s*(\[\[)?benchmark\b", text):
+            found.append(path)
+    return found
+
+
+def _read(path: Path) -> list[Suite]:
+    if path.suffix == ".py":
+        return _from_python(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read", why=str(error), next="laptime suite list") from error
+    return [_from_toml(text, str(path), path.stem, path.parent)]
+
+
+def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{place} is not TOML", why=str(error), next="https://toml.io shows how") from error
+    _refuse_unknown(raw, (*Suite.__struct_fields__, "defaults"), place)
+    defaults = raw.pop("defaults", {})
+    _refuse_unknown(defaults, Benchmark.__struct_fields__, f"{place}: [defaults]")
+    each = raw.get("benchmark")
+    if not isinstance(each, list) or not each:
+        raise UsageError(
+            f"{place} has no benchmark",
+            why="a suite lists what it measures",
+            next='[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"',
+        )
+    for one in each:
+        _refuse_unknown(one, Benchmark.__struct_fields__, f"{place}: {_called(one)}")
+    raw["benchmark"] = [_benchmark({**defaults, **one}, place, folder) for one in each]
+    suite: Suite = _converted({"name": name, **raw}, Suite, place)
+    return _checked(suite, place)
+
+
+def _from_python(path: Path) -> list[Suite]:
+    module = _code.import_file(path.resolve())
+    found = [value for value in vars(module).values() if isinstance(value, Suite)]
+    if not found:
+        raise UsageError(
+            f"{path} builds no suite",
+            why="no variable of it is a Suite",
+            next=f"from {_MARK} import Benchmark, Suite; suite = Suite(benchmark=[...])",
+        )
+    return [_from_object(suite, path) for suite in found]
+
+
+def _from_object(suite: Suite, path: Path) -> Suite:
+    """The suite with everything checked that a file would be checked for."""
+    raw = msgspec.to_builtins(suite)
+    each = [_benchmark(one, str(path), path.parent) for one in raw.pop("benchmark", [])]
+    made: Suite = _converted({"name": path.stem, **raw, "benchmark": each}, Suite, str(path))
+    return _checked(made, str(path))
+
+
+def _benchmark(raw: dict[str, Any], place: str, folder: Path) -> Benchmark:
+    where = f"{place}: {_called(raw)}"
+    made: Benchmark = _converted(raw, Benchmark, where)
+    if bool(made.target) == bool(made.targets):
+        raise UsageError(
+            f"{where} {'has both target and targets' if made.target else 'has no target'}",
+            why="target is measured alone, targets are compared with each other",
+            next='target = "torchvision:resnet18"',
+        )
+    return structs.replace(
+        made,
+        target=_placed(made.target, folder) if made.target else "",
+        targets=[_placed(target, folder) for target in made.targets],
+    )
+
+
+def _placed(target: str, folder: Path) -> str:
+    """A target that is a file beside the suite file is found there, wherever laptime was started."""
+    place, colon, name = target.partition(":")
+    near = folder / place
+    return f"{near}{colon}{name}" if place and "." in place and near.is_file() else target
+
+
+def _checked(suite: Suite, place: str) -> Suite:
+    names = [suite.name, *(each.name for each in suite.benchmark)]
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise UsageError(
+                f"{place}: {name!r} is no name",
+                why="names have letters, digits, blanks and _ . + = , -, and begin with a letter or digit",
+                next='name = "resnet18 batch 8"',
+            )
+    twice = next((name for name in names[1:] if names[1:].count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"{place} has two benchmarks called {twice!r}",
+            why="a name finds one benchmark's runs in the store",
+            next=f'name = "{twice} again"',
+        )
+    return suite
+
+
+def _apart(suites: list[Suite]) -> list[Suite]:
+    names = [suite.name for suite in suites]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageError(
+            f"two suites are called {twice!r}",
+            why="a name finds one suite's runs in the store",
+            next="name = ... at the top of the file",
+        )
+    return suites
+
+
+def _called(raw: Any) -> str:
+    name = raw.get("name") if isinstance(raw, dict) else None
+    return f"benchmark {name!r}" if name else "a benchmark"
+
+
+def _converted(raw: Any, kind: type[Struct], place: str) -> Any:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(
+            f"{place} does not say what a suite can say",
+            why=str(error).replace(" - at `$.", ": `"),
+            next="laptime suite list standard   shows one",
+        ) from error
+
+
+def _refuse_unknown(raw: Any, known: tuple[str, ...], place: str) -> None:
+    """Tell an unknown key with the nearest right one.
+
+    Raises:
+        UsageError: there is one.
+    """
+    for key in raw if isinstance(raw, dict) else ():
+        if key not in known:
+            near = closest(key, known)
+            raise UsageError(
+                f"{place} has an unknown key {key!r}",
+                why=f"known: {', '.join(known)}",
+                next=f"did you mean {near!r}?" if near else "take it out",
+            )
