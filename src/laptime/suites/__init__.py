@@ -36,9 +36,10 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         batch, dtype, threads: axes; every combination is a case.
         train: an optimizer (sgd, adamw) measures full training steps.
         trials: fresh processes of each variant.
-        precision, budget, timeout: as the options of `laptime bench`: `1%`, `20s`, or numbers (share, seconds).
-        max, min: limits of metrics in every case: `{latency = "20 ms", "memory/host/peak" = "2 GiB"}`. Names are
-            `latency` (median), `throughput`, or any tag of the JSON report; numbers are in SI units.
+        precision, budget, timeout: as the options of `laptime bench`, or numbers (a share, seconds).
+        max, min: limits of metrics in every case: `{latency = "20 ms", "memory/host/peak" = "2 GiB"}`.
+            Names are `latency` (median), `throughput`, or any tag of the JSON report; bare numbers are in
+            SI units.
         regression: the most that latency may be above the stored baseline: `5%`.
         tags: words to choose it by; `large` ones are left out by --quick.
         The rest is as the options of `laptime bench`.

@@ -1,1 +1,1 @@
-"""Models of the standard suite that no package has without more packages: plain torch modules, random weights."""
+"""Models of the standard suite that torchvision does not have: plain torch modules, random weights."""
