@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import re
 
+from laptime.kit import units
 from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[-+]?\d+)?|\.\d+)\s*(\D*?)\s*", re.ASCII)
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)\s*", re.IGNORECASE | re.ASCII)
 
 
@@ -48,3 +51,22 @@ def share(text: str) -> float:
             next=f"did you mean {text.strip()}%?" if bare else "1% or 0.01, say",
         )
     return value
+
+
+def amount(text: str, unit: str) -> float:
+    """The value in a stored unit of what people write: `30 ms` is 0.03 in s, `2GiB`, `100/s`, `1.5 GFLOP`.
+
+    Raises:
+        UsageError: no number, or a unit that does not measure the same.
+    """
+    found = _AMOUNT.fullmatch(text)
+    names = units.names(unit)
+    factor = names.get(found[2]) if found else None
+    if found is None or factor is None:
+        near = closest(found[2], names) if found and found[2] else None
+        raise UsageError(
+            f"{text!r} is no amount in {unit}",
+            why=f"it takes a number and one of {', '.join(name for name in names if name) or unit}",
+            next=f"did you mean {found[1]} {near}?" if found and near else "30 ms, say",
+        )
+    return float(found[1]) * factor

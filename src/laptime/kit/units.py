@@ -43,6 +43,12 @@ def scale(value: float, unit: str) -> tuple[float, str]:
     return steps[-1] if value else steps[_base_index(unit)]
 
 
+def names(unit: str) -> dict[str, float]:
+    """How amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
+    shown = {name: factor for factor, name in _STEPS.get(unit, ())}
+    return {unit: 1.0, **shown, **({"": 1.0} if unit in ("1", "ratio") else {})}
+
+
 def _base_index(unit: str) -> int:
     return next(i for i, (factor, _) in enumerate(_STEPS[unit]) if factor == 1.0 or len(_STEPS[unit]) == 1)
 

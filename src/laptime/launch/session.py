@@ -12,8 +12,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Protocol
 
 import msgspec
@@ -85,9 +86,18 @@ class Worker:
     Args:
         python: interpreter to run it with; another one may hold another framework.
         name: for messages, the target.
+        folder: to start in; None is ours.
+        environ: variables beside ours, or instead of them.
     """
 
-    def __init__(self, *, name: str, python: str = sys.executable) -> None:
+    def __init__(
+        self,
+        *,
+        name: str,
+        python: str = sys.executable,
+        folder: Path | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
         self._name = name
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-worker-")  # noqa: SIM115 - closed in close()
         self._process = subprocess.Popen(
@@ -96,7 +106,8 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._log,
             start_new_session=True,  # Ctrl-C is for us: we close the workers in order
-            env=_environment(),
+            cwd=folder,
+            env={**_environment(), **(environ or {})},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None

@@ -1,0 +1,93 @@
+"""Budgets: is a number at most, or at least, what was allowed? Decided by its 95 % interval, not by its value.
+
+A budget is kept when the whole interval is within the limit, broken when the whole interval is beyond it, and
+undecided in between, or when the number is invalid or cannot be told.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from laptime.analysis.summary import Stat
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.comparison import Comparison
+from laptime.records.verdict import Held, Verdict
+
+TOLERANCE = 0.05
+"""Share by which a case may be slower than its baseline unless somebody says otherwise."""
+
+
+def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: float) -> Verdict:
+    """Whether a statistic of a case is at most (max) or at least (min) a limit in its unit."""
+    ends = _ends(stat)
+    why = _doubt(case, stat)
+    word: Held = "undecided"
+    if ends and not why:
+        low, high = ends
+        within, beyond = (high <= limit, low > limit) if kind == "max" else (low >= limit, high < limit)
+        word = "kept" if within else "broken" if beyond else "undecided"
+    seen = show(stat.value, stat.unit, stat.ci95)
+    around = f" {show_interval(stat.ci95, stat.value, stat.unit)}" if stat.ci95 and stat.value else ""
+    allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
+    return Verdict(
+        kind=kind,
+        case=case.key,
+        metric=stat.tag,
+        word=word,
+        limit=limit,
+        value=stat.value,
+        ci95=stat.ci95,
+        sentence=f"{stat.title} {seen}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
+        next=_next(word, case),
+    )
+
+
+def _ends(stat: Stat) -> tuple[float, float] | None:
+    """The interval; what is counted or measured once stands for itself."""
+    if stat.ci95 is not None:
+        return stat.ci95
+    sampled = stat.tag.startswith(("latency/", "throughput/")) and not stat.tag.endswith(("/min", "/max"))
+    return None if sampled or stat.value is None else (stat.value, stat.value)
+
+
+def _doubt(case: Case, stat: Stat) -> str:
+    if case.trust == "invalid":
+        bad = [check.sentence for check in case.checks if check.outcome == "fail"]
+        return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
+    if stat.value is None:
+        return stat.note or "it could not be told"
+    return "" if _ends(stat) else f"{stat.n} samples cannot carry an interval"
+
+
+def _next(word: Held, case: Case) -> str:
+    if word == "undecided":
+        return f"laptime bench {case.target} --precision 1%   and check again"
+    return ""
+
+
+def regression(found: Comparison, tolerance: float = TOLERANCE) -> Verdict:
+    """Whether a candidate takes no more than its baseline's time, times 1 + tolerance.
+
+    Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
+    stricter level.
+    """
+    low, high = 1 / found.ci95[1], (1 / found.ci95[0] if found.ci95[0] > 0 else float("inf"))
+    limit = 1 + tolerance
+    word: Held = "undecided"
+    if high <= limit:
+        word = "kept"
+    elif low > limit and found.word == "slower":
+        word = "broken"
+    ratio = 1 / found.speedup
+    return Verdict(
+        kind="regression",
+        case=found.candidate,
+        metric=found.metric,
+        word=word,
+        limit=limit,
+        value=ratio,
+        ci95=(low, high),
+        sentence=f"takes {ratio:.3f} of the baseline's time [{low:.3f}, {high:.3f}], allowed is {limit:.3f}",
+        next="laptime check --against-rev REV   measures both, interleaved" if word == "undecided" else "",
+    )

@@ -1,0 +1,52 @@
+"""Whether a number of a run is what was asked of it: kept, broken, or undecided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from laptime.kit.errors import ExitCode
+
+Held = Literal["kept", "broken", "undecided"]
+
+
+class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question that `laptime check` or a suite has answered.
+
+    Attributes:
+        kind: max, min (a budget), regression (against a baseline), measured (there had to be a number).
+        case: key of the case.
+        metric: tag of the statistic.
+        word: kept and broken need the whole 95 % interval on one side of the limit; else undecided.
+        limit: in the metric's SI unit; of a regression the time that is allowed, as a multiple of the
+            baseline's.
+        value, ci95: what was found, in the same unit.
+        sentence: what to tell the user.
+        next: what would decide it, or what to do about it.
+    """
+
+    kind: Literal["max", "min", "regression", "measured"]
+    case: str
+    metric: str
+    word: Held
+    limit: float | None = None
+    value: float | None = None
+    ci95: tuple[float, float] | None = None
+    sentence: str = ""
+    next: str = ""
+
+
+def conclusion(verdicts: Sequence[Verdict]) -> Held:
+    """One broken verdict breaks all; nothing asked is undecided."""
+    words = {verdict.word for verdict in verdicts}
+    if "broken" in words:
+        return "broken"
+    return "kept" if words == {"kept"} else "undecided"
+
+
+def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
+    """What the conclusion says to a script."""
+    codes = {"kept": ExitCode.OK, "broken": ExitCode.NO, "undecided": ExitCode.UNDECIDED}
+    return codes[conclusion(verdicts)]
