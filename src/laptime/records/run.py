@@ -17,8 +17,10 @@ from laptime.records.check import Check, Trust, trust
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
+from laptime.records.membership import Membership
 from laptime.records.plan import Setting
 from laptime.records.profile import Profile
+from laptime.records.verdict import Verdict
 
 SCHEMA = "laptime.run/1"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
@@ -49,6 +51,8 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
         status: running (in the journal), complete, interrupted, failed.
         profile: where the time of a step goes; only of the verbs trace and profile.
         plan: effective settings, each with its origin.
+        verdicts: whether budgets and baselines were kept; empty where nobody asked.
+        suite: the suite that it was measured for; None outside of one.
     """
 
     schema: str = SCHEMA
@@ -67,6 +71,8 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
     checks: list[Check] = []
     findings: list[Finding] = []
     comparisons: list[Comparison] = []
+    verdicts: list[Verdict] = []
+    suite: Membership | None = None
     profile: Profile | None = None
 
     @property
