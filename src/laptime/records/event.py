@@ -15,6 +15,7 @@ from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
+from laptime.records.verdict import Verdict
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
@@ -81,6 +82,12 @@ class Compared(Struct, frozen=True, tag="compared"):
     comparison: Comparison
 
 
+class Judged(Struct, frozen=True, tag="judged"):
+    """Whether budgets and baselines were kept."""
+
+    verdicts: list[Verdict]
+
+
 class RunFinished(Struct, frozen=True, tag="run_finished"):
     """Last event."""
 
@@ -98,6 +105,7 @@ Event = (
     | Progress
     | Found
     | Compared
+    | Judged
     | RunFinished
 )
 
@@ -132,6 +140,8 @@ class RunBuilder:
             case Compared(comparison):
                 compared = [*self._started.comparisons, comparison]
                 self._run = structs.replace(self._started, comparisons=compared)
+            case Judged(verdicts):
+                self._run = structs.replace(self._started, verdicts=verdicts)
             case RunFinished(status, seconds):
                 self._run = structs.replace(self._started, status=status, seconds=seconds)
             case Progress():
