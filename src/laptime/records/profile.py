@@ -73,6 +73,19 @@ class Accelerator(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sms: int | None = None
 
 
+BOUND = {
+    "input": "input-bound",
+    "host": "host-bound",
+    "device": "device-bound",
+    "communication": "communication-bound",
+    "copy": "copy-bound",
+    "synchronisation": "synchronisation-bound",
+    "cpu": "CPU-bound",
+    "unknown": "undecided",
+}
+"""The word that people read for each bound."""
+
+
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What limits the step.
 

@@ -6,6 +6,7 @@ A run is named by a path, `last`, `last~2`, its id, any unique beginning or end 
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import zlib
 from collections.abc import Iterator
@@ -62,12 +63,33 @@ def read(path: Path) -> Run:
 def stored(root: Path | None = None) -> list[Path]:
     """The files of all runs, newest first."""
     found: dict[str, Path] = {}
-    base = (root or folder.home()) / "runs"
-    # Journals first: of a run that was stopped between its two files, the finished one counts.
-    for path in sorted(base.glob("*/*.json*"), key=lambda path: path.suffix != ".jsonl"):
-        if path.name.endswith(folder.SUFFIXES) and not path.name.startswith("."):
-            found[folder.id_of(path)] = path
+    for entry in entries(root or folder.home()):
+        path = Path(entry.path)
+        found[folder.id_of(path)] = path
     return [found[run_id] for run_id in sorted(found, reverse=True)]
+
+
+def entries(base: Path) -> list[os.DirEntry[str]]:
+    """The run files of a store, in no order but for one: journals come first.
+
+    Of a run that was stopped between its two files, the finished one counts, which is the later one here.
+    """
+    found: list[os.DirEntry[str]] = []
+    for month in _scanned(base / "runs"):
+        found += [
+            entry
+            for entry in (_scanned(month) if month.is_dir() else ())
+            if entry.name.endswith(folder.SUFFIXES) and not entry.name.startswith(".")
+        ]
+    return sorted(found, key=lambda entry: not entry.name.endswith(".jsonl"))
+
+
+def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(place) as seen:
+            return list(seen)
+    except OSError:
+        return []
 
 
 def find(reference: str, root: Path | None = None) -> Path:

@@ -103,20 +103,19 @@ def wants_color() -> bool:
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
     """Aligned columns; those named in `right` are numbers."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from rich.cells import cell_len
 
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_edge=False)
-    for title in titles:
-        grid.add_column(title, justify="right" if title in right else "left", no_wrap=True)
-    for row in rows:
-        grid.add_row(*(Text(cell) for cell in row))
-    # Lines are never cut or broken: they are also read by grep.
-    console = Console(width=10_000, no_color=not wants_color(), highlight=False)
-    with console.capture() as captured:
-        console.print(grid)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    lines = [titles, *rows]
+    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(titles))]
+
+    def padded(line: Sequence[str]) -> str:
+        # Lines are never cut or broken: they are also read by grep.
+        cells = zip(titles, line, widths, strict=True)
+        blanks = [(text, " " * (width - cell_len(text)), title in right) for title, text, width in cells]
+        return "  ".join(fill + text if is_right else text + fill for text, fill, is_right in blanks).rstrip()
+
+    head, *body = map(padded, lines)
+    return "\n".join([f"\x1b[1m{head}\x1b[0m" if wants_color() else head, *body])
 
 
 def _format_of(path: Path) -> str:

@@ -8,20 +8,11 @@ from collections.abc import Iterable
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.finding import Finding
+from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports import _words as words
 
-BOUND = {
-    "input": "input-bound",
-    "host": "host-bound",
-    "device": "device-bound",
-    "communication": "communication-bound",
-    "copy": "copy-bound",
-    "synchronisation": "synchronisation-bound",
-    "cpu": "CPU-bound",
-    "unknown": "undecided",
-}
 # The names of the TensorBoard plugin, in its order, so that its readers find their numbers.
 PARTS = {
     "kernel": "Kernel",

@@ -2,33 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
 
-from laptime.analysis.summary import Stat, headline
 from laptime.apps.cli.frame import Voice, one_line
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import result, table
-from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.case import Case
-from laptime.records.run import Run
-from laptime.reports._profile.words import bound
-from laptime.store import files, folder
-
-
-class Entry(NamedTuple):
-    """A stored file, and the run in it or why there is none."""
-
-    path: Path
-    run: Run | None
-    fault: str = ""
+from laptime.records.profile import BOUND
+from laptime.store import folder, index
+from laptime.store.index import Line
 
 
 @click.command("list")
@@ -45,106 +32,69 @@ def command(context: click.Context, /, limit: int, everything: bool, as_json: bo
     Interrupted runs hold what was measured until then. Damaged files are listed, not hidden.
     """
     voice = context.find_object(Voice) or Voice()
-    paths = files.stored()
-    entries = list(_entries(paths if everything else paths[:limit]))
+    lines, total = index.lines(limit=None if everything else limit)
     if as_json:
-        document = {"schema": "laptime.list/1", "runs": [_record(entry) for entry in entries]}
+        document = {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
         result(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
         return
-    if not entries:
+    if not total:
         voice.say(f"no runs are stored under {folder.home()}   next: laptime bench torchvision:resnet18")
         return
-    result(table(("run", "when", "verdict", "median", "of", "name"), [_row(e) for e in entries],
-                 right=("median",)))  # fmt: skip
-    if len(paths) > len(entries):
-        voice.say(f"{count(len(paths) - len(entries), 'older run')} not shown   next: laptime list --all")
+    result(
+        table(("run", "when", "verdict", "median", "of", "name"), [_row(line) for line in lines],
+              right=("median",))
+    )  # fmt: skip
+    if total > len(lines):
+        voice.say(f"{count(total - len(lines), 'older run')} not shown   next: laptime list --all")
 
 
-def _entries(paths: list[Path]) -> Iterator[Entry]:
-    for path in paths:
-        try:
-            yield Entry(path, files.read(path))
-        except UsageError as error:
-            if path.exists():  # else another process has just finished or removed it
-                yield Entry(path, None, error.why)
-
-
-def _row(entry: Entry) -> tuple[str, ...]:
-    run_id = folder.id_of(entry.path)
-    if entry.run is None:
-        return run_id, "", "damaged", "-", one_line(entry.fault), ""
-    case, stat = _headline(entry.run)
-    others = f" and {count(len(entry.run.cases) - 1, 'more case')}" if len(entry.run.cases) > 1 else ""
-    what = case.key if case else ", ".join(subject.target for subject in entry.run.subjects)
-    shown = show(stat.value, stat.unit, stat.ci95) if stat else "-"
-    if entry.run.profile is not None:
-        shown = f"{show(entry.run.profile.overview.step_median_ns / 1e9, 's')} a step"
+def _row(line: Line) -> tuple[str, ...]:
+    if line.fault:
+        return line.id, "", "damaged", "-", one_line(line.fault), ""
+    others = f" and {count(line.cases - 1, 'more case')}" if line.cases > 1 else ""
+    number = line.headline
+    shown = show(number.value, number.unit, number.ci95) if number else "-"
     return (
-        run_id,
-        _when(entry.run),
-        _verdict(entry.run),
-        shown,
-        one_line(what + others),
-        one_line(entry.run.name),
+        line.id,
+        _when(line),
+        _verdict(line),
+        f"{shown} a step" if line.bound else shown,
+        one_line((line.first_case or ", ".join(line.targets)) + others),
+        one_line(line.name),
     )
 
 
-def _record(entry: Entry) -> dict[str, Any]:
-    run = entry.run
-    if run is None:
-        return {
-            "id": folder.id_of(entry.path),
-            "path": str(entry.path),
-            "status": "damaged",
-            "reason": entry.fault,
-        }
-    case, stat = _headline(run)
-    number: dict[str, Any] | None = None
-    if case and stat:
-        fields = ("tag", "value", "unit", "ci95", "n", "regime")
-        number = {"case": case.key} | {name: getattr(stat, name) for name in fields}
-    limit = None
-    if run.profile is not None:
-        seen = run.profile.overview
-        number = {"case": None, "tag": "step", "value": seen.step_median_ns / 1e9, "unit": "s", "ci95": None}
-        number |= {"n": seen.steps, "regime": None}
-        limit = run.profile.verdict.bound if run.profile.verdict else None
+def _record(line: Line) -> dict[str, Any]:
+    path = str(folder.home() / line.path)
+    if line.fault:
+        return {"id": line.id, "path": path, "status": "damaged", "reason": line.fault}
     return {
-        "id": run.id,
-        "path": str(entry.path),
-        "status": run.status,
-        "verb": run.verb,
-        "name": run.name,
-        "started": run.started,
-        "verdict": run.trust,
-        "bound": limit,
-        "targets": [subject.target for subject in run.subjects],
-        "cases": len(run.cases),
-        "headline": number,
+        "id": line.id,
+        "path": path,
+        "status": line.status,
+        "verb": line.verb,
+        "name": line.name,
+        "started": line.started,
+        "verdict": line.verdict,
+        "bound": line.bound,
+        "targets": line.targets,
+        "cases": line.cases,
+        "headline": line.headline,
     }
 
 
-def _headline(run: Run) -> tuple[Case | None, Stat | None]:
-    """The first case that has a number, and the number."""
-    for case in run.cases:
-        stat = headline(case)
-        if stat is not None:
-            return case, stat
-    return next(iter(run.cases), None), None
+def _verdict(line: Line) -> str:
+    if line.bound:
+        word = BOUND[line.bound]
+        return word if line.status == "complete" else f"{word}, {line.status}"
+    if line.status in ("complete", "failed"):
+        return "failed" if line.is_failed else line.verdict
+    return line.status if line.status == "running" else f"{line.verdict}, {line.status}"
 
 
-def _verdict(run: Run) -> str:
-    if run.profile is not None:
-        word = bound(run.profile)
-        return word if run.status == "complete" else f"{word}, {run.status}"
-    if run.status in ("complete", "failed"):
-        return "failed" if run.cases and all(c.status == "failed" for c in run.cases) else run.trust
-    return run.status if run.status == "running" else f"{run.trust}, {run.status}"
-
-
-def _when(run: Run) -> str:
+def _when(line: Line) -> str:
     """In the reader's own time zone."""
     try:
-        return f"{datetime.fromisoformat(run.started).astimezone():%Y-%m-%d %H:%M}"
+        return f"{datetime.fromisoformat(line.started).astimezone():%Y-%m-%d %H:%M}"
     except ValueError:
-        return one_line(run.started)
+        return one_line(line.started)

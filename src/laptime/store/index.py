@@ -1,0 +1,249 @@
+"""What a listing tells of every stored run, kept in SQLite so that thousands are listed at once.
+
+The run files are the truth. `index.sqlite` beside them is made from them and may be deleted at any time: what
+is missing, damaged, or made by another version is made anew, and a file that was added, changed or deleted by
+hand is noticed by its name, size and time of change. Where nothing can be written, listing works without.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from laptime import __version__
+from laptime.kit.errors import UsageError
+from laptime.records.run import Run
+from laptime.store import files, folder
+
+NAME = "index.sqlite"
+_FORMAT = 1
+_FRESH = 2.0
+"""Seconds since its last change for which a file is not believed to be done with: file systems tell the
+time of a change no finer than that (FAT), and a second change within it would not show."""
+_TABLE = "create table lines (path text primary key, mtime integer, size integer, line blob) without rowid"
+
+
+class Number(Struct, frozen=True, kw_only=True):
+    """One statistic of a case, in its SI unit."""
+
+    case: str | None
+    tag: str
+    value: float | None
+    unit: str
+    ci95: tuple[float, float] | None = None
+    n: int = 1
+    regime: str | None = None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What a listing tells of one run file.
+
+    Attributes:
+        id, path: of the file; the path is relative to the store.
+        fault: why it cannot be read; everything below is then empty.
+        verdict: trusted, noisy, invalid.
+        first_case: key of the case that the headline is of, or of the first one.
+        is_failed: whether every case failed.
+        headline: the first number that there is; of a profile, the median step.
+        bound: what limits a profile's step; None of other runs.
+    """
+
+    id: str
+    path: str
+    fault: str = ""
+    status: str = ""
+    verb: str = ""
+    name: str = ""
+    started: str = ""
+    verdict: str = ""
+    targets: list[str] = []
+    cases: int = 0
+    first_case: str = ""
+    is_failed: bool = False
+    headline: Number | None = None
+    bound: str | None = None
+
+
+_LINE = msgspec.json.Decoder(Line)
+
+
+class _File(NamedTuple):
+    path: Path
+    relative: str
+    mtime: int
+    size: int
+
+
+def lines(root: Path | None = None, limit: int | None = None) -> tuple[list[Line], int]:
+    """The newest runs, newest first, and how many there are in all.
+
+    Args:
+        root: the store; None for the usual one.
+        limit: at most so many; None for all.
+    """
+    base = root or folder.home()
+    every = _on_disk(base)
+    wanted = every if limit is None else every[:limit]
+    if not wanted:
+        return [], 0
+    with _opened(base) as index:
+        known = _known(index)
+        found: list[Line] = []
+        fresh: list[tuple[str, int, int, bytes]] = []
+        newest = (time.time() - _FRESH) * 1e9
+        for file in wanted:
+            line = _decoded(known.get((file.relative, file.mtime, file.size)))
+            if line is None:
+                line = _read(file)
+                if line is None:
+                    continue  # another process has just finished or removed it
+                if line.status != "running" and file.mtime < newest:
+                    fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(line)))
+            found.append(line)
+        _keep(index, fresh, gone=_gone(known, every))
+    return found, len(every)
+
+
+def _on_disk(base: Path) -> list[_File]:
+    """All run files, newest first; a run that has two files has its finished one."""
+    found: dict[str, _File] = {}
+    start = len(str(base)) + 1
+    for entry in files.entries(base):
+        try:
+            seen = entry.stat()
+        except OSError:
+            continue
+        path = Path(entry.path)
+        found[folder.id_of(path)] = _File(path, entry.path[start:], seen.st_mtime_ns, seen.st_size)
+    return [found[run_id] for run_id in sorted(found, reverse=True)]
+
+
+def _read(file: _File) -> Line | None:
+    try:
+        return line_of(files.read(file.path), file.relative)
+    except UsageError as error:
+        if not file.path.exists():
+            return None
+        return Line(id=folder.id_of(file.path), path=file.relative, fault=error.why or error.what)
+
+
+def line_of(run: Run, path: str) -> Line:
+    """What a listing tells of this run."""
+    case, number = _headline(run)
+    return Line(
+        id=folder.id_of(Path(path)),
+        path=path,
+        status=run.status,
+        verb=run.verb,
+        name=run.name,
+        started=run.started,
+        verdict=run.trust,
+        targets=[subject.target for subject in run.subjects],
+        cases=len(run.cases),
+        first_case=case,
+        is_failed=bool(run.cases) and all(each.status == "failed" for each in run.cases),
+        headline=number,
+        bound=(run.profile.verdict.bound if run.profile.verdict else "unknown") if run.profile else None,
+    )
+
+
+def _headline(run: Run) -> tuple[str, Number | None]:
+    """The first case that has a number, and the number."""
+    from laptime.analysis.summary import headline  # loads numpy; not needed for what is in the index
+
+    if run.profile is not None:
+        seen = run.profile.overview
+        return "", Number(case=None, tag="step", value=seen.step_median_ns / 1e9, unit="s", n=seen.steps)
+    for case in run.cases:
+        stat = headline(case)
+        if stat is not None:
+            return case.key, Number(
+                case=case.key,
+                tag=stat.tag,
+                value=stat.value,
+                unit=stat.unit,
+                ci95=stat.ci95,
+                n=stat.n,
+                regime=stat.regime,
+            )
+    return (run.cases[0].key if run.cases else ""), None
+
+
+@contextlib.contextmanager
+def _opened(base: Path) -> Iterator[sqlite3.Connection | None]:
+    """The index, made or made anew when it is not there or of no use; None where that is impossible."""
+    index = _connected(base / NAME)
+    if index is None:
+        with contextlib.suppress(OSError):
+            (base / NAME).unlink(missing_ok=True)
+        index = _connected(base / NAME)
+    try:
+        yield index
+    finally:
+        if index is not None:
+            index.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection | None:
+    """An open index of this version, or None."""
+    made_by = f"{_FORMAT}/{__version__}"
+    index = None
+    try:
+        index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
+        index.execute("pragma synchronous = off")  # it can be made again
+        tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
+        if tables and (
+            "lines" not in tables or index.execute("select version from made").fetchone() != (made_by,)
+        ):
+            raise sqlite3.DatabaseError("damaged, or made by another version")
+        if not tables:
+            index.executescript(f"begin; {_TABLE}; create table made (version text); commit;")
+            index.execute("insert into made values (?)", (made_by,))
+    except sqlite3.Error:
+        if index is not None:
+            index.close()
+        return None
+    return index
+
+
+def _known(index: sqlite3.Connection | None) -> dict[tuple[str, int, int], bytes]:
+    """Lines, still as JSON, by path, time of change and size."""
+    if index is None:
+        return {}
+    try:
+        rows = index.execute("select path, mtime, size, line from lines").fetchall()
+    except sqlite3.Error:
+        return {}
+    return {(path, mtime, size): line for path, mtime, size, line in rows}
+
+
+def _decoded(line: bytes | None) -> Line | None:
+    if line is None:
+        return None
+    try:
+        return _LINE.decode(line)
+    except (msgspec.MsgspecError, TypeError):
+        return None
+
+
+def _gone(known: Iterable[tuple[str, int, int]], every: list[_File]) -> list[str]:
+    there = {file.relative for file in every}
+    return [path for path, _, _ in known if path not in there]
+
+
+def _keep(index: sqlite3.Connection | None, fresh: list[Any], *, gone: list[str]) -> None:
+    """Put new lines in and take those of missing files out; what fails is done next time."""
+    if index is None or not (fresh or gone):
+        return
+    with contextlib.suppress(sqlite3.Error):
+        index.execute("begin immediate")
+        index.executemany("replace into lines values (?, ?, ?, ?)", fresh)
+        index.executemany("delete from lines where path = ?", [(path,) for path in gone])
+        index.execute("commit")
