@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from laptime.kit.errors import Unavailable
 EVERY = [(room, name) for room in registry.ROOMS for name in registry.names(room)]
 
 # Something small for each backend to run; a backend that is not named here runs a planted program.
-SMALL = {"torch": "torchvision:squeezenet1_1"}
+SMALL = {
+    "torch": "torchvision:squeezenet1_1",
+    "jax": f"{Path(__file__).with_name('jax_small.py')}:build",
+}
 NEED_TORCH = ("timm", "torch", "torchvision")
 
 

@@ -1,0 +1,149 @@
+"""JAX: functions, Flax and Equinox modules of the user's, compiled by jax.jit, on any device JAX sees.
+
+    laptime bench model.py:build --backend jax
+
+Nothing here imports jax before `open`, `open_object` or `imports` is called.
+
+    program     what a user's function returned, as a pure function of its parameters
+    inputs      inputs of a batch size, and arrays in words
+    place       devices, and what jax raises as laptime's errors
+    model       a loaded target and its workloads
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends.jax import place
+from laptime.kit.errors import TargetError, Unavailable, UsageError
+from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets import Program, parse
+
+if TYPE_CHECKING:
+    from laptime.backends.jax.model import JaxModel
+
+TARGETS = ("file", "module")
+"""Kinds of targets that it can run."""
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+def available() -> dict[str, str]:
+    """Versions of jax and of what it runs models with; {} without jax."""
+    found = {}
+    for package in ("jax", "jaxlib", "flax", "equinox"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found if "jax" in found else {}
+
+
+def imports(variant: Variant) -> None:
+    """Import jax, so that import time and load time can be told apart.
+
+    Raises:
+        Unavailable: it is not installed or does not import.
+    """
+    try:
+        import jax  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(
+            "jax cannot be imported", why=str(error), next="pip install 'laptime[jax]'"
+        ) from error
+
+
+def open(variant: Variant) -> JaxModel:
+    """The target of a variant, its parameters on the device in the dtype asked for. Compiles nothing yet.
+
+    Raises:
+        Unavailable: jax or the device is not there.
+        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
+    """
+    imports(variant)
+    _check(variant)
+    from laptime.backends.jax.model import JaxModel
+
+    recipe = parse(variant.target)
+    if recipe.kind not in TARGETS:
+        raise TargetError(
+            f"jax cannot run {variant.target}",
+            why=f"it is a model of {recipe.backend}",
+            next=f"--backend {recipe.backend}   or a function of your own: model.py:build --backend jax",
+        )
+    if variant.threads is not None:
+        os.environ["NPROC"] = str(variant.threads)  # XLA reads it when it makes the CPU's thread pool
+    device = place.resolve(variant.device)
+    try:
+        _seed(variant.seed)
+        rebuild = recipe.build if recipe.per_batch() else None
+        facts = {"source": recipe.source, "sha256": recipe.sha256}
+        return JaxModel(variant, recipe.build(1), device=device, facts=facts, rebuild=rebuild)
+    except Exception as error:
+        raise place.explain(error, f"{variant.target} could not be loaded") from error
+
+
+def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
+    """A callable of this process; `inputs` may be a function of the batch size. It is not changed.
+
+    Raises:
+        UsageError: it is not callable, or threads are asked for: XLA's are made once a process.
+    """
+    imports(variant)
+    _check(variant)
+    from laptime.backends.jax.model import JaxModel
+
+    if not callable(subject):
+        raise UsageError(
+            f"an object of type {type(subject).__name__} cannot be measured",
+            why="a model is a Flax or Equinox module or any other callable",
+            next="pass the model itself, or a function that calls it",
+        )
+    if variant.threads is not None:
+        raise UsageError(
+            "threads of a process that runs already cannot be changed",
+            why="XLA makes its thread pool once",
+            next="start Python with NPROC=1, say",
+        )
+    make = inputs if callable(inputs) else None
+    program = Program(call=subject, inputs=None if make else inputs, make=make, origin="given")
+    try:
+        device = place.resolve(variant.device)
+        return JaxModel(variant, program, device=device, facts={"source": "in memory"}, rebuild=None)
+    except Exception as error:
+        raise place.explain(error, f"{variant.target} could not be made ready") from error
+
+
+def _seed(seed: int) -> None:
+    """NumPy's and Python's generators, from which a user's function may draw; jax's own are explicit."""
+    import random
+
+    import numpy
+
+    random.seed(seed)
+    numpy.random.seed(seed % 2**32)
+
+
+def _check(variant: Variant) -> None:
+    if variant.dtype not in (*DTYPES, "auto"):
+        near = closest(variant.dtype, DTYPES)
+        raise UsageError(
+            f"no dtype is called {variant.dtype!r}",
+            why=f"known: {', '.join(DTYPES)}",
+            next=f"--dtype {near or 'float32'}",
+        )
+    if variant.compile not in ("", "default"):
+        raise UsageError(
+            f"jax has no compile mode {variant.compile!r}",
+            why="jax.jit compiles every model here, one way",
+            next="leave --compile out",
+        )
+    if variant.channels_last:
+        raise UsageError(
+            "jax takes no --channels-last",
+            why="XLA chooses the layout; the model itself says which dimension is the channel",
+            next="leave --channels-last out",
+        )

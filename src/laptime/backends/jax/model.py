@@ -1,0 +1,242 @@
+"""A loaded target and its workloads: compiled for one batch size each, on one device, in one dtype.
+
+Each batch size is compiled on its first call; tracing and compiling are timed apart from that call. On the
+CPU a call returns with its result; on accelerators `sync` waits for the last output, which comes last because
+a device works in order.
+
+Lies when: the function closes over its weights: they are constants of the program then, are not counted as
+parameters, and XLA may fold them away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from laptime.backends.jax import inputs, place
+from laptime.backends.jax.program import Pure, pure
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.measure.metrics import FLOPS, PARAMETERS
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+from laptime.targets import Program, arguments
+
+_ENVIRONMENT = ("JAX_", "XLA_", "NPROC", "OMP_", "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE")
+
+
+class JaxWorkload:
+    """One model with inputs of one batch size. The first call compiles.
+
+    Attributes:
+        compile_seconds: tracing and compiling; None before the first call.
+    """
+
+    def __init__(
+        self, made: Pure, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: int, on_cpu: bool
+    ) -> None:
+        import jax
+
+        self._wait = jax.block_until_ready
+        self._jitted = jax.jit(made.function)
+        self._inputs = (made.parameters, *args), kwargs
+        self._run: Callable[..., Any] | None = None
+        self._last: Any = None
+        self.parameters = made.parameters
+        self.batch = batch
+        self.synchronous = on_cpu
+        self.compile_seconds: float | None = None
+        self.call: Callable[[], Any] = self._first
+
+    def lowered(self) -> Any:
+        """The program as XLA gets it, not yet optimised."""
+        args, kwargs = self._inputs
+        return self._jitted.lower(*args, **kwargs)
+
+    def _first(self) -> Any:
+        if self._run is None:
+            started = time.perf_counter()
+            self._run = self.lowered().compile()
+            self.compile_seconds = time.perf_counter() - started
+            self.call = self._bound(self._run)
+        return self.call()
+
+    def _bound(self, run: Callable[..., Any]) -> Callable[[], Any]:
+        args, kwargs = self._inputs
+        wait = self._wait
+
+        def finished() -> Any:
+            return wait(run(*args, **kwargs))
+
+        def started() -> Any:
+            self._last = run(*args, **kwargs)
+            return self._last
+
+        return finished if self.synchronous else started
+
+    def sync(self) -> None:
+        """Waits for the last output; on the CPU there is nothing to wait for."""
+        self._wait(self._last)
+
+
+class JaxModel:
+    """A target on one device, in one dtype."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        program: Program,
+        *,
+        device: Any,
+        facts: dict[str, Any],
+        rebuild: Callable[[int], Program] | None,
+    ) -> None:
+        self._variant = variant
+        self._program = program
+        self._device = device
+        self._facts = facts
+        self._rebuild = rebuild
+        self._workloads: dict[int, JaxWorkload] = {}
+        self._given = inputs.example(program, variant.target)
+        self._made = self._taken_apart(program, self._given)
+
+    def _taken_apart(self, program: Program, given: Any) -> Pure:
+        args, kwargs = self._moved(arguments(given))
+        made = pure(program.call, args, kwargs, seed=self._variant.seed)
+        return made._replace(parameters=self._moved(made.parameters))
+
+    def _moved(self, tree: Any) -> Any:
+        return inputs.moved(tree, self._device, self._variant.dtype)
+
+    def workload(self, batch: int) -> JaxWorkload:
+        """The model with inputs of this batch size, on the device. Compiles and calls nothing yet.
+
+        Raises:
+            UsageError: inputs of this batch size cannot be made.
+        """
+        if batch < 1:
+            raise UsageError(
+                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
+            )
+        if batch not in self._workloads:
+            self._workloads[batch] = self._bind(batch)
+        return self._workloads[batch]
+
+    def _bind(self, batch: int) -> JaxWorkload:
+        made, program = self._made, self._program
+        if program.make is not None:
+            given = program.make(batch)
+        elif self._rebuild is None:
+            given = inputs.rebatched(self._given, batch)
+        elif batch == 1:
+            given = self._given
+        else:
+            program = self._rebuild(batch)
+            given = inputs.example(program, self._variant.target)
+            made = self._taken_apart(program, given)
+        args, kwargs = self._moved(arguments(given))
+        return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
+
+    def facts(self) -> dict[str, Any]:
+        """Source, kind of model, parameters by dtype, inputs."""
+        given = inputs.arrays(arguments(self._given))
+        parameters = inputs.arrays(self._made.parameters)
+        shapes = "\n".join(f"{leaf.shape} {leaf.dtype}" for leaf in parameters)
+        return {
+            "target": self._variant.target,
+            **self._facts,
+            **self._program.facts,
+            "model": type(self._program.call).__name__,
+            "kind": self._made.kind,
+            "device": place.name_of(self._device),
+            "dtypes": dict(Counter(str(leaf.dtype) for leaf in parameters)),
+            "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if parameters else "",
+            "inputs": {
+                "origin": self._program.origin,
+                "shapes": inputs.words(given),
+                "batch": inputs.batch_of(self._given),
+                "bytes": sum(int(leaf.nbytes) for leaf in given),
+            },
+        }
+
+    def devices(self) -> list[Device]:
+        """The device it runs on."""
+        return [Device(name=place.name_of(self._device), model=self._device.device_kind)]
+
+    def libraries(self) -> dict[str, str]:
+        """Versions of jax, jaxlib, Flax and Equinox."""
+        from laptime.backends.jax import available
+
+        return available()
+
+    def knobs(self) -> dict[str, Any]:
+        """Settings of jax and variables of the environment that change speed or results."""
+        import jax
+
+        found: dict[str, Any] = {
+            "jax.default_matmul_precision": str(jax.config.jax_default_matmul_precision or "default"),
+            "jax.enable_x64": bool(jax.config.jax_enable_x64),
+        }
+        if self._variant.threads is not None:
+            found["jax.threads"] = self._variant.threads
+        for name in sorted(os.environ):
+            if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
+                found[f"env.{name}"] = os.environ[name]
+        return found
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Parameters, and FLOPs by XLA's cost analysis of the program before it is optimised.
+
+        Lies when: it has loops whose length XLA does not see (counted once), or calls of custom kernels.
+        """
+        work = self.workload(batch)
+        series = []
+        receipt: dict[str, Any] = {"batch": batch, "counter": "XLA cost analysis, before optimisation"}
+        if parameters := inputs.arrays(work.parameters):
+            total = float(sum(int(leaf.size) for leaf in parameters))
+            series.append(Series(metric=PARAMETERS, samples=[total], probe="jax"))
+        else:
+            receipt["parameters"] = "a plain function: weights inside it are constants, and not counted"
+        costs = work.lowered().cost_analysis() or {}
+        costs = costs[0] if isinstance(costs, list) else costs
+        flops = float(costs.get("flops", 0.0))
+        if flops > 0:
+            receipt["convention"] = "every arithmetic operation, elementwise ones too, not only products"
+            receipt["transcendentals"] = float(costs.get("transcendentals", 0.0))
+            series.append(Series(metric=FLOPS, samples=[flops], probe="cost_analysis"))
+        else:
+            receipt["reason"] = "XLA counts no floating-point operation in this program"
+        return series, receipt
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """Calls once: whether all floats that come out are finite, and what comes out, in words."""
+        import jax.numpy as jnp
+
+        work = self.workload(batch)
+        output = work.call()
+        work.sync()
+        floats = [
+            leaf for leaf in inputs.arrays(output) if jnp.issubdtype(leaf.dtype, jnp.inexact) and leaf.size
+        ]
+        finite = all(bool(jnp.isfinite(leaf).all()) for leaf in floats) if floats else None
+        return {"finite": finite, "shape": inputs.words(output)}
+
+    def compiles(self) -> int:
+        """Batch sizes compiled so far; shapes are fixed, so nothing else is ever compiled."""
+        return sum(work.compile_seconds is not None for work in self._workloads.values())
+
+    def compile_seconds(self, batch: int) -> float | None:
+        """Seconds of tracing and compiling for this batch size; None before its first call."""
+        return self.workload(batch).compile_seconds
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """What a call raised, as one of laptime's errors."""
+        return place.explain(error, f"{self._variant.target} failed at batch {batch}")
+
+    def close(self) -> None:
+        """Let go of inputs and compiled programs."""
+        self._workloads.clear()
