@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 GRACE = 20.0
 """Seconds that a script may take to end: after all is observed, or after Ctrl-C."""
 _LOOK = 0.2
+_OURS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
+"""Options that people write behind the script, where they are the script's."""
 
 
 @dataclass(frozen=True)
@@ -220,6 +222,10 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
         return Died(what, why="native code crashed, or memory ran out", next="python -X faulthandler ...")
     if outcome.status > 0:
         what = f"{name} ended with status {outcome.status}"
+        ours = [word for word in program.words if word.partition("=")[0] in _OURS]
+        if outcome.status == 2 and ours:  # argparse's way to refuse an option
+            next_step = f"options of laptime come before the script: laptime profile {ours[0]} ... {name}"
+            return UserCodeError(what, why=f"it was given {ours[0]}", next=next_step)
         return UserCodeError(what, why="sys.exit says so", next="run it without laptime first")
     return None
 

@@ -168,6 +168,13 @@ def test_a_script_that_did_not_fail_is_no_failure(outcome: Outcome) -> None:
     assert failure_of(PROGRAM, outcome) is None
 
 
+def test_an_option_of_ours_behind_the_script_is_told_where_it_belongs() -> None:
+    program = Program(["train.py", "-o", "x.html"], Subject(target="train.py"), sys.executable)
+    failure = failure_of(program, Outcome(ended=[Ended("exited", 2)], status=2))
+    assert failure is not None
+    assert failure.next.endswith("before the script: laptime profile -o ... train.py")
+
+
 def test_torch_that_is_not_there_names_the_interpreter() -> None:
     error = Ended("raised", 1, error="ModuleNotFoundError: No module named 'torch'")
     failure = failure_of(PROGRAM, Outcome(ended=[error], status=1))
