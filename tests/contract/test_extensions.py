@@ -16,6 +16,7 @@ EVERY = [(room, name) for room in registry.ROOMS for name in registry.names(room
 # Something small for each backend to run; a backend that is not named here runs a planted program.
 SMALL = {
     "torch": "torchvision:squeezenet1_1",
+    "tensorflow": "keras:MobileNetV3Small",
     "jax": f"{Path(__file__).with_name('jax_small.py')}:build",
 }
 NEED_TORCH = ("timm", "torch", "torchvision")

@@ -1,0 +1,114 @@
+"""TensorFlow: Keras models, SavedModels and functions; as a tf.function, compiled by XLA, or eager.
+
+Nothing here imports tensorflow before `open`, `open_object` or `imports` is called.
+
+    structure   nested inputs and outputs: re-batch, describe, hand over
+    specs       inputs from the shapes and dtypes that a model tells
+    modes       tf.function, XLA, eager, predict: the call that is made of a model
+    place       devices, threads, versions and knobs; how to wait
+    prepare     settings, dtype and inputs of a program
+    settle      running statistics of untrained models
+    model       a loaded target and its workloads
+    count       parameters, MACs and FLOPs with receipt
+    errors      what TensorFlow raises, as laptime's errors
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import Unavailable
+from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    from laptime.backends.tensorflow.model import TensorflowModel
+
+TARGETS = ("keras", "keras_file", "saved_model", "file", "module")
+"""Kinds of targets that it can run."""
+
+OPTIONS = {
+    "mode": "function (a tf.function; so Keras models run when nothing is said), xla, eager, or predict "
+    "(model.predict, Keras's own loop)",
+    "inter_op_threads": "operators that may run at once; --threads is for the threads inside one",
+}
+_WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-rocm", "tensorflow-macos", "tf-nightly")
+
+
+def available() -> dict[str, str]:
+    """Versions of TensorFlow and Keras, of those that are installed; {} without TensorFlow."""
+    found = {}
+    for name, wheels in (("tensorflow", _WHEELS), ("keras", ("keras",))):
+        for wheel in wheels:
+            try:
+                found[name] = version(wheel)
+            except PackageNotFoundError:
+                continue
+            break
+    return found if "tensorflow" in found else {}
+
+
+def imports(variant: Variant) -> None:
+    """Import TensorFlow and the package of the target, so that import time and load time can be told apart.
+
+    Raises:
+        Unavailable: one of them is not installed or does not import, or Keras runs on something else here.
+        TargetError: see `laptime.targets.parse`.
+    """
+    from laptime.targets import parse
+
+    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    import_all(parse(variant.target).packages)
+
+
+def import_all(packages: tuple[str, ...] = ()) -> None:
+    """Import TensorFlow and packages beside it.
+
+    Raises:
+        Unavailable: see `imports`.
+    """
+    for package in ("tensorflow", *packages):
+        try:
+            module = import_module(package)
+        except ImportError as error:
+            raise Unavailable(
+                f"{package} cannot be imported",
+                why=str(error).partition("\n")[0],
+                next="pip install 'laptime[tensorflow]'",
+            ) from error
+        if package == "keras" and module.config.backend() != "tensorflow":
+            raise Unavailable(
+                f"Keras runs on {module.config.backend()} here, not on TensorFlow",
+                why="KERAS_BACKEND or ~/.keras/keras.json says so",
+                next="KERAS_BACKEND=tensorflow laptime ...",
+            )
+
+
+def open(variant: Variant) -> TensorflowModel:
+    """The target of a variant on its device. Traces and compiles nothing yet.
+
+    Raises:
+        Unavailable: TensorFlow or the device is not there.
+        TargetError, UserCodeError, OutOfMemory: see `laptime.targets`.
+        UsageError: the model cannot run in the dtype or mode asked for.
+    """
+    imports(variant)
+    from laptime.backends.tensorflow.model import load
+
+    return load(variant)
+
+
+def open_object(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
+    """A model or function of this process; `inputs` as in `laptime.targets.Program`, or by batch size.
+
+    The object is not changed. Threads and visible devices can be chosen only before TensorFlow has started.
+
+    Raises:
+        UsageError: no inputs are given and the model does not tell them, or it is too late to choose.
+    """
+    import_all()
+    from laptime.backends.tensorflow.model import adopt
+
+    return adopt(subject, inputs, variant)

@@ -1,0 +1,244 @@
+"""A loaded target and its workloads: inference, on one device, in one mode."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends.tensorflow import count, errors, modes, place, prepare, structure
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+from laptime.targets import Program, parse
+from laptime.targets.saved_model import Served
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(slots=True)
+class TensorflowWorkload:
+    """Inputs of one batch size bound to the model; the first call traces."""
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    batch: int
+    synchronous: bool
+    inputs: Any
+    bound: modes.Bound
+    program: Program
+
+
+def load(variant: Variant) -> TensorflowModel:
+    """The target of a variant, built. See `laptime.backends.tensorflow.open`."""
+    import tensorflow as tf
+
+    prepare.check(variant)
+    recipe = parse(variant.target)
+    prepare.check_kind(recipe)
+    device = place.claim(variant)
+
+    def build(batch: int) -> Program:
+        tf.keras.utils.set_random_seed(variant.seed)
+        with prepare.policy(variant.dtype):
+            return prepare.with_inputs(recipe.build(batch), variant)
+
+    try:
+        rebuild = build if recipe.per_batch() else None
+        facts = {"source": recipe.source, "sha256": recipe.sha256}
+        return TensorflowModel(variant, build(1), device=device, facts=facts, rebuild=rebuild)
+    except Exception as error:
+        raise errors.translate(error, doing=f"{variant.target} could not be loaded") from error
+
+
+def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
+    """An object of this process. See `laptime.backends.tensorflow.open_object`."""
+    prepare.check(variant)
+    if not callable(subject):
+        raise UsageError(
+            f"an object of type {type(subject).__name__} cannot be measured",
+            why="a model is a Keras model, a tf.function or any other callable",
+            next="pass the model itself, or a function that calls it",
+        )
+    device = place.claim(variant)
+    make = inputs if callable(inputs) else None
+    given = None if make else inputs
+    program = Program(call=subject, inputs=given, make=make, origin="none" if inputs is None else "given")
+    try:
+        program = prepare.with_inputs(program, variant)
+        return TensorflowModel(variant, program, device=device, facts={"source": "in memory"}, rebuild=None)
+    except Exception as error:
+        raise errors.translate(error, doing=f"{variant.target} could not be made ready") from error
+
+
+class TensorflowModel:
+    """A target in one mode on one device."""
+
+    def __init__(
+        self,
+        variant: Variant,
+        program: Program,
+        *,
+        device: str,
+        facts: dict[str, Any],
+        rebuild: Callable[[int], Program] | None,
+    ) -> None:
+        self._variant = variant
+        self._program = program
+        self._device = device
+        self._facts = facts
+        self._rebuild = rebuild
+        self._workloads: dict[int, TensorflowWorkload] = {}
+        self._mode = modes.mode_of(program.call, variant)
+        prepare.check_dtype(program, variant)
+
+    def workload(self, batch: int) -> TensorflowWorkload:
+        """The model with inputs of this batch size. Traces and calls nothing yet.
+
+        Raises:
+            UsageError: inputs of this batch size cannot be made.
+            UserCodeError, OutOfMemory: making them failed.
+        """
+        if batch < 1:
+            raise UsageError(
+                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
+            )
+        if batch not in self._workloads:
+            try:
+                self._workloads[batch] = self._bind(batch)
+            except Exception as error:
+                doing = f"{self._variant.target}: no inputs of batch {batch}"
+                raise errors.translate(error, doing=doing) from error
+        return self._workloads[batch]
+
+    def _bind(self, batch: int) -> TensorflowWorkload:
+        program = self._rebuild(batch) if self._rebuild is not None and batch != 1 else self._program
+        inputs = prepare.inputs_of(program, batch, is_for_it=self._rebuild is not None)
+        bound = modes.bound(program.call, inputs, self._mode, batch)
+
+        def first() -> Any:
+            work.call = bound.run
+            return bound.first()
+
+        work = TensorflowWorkload(
+            call=first,
+            sync=place.waiter(self._device),
+            batch=batch,
+            synchronous=self._mode == "predict" or not place.waits(self._device),
+            inputs=inputs,
+            bound=bound,
+            program=program,
+        )
+        return work
+
+    def facts(self) -> dict[str, Any]:
+        """Source, mode, inputs, dtypes, device."""
+        given = prepare.sample(self._program)
+        held = self._weights()
+        shapes = "\n".join(f"{tuple(v.shape)} {v.dtype}" for v in held)
+        return {
+            "target": self._variant.target,
+            **self._facts,
+            **self._program.facts,
+            "model": type(self._program.call).__name__,
+            "mode": self._mode,
+            "device": self._device,
+            "dtypes": dict(Counter(structure.dtype(v) for v in held)),  # numbers of variables
+            "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if held else "",
+            "inputs": {
+                "origin": self._program.origin,
+                "shapes": structure.words(given),
+                "batch": structure.batch_of(given),
+                "bytes": structure.size(given),
+            },
+        }
+
+    def devices(self) -> list[Device]:
+        """The device it runs on."""
+        return place.describe(self._device)
+
+    def libraries(self) -> dict[str, str]:
+        """Versions of TensorFlow, Keras and the device's libraries."""
+        return place.libraries(self._device)
+
+    def knobs(self) -> dict[str, Any]:
+        """Effective settings of TensorFlow, and how the model is run."""
+        return {"tf.mode": self._mode, **place.knobs()}
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Parameters and buffers; MACs and FLOPs of the traced graph. See `count`."""
+        work = self.workload(batch)
+        held = self._weights()
+        try:
+            graph = modes.graph_of(work.program.call, work.bound)
+            held = held or list(getattr(graph, "variables", ()))
+            series, receipt = count.work(graph)
+        except Exception as error:
+            if errors.memory_exhausted(error):
+                raise
+            reason = f"counting failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            series, receipt = [], {"reason": reason}
+        if held:
+            series = [*count.weights(held), *series]
+        else:
+            receipt["parameters"] = "the model is a plain function: it holds no variable that could be seen"
+        return series, {**receipt, "batch": batch}
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """Calls once: whether all floats that come out are finite, and what comes out, in words."""
+        work = self.workload(batch)
+        output = work.call()
+        work.sync()
+        return {"finite": structure.finite(output), "shape": structure.words(output)}
+
+    def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
+
+        Raises:
+            UsageError: the model takes another number of inputs.
+        """
+        import tensorflow as tf
+
+        like = prepare.sample(self._program)
+        flat = tf.nest.flatten(like)
+        if len(flat) != len(inputs):
+            raise UsageError(
+                f"{self._variant.target} cannot be given these inputs",
+                why=f"it takes {len(flat)} tensors, not {len(inputs)}",
+            )
+        cast = [
+            tf.cast(tf.convert_to_tensor(own), leaf.dtype) for own, leaf in zip(inputs, flat, strict=True)
+        ]
+        packed = tf.nest.pack_sequence_as(like, cast)
+        batch = structure.batch_of(packed) or 1
+        return structure.arrays(modes.bound(self._program.call, packed, self._mode, batch).run())
+
+    def compiles(self) -> int:
+        """Graphs traced so far; a tf.function of the user's counts what it traced before, too."""
+        functions = {id(w.bound.function): w.bound.function for w in self._workloads.values()}.values()
+        counts = [getattr(function, "experimental_get_tracing_count", None) for function in functions]
+        return sum(traced() for traced in counts if traced is not None)
+
+    def compile_seconds(self, batch: int) -> float | None:
+        """Seconds of the first call that went into tracing, and with XLA into compiling, too."""
+        return self.workload(batch).bound.compile_seconds(self._mode)
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """What a call raised, with the inputs that it had."""
+        work = self._workloads.get(batch)
+        shapes = structure.words(work.inputs) if work else ""
+        return errors.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)
+
+    def close(self) -> None:
+        """Let go of inputs and graphs."""
+        self._workloads.clear()
+
+    def _weights(self) -> list[Any]:
+        """The variables that the model itself tells; a tf.function tells its own only when traced."""
+        call = self._program.call
+        holder = call.signature if isinstance(call, Served) else call
+        return list(getattr(holder, "weights", None) or getattr(holder, "variables", None) or ())

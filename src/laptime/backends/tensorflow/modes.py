@@ -1,0 +1,188 @@
+"""How a TensorFlow model is run (`--option mode=...`), and the call that this makes of it.
+
+    (not given)   a Keras model runs as a tf.function, as in its own fit, evaluate and predict; a SavedModel
+                  and a tf.function run as they are; any other function runs eager, as it was written
+    function      tf.function, traced once for every batch size
+    xla           tf.function(jit_compile=True); `--compile` means this, too
+    eager         operator by operator, as model(x) does outside a tf.function
+    predict       model.predict(x): Keras's own loop, from NumPy arrays to NumPy arrays, as Keras sets it up
+
+The difference between `predict` and `function` is what Keras adds around the model.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from laptime.backends.tensorflow import structure
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets.saved_model import Served
+
+Mode = Literal["function", "xla", "eager", "predict"]
+MODES: tuple[Mode, ...] = ("function", "xla", "eager", "predict")
+
+
+def is_keras(call: Any) -> bool:
+    """Whether it is a Keras model or layer."""
+    import tensorflow as tf
+
+    return isinstance(call, tf.keras.layers.Layer)
+
+
+def _is_graph(call: Any) -> bool:
+    """Whether it is a tf.function, or a graph that was traced or saved."""
+    import tensorflow as tf
+
+    return isinstance(call, Served | tf.types.experimental.Callable)
+
+
+def mode_of(call: Any, variant: Variant) -> Mode:
+    """The mode that is asked for, or this kind of model's own.
+
+    Raises:
+        UsageError: there is no such mode, or this model cannot run in it.
+    """
+    asked = variant.options.get("mode") or ("xla" if variant.compile else "")
+    if not asked:
+        return "function" if is_keras(call) or _is_graph(call) else "eager"
+    if variant.compile and (asked != "xla" or variant.compile not in ("default", "xla")):
+        raise UsageError(
+            f"--compile {variant.compile} and --option mode={asked} do not go together",
+            why="--compile alone means mode=xla here, and XLA has no modes of its own",
+            next=f"--option mode={asked}",
+        )
+    found = next((mode for mode in MODES if mode == asked), None)
+    if found is None:
+        raise UsageError(
+            f"tensorflow has no mode {asked!r}",
+            why=f"known: {', '.join(MODES)}",
+            next=f"--option mode={closest(asked, MODES) or 'function'}",
+        )
+    if found == "predict" and not hasattr(call, "predict"):
+        raise UsageError(
+            "only Keras models have predict",
+            why=f"this is {type(call).__name__}",
+            next="--option mode=function",
+        )
+    if found == "eager" and _is_graph(call) and not hasattr(call, "python_function"):
+        raise UsageError(
+            "this model cannot run eager",
+            why="it was saved as a graph: there is no Python code behind it",
+            next="--option mode=function,xla",
+        )
+    return found
+
+
+@dataclass
+class Bound:
+    """A model bound to inputs of one batch size.
+
+    Attributes:
+        run: calls it once.
+        function: the tf.function in it; None where there is none of ours to ask.
+        args, kwargs: what it is called with.
+        trace_seconds: Python and graph building of the first call; None before it, or without a trace.
+        first_run_seconds: the rest of the first call.
+    """
+
+    run: Callable[[], Any]
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    trace_seconds: float | None = None
+    first_run_seconds: float | None = None
+    _compiled: float | None = None
+
+    def trace(self) -> Any:
+        """The traced graph of these inputs; the first time takes a while, and is timed."""
+        if not hasattr(self.function, "get_concrete_function"):
+            return self.function
+        started = time.perf_counter()
+        concrete = self.function.get_concrete_function(*self.args, **self.kwargs)
+        if self.trace_seconds is None:
+            self.trace_seconds = time.perf_counter() - started
+        return concrete
+
+    def first(self) -> Any:
+        """The first call: traced, then run, each timed."""
+        self.trace()
+        started = time.perf_counter()
+        output = self.run()
+        self.first_run_seconds = time.perf_counter() - started
+        return output
+
+    def compile_seconds(self, mode: Mode) -> float | None:
+        """Tracing, and with XLA compiling: the first run after tracing minus one more, made here.
+
+        None before the first call, and where nothing was traced. XLA's compiler works in the calling thread,
+        so what a device still does when a run returns does not matter.
+        """
+        if mode != "xla" or self.trace_seconds is None or self.first_run_seconds is None:
+            return self.trace_seconds
+        if self._compiled is None:
+            started = time.perf_counter()
+            self.run()
+            self._compiled = max(0.0, self.first_run_seconds - (time.perf_counter() - started))
+        return self.trace_seconds + self._compiled
+
+
+def bound(call: Any, inputs: Any, mode: Mode, batch: int) -> Bound:
+    """A model with inputs of one batch size, in one mode. Traces and calls nothing yet."""
+    if mode == "predict":
+        array = structure.numpied(inputs)
+        return Bound(lambda: call.predict(array, batch_size=batch, verbose=0), None, (array,), {})
+    args, kwargs = structure.passed(structure.tensors(inputs), is_keras=is_keras(call))
+    python = _python(call)
+    if mode == "eager":
+        return Bound(_applied(getattr(python, "python_function", python), args, kwargs), None, args, kwargs)
+    function = _function(call, python, mode)
+    return Bound(_applied(function, args, kwargs), function, args, kwargs)
+
+
+def graph_of(call: Any, one: Bound) -> Any:
+    """The traced graph of a bound model, traced aside where it runs eager, in `predict`, or as it was saved.
+
+    A saved graph leaves the batch open; around it is another one that knows every shape.
+    """
+    import tensorflow as tf
+
+    if hasattr(one.function, "get_concrete_function"):
+        return one.trace()
+    python = _python(call)
+    return tf.function(lambda *a, **k: python(*a, **k)).get_concrete_function(*one.args, **one.kwargs)
+
+
+def _python(call: Any) -> Callable[..., Any]:
+    """What is called: inference, where the model makes a difference."""
+    if not is_keras(call):
+        target: Callable[..., Any] = call
+        return target
+
+    def infer(*args: Any, **kwargs: Any) -> Any:
+        return call(*args, training=False, **kwargs)
+
+    return infer
+
+
+def _function(call: Any, python: Callable[..., Any], mode: Mode) -> Any:
+    import tensorflow as tf
+
+    if mode == "xla":
+        return tf.function(lambda *args, **kwargs: python(*args, **kwargs), jit_compile=True)
+    if isinstance(call, Served):
+        return call.signature
+    return call if _is_graph(call) else tf.function(python)
+
+
+def _applied(
+    function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[[], Any]:
+    if not kwargs and len(args) == 1:
+        (only,) = args
+        return lambda: function(only)
+    return lambda: function(*args, **kwargs)

@@ -1,0 +1,163 @@
+"""Where a TensorFlow model runs: devices, threads, how to wait, versions and knobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.text import closest
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+
+_ENVIRONMENT = (
+    "TF_",
+    "XLA_",
+    "KERAS_BACKEND",
+    "OMP_",
+    "KMP_",
+    "DNNL_",
+    "ONEDNN_",
+    "MALLOC_",
+    "LD_PRELOAD",
+    "CUDA_VISIBLE_DEVICES",
+    "NVIDIA_TF32_OVERRIDE",
+)
+_NO_SPEED = ("TF_CPP_", "TF2_BEHAVIOR")
+
+
+def claim(variant: Variant) -> str:
+    """Make the device of a variant the only one that TensorFlow sees, with its threads; returns its name.
+
+    Raises:
+        Unavailable: there is no such device.
+        UsageError: TensorFlow has started in this process already, with another device or thread count.
+    """
+    import tensorflow as tf
+
+    _set_threads(variant)
+    gpus = tf.config.list_physical_devices("GPU")
+    there = [*(f"cuda:{index}" for index in range(len(gpus))), "cpu"]
+    name = there[0] if variant.device == "auto" else variant.device
+    name = {"cuda": "cuda:0", "cpu:0": "cpu"}.get(name, name)
+    if name not in there:
+        raise Unavailable(
+            f"there is no device {variant.device!r}",
+            why=f"tensorflow {tf.__version__} sees {', '.join(there)}",
+            next=f"--device {closest(name, [*there, 'auto']) or there[0]}",
+        )
+    wanted = [] if name == "cpu" else [gpus[int(name.partition(":")[2])]]
+    if tf.config.get_visible_devices("GPU") != wanted:
+        try:
+            tf.config.set_visible_devices(wanted, "GPU")
+            for gpu in wanted:
+                tf.config.experimental.set_memory_growth(gpu, True)
+        except RuntimeError as error:
+            raise _too_late(f"the device {name}", error) from error
+    return name
+
+
+def _set_threads(variant: Variant) -> None:
+    import tensorflow as tf
+
+    threading = tf.config.threading
+    for wanted, get, set_ in (
+        (
+            variant.threads,
+            threading.get_intra_op_parallelism_threads,
+            threading.set_intra_op_parallelism_threads,
+        ),
+        (
+            _number(variant.options.get("inter_op_threads")),
+            threading.get_inter_op_parallelism_threads,
+            threading.set_inter_op_parallelism_threads,
+        ),
+    ):
+        if wanted is not None and get() != wanted:
+            try:
+                set_(wanted)
+            except RuntimeError as error:
+                raise _too_late(f"{wanted} threads", error) from error
+
+
+def _number(text: str | None) -> int | None:
+    if text is None or (text.isdecimal() and int(text) > 0):
+        return None if text is None else int(text)
+    raise UsageError(
+        f"{text!r} is no number of threads",
+        why="a whole number above zero",
+        next="--option inter_op_threads=1",
+    )
+
+
+def _too_late(what: str, error: RuntimeError) -> UsageError:
+    return UsageError(
+        f"{what} cannot be chosen any more",
+        why=f"TensorFlow has started in this process: {str(error).partition(chr(10))[0]}",
+        next="measure a target by name (file.py:function): that runs in a process of its own",
+    )
+
+
+def waits(name: str) -> bool:
+    """Whether a call may return before its result is there."""
+    import tensorflow as tf
+
+    return name != "cpu" or not tf.config.experimental.get_synchronous_execution()
+
+
+def waiter(name: str) -> Callable[[], None]:
+    """A function that returns when everything that was started is done."""
+    import tensorflow as tf
+
+    return tf.test.experimental.sync_devices if waits(name) else _nothing
+
+
+def _nothing() -> None:
+    """On the CPU the call returns with its result."""
+
+
+def describe(name: str) -> list[Device]:
+    """The device, with what TensorFlow knows of it."""
+    import tensorflow as tf
+
+    if name == "cpu":
+        return [Device(name="cpu", model="CPU")]
+    gpu = tf.config.get_visible_devices("GPU")[0]
+    told = tf.config.experimental.get_device_details(gpu)
+    capability = ".".join(str(part) for part in told.get("compute_capability", ()))
+    details = {"compute_capability": capability} if capability else {}
+    return [Device(name=name, model=told.get("device_name", "GPU"), details=details)]
+
+
+def libraries(name: str) -> dict[str, str]:
+    """Versions of TensorFlow, Keras, and on GPUs of what it was built with."""
+    import tensorflow as tf
+
+    from laptime.backends.tensorflow import available
+
+    found = available()
+    if name != "cpu":
+        build = tf.sysconfig.get_build_info()
+        found |= {key: str(build[f"{key}_version"]) for key in ("cuda", "cudnn") if f"{key}_version" in build}
+    return found
+
+
+def knobs() -> dict[str, Any]:
+    """Effective settings of TensorFlow that change speed or results, and the environment behind them."""
+    import tensorflow as tf
+
+    cpus = len(os.sched_getaffinity(0))
+    threading = tf.config.threading
+    found: dict[str, Any] = {
+        "tf.intra_op_threads": threading.get_intra_op_parallelism_threads() or cpus,
+        "tf.inter_op_threads": threading.get_inter_op_parallelism_threads() or cpus,
+        "tf.jit": str(tf.config.optimizer.get_jit() or "off"),
+        "tf.tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+        "tf.synchronous": tf.config.experimental.get_synchronous_execution(),
+    }
+    for variable in sorted(os.environ):
+        is_folder = variable.endswith(("_DIR", "_PATH", "_HOME"))
+        if variable.startswith(_ENVIRONMENT) and not variable.startswith(_NO_SPEED) and not is_folder:
+            found[f"env.{variable}"] = os.environ[variable]
+    return found

@@ -1,0 +1,135 @@
+"""A program made ready: the settings it can have, the dtype it is made in, the inputs that it tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from laptime.backends.tensorflow import TARGETS, modes, specs, structure
+from laptime.backends.tensorflow.settle import layers, settle
+from laptime.kit.errors import TargetError, UsageError
+from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets import Program, Recipe
+from laptime.targets.saved_model import Served
+
+DTYPES = ("float32", "bfloat16", "float16", "float64")
+
+
+def with_inputs(program: Program, variant: Variant) -> Program:
+    """The program with inputs, from the model itself where none were given, and settled if untrained."""
+    call = program.call
+    if program.make is None and program.inputs is None and program.origin != "given":
+        told = _specs_of(call)
+        if told is None and modes.is_keras(call):
+            raise TargetError(
+                f"{variant.target} came without inputs, and none can be seen",
+                why=f"{type(call).__name__} tells no shapes: functional and built sequential models do",
+                next="return (model, inputs) from the function",
+            )
+        if told is not None:
+            make = specs.maker(told, target=variant.target, shapes=variant.options.get("shape", {}))
+            program = replace(program, make=make, inputs=make(specs.batch_of(told)), origin="known")
+    if program.untrained and program.make is not None and settle(call, program.make):
+        facts = {**program.facts, "running_statistics": "from one random batch of 2"}
+        program = replace(program, facts=facts)
+    return program
+
+
+def _specs_of(call: Any) -> Any:
+    """Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell."""
+    if modes.is_keras(call):
+        told = getattr(call, "inputs", None)
+        if not told:
+            return None
+        alone = told[0] if len(told) == 1 else told
+        return (getattr(call, "_inputs_struct", alone),)  # a mapping, where it was made with one
+    if isinstance(call, Served):
+        return call.signature.structured_input_signature[1]
+    signature = getattr(call, "input_signature", None)  # of a tf.function
+    return tuple(signature) if signature else None
+
+
+def sample(program: Program) -> Any:
+    """Inputs of whatever batch size there are: those given, those of the model's own batch size, or of 1."""
+    if program.inputs is None and program.make is not None:
+        return program.make(1)
+    return () if program.inputs is None else program.inputs
+
+
+def inputs_of(program: Program, batch: int, *, is_for_it: bool) -> Any:
+    """Inputs of a batch size; where the program was built for it, those that it brought."""
+    if program.make is not None:
+        return program.make(batch)
+    return sample(program) if is_for_it else structure.rebatched(sample(program), batch)
+
+
+@contextmanager
+def policy(dtype: str) -> Iterator[None]:
+    """Keras makes models in this dtype inside: weights and computation."""
+    if dtype in ("float32", "auto"):
+        yield
+        return
+    from keras import config
+
+    was = config.dtype_policy()
+    config.set_dtype_policy(dtype)
+    try:
+        yield
+    finally:
+        config.set_dtype_policy(was)
+
+
+def check(variant: Variant) -> None:
+    """Refuse dtypes that TensorFlow computes nothing in.
+
+    Raises:
+        UsageError: it is none of `DTYPES`.
+    """
+    if variant.dtype not in (*DTYPES, "auto"):
+        near = closest(variant.dtype, DTYPES)
+        raise UsageError(
+            f"no dtype is called {variant.dtype!r}",
+            why=f"known: {', '.join(DTYPES)}",
+            next=f"--dtype {near or 'float32'}",
+        )
+
+
+def check_kind(recipe: Recipe) -> None:
+    """Refuse models of other frameworks.
+
+    Raises:
+        TargetError: its kind is none of `TARGETS`.
+    """
+    if recipe.kind not in TARGETS:
+        raise TargetError(
+            f"tensorflow cannot run {recipe.target}",
+            why=f"it is a model of {recipe.backend}",
+            next=f"--backend {recipe.backend}   or a model of Keras: keras:EfficientNetB0",
+        )
+
+
+def check_dtype(program: Program, variant: Variant) -> None:
+    """A dtype is part of a TensorFlow model: nothing is cast, so what was asked for must be what it has.
+
+    Raises:
+        UsageError: the model computes in others.
+    """
+    asked, call = variant.dtype, program.call
+    if asked == "auto":
+        return
+    if modes.is_keras(call):
+        held = Counter(layer.compute_dtype for layer in layers(call) if layer.weights)
+    else:
+        held = Counter(structure.dtype(leaf) for leaf in structure.leaves(sample(program)))
+    floats = {dtype: number for dtype, number in held.items() if "float" in dtype}
+    if floats and asked not in floats:
+        has = max(floats, key=lambda dtype: floats[dtype])
+        raise UsageError(
+            f"{variant.target} does not run in {asked}",
+            why=f"it computes in {has}: a TensorFlow model has its dtype from when it was made",
+            next=f"--dtype {has}" if has in DTYPES else "make it in this dtype in a function of file.py",
+        )

@@ -1,0 +1,104 @@
+"""`saved_model:FOLDER` or `FOLDER/`: a SavedModel of TensorFlow, run by its signature.
+
+The signature is `serving_default`, else the only one there is. `saved_model:FOLDER#NAME` names another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from laptime.kit.errors import TargetError, UserCodeError
+from laptime.kit.text import closest
+from laptime.targets import Program, Recipe
+
+FORM = "saved_model:FOLDER"
+_PREFIX = "saved_model:"
+_GRAPH = "saved_model.pb"
+_DEFAULT = "serving_default"
+
+
+def matches(text: str) -> bool:
+    """Anything behind `saved_model:`, and paths that end in a slash or in `saved_model.pb`."""
+    return text.startswith(_PREFIX) or text.endswith(("/", f"/{_GRAPH}"))
+
+
+def is_one(folder: Path) -> bool:
+    """Whether a folder holds a SavedModel."""
+    try:
+        return (folder / _GRAPH).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe of a SavedModel; its graph is hashed, not read."""
+    place, _, signature = text.removeprefix(_PREFIX).partition("#")
+    folder = Path(place.removesuffix(f"/{_GRAPH}") or ".").expanduser()
+    if not is_one(folder):
+        raise TargetError(
+            f"{place or text!r} is no SavedModel",
+            why=f"there is no {_GRAPH} in it" if folder.is_dir() else "there is no such folder",
+            next="model.export('FOLDER') or tf.saved_model.save(module, 'FOLDER') writes one",
+        )
+    folder = folder.resolve()
+    return Recipe(
+        target=text,
+        kind="saved_model",
+        build=lambda batch: _build(folder, signature, text),
+        backend="tensorflow",
+        source=place,
+        sha256=hashlib.sha256((folder / _GRAPH).read_bytes()).hexdigest(),
+    )
+
+
+def names() -> list[str]:
+    """None: folders are the user's."""
+    return []
+
+
+class Served:
+    """A signature of a SavedModel, called by keyword. It holds the model, whose variables die with it."""
+
+    def __init__(self, loaded: Any, name: str) -> None:
+        self.loaded = loaded
+        self.signature = loaded.signatures[name]
+
+    def __call__(self, **inputs: Any) -> Any:
+        """The outputs by name."""
+        return self.signature(**inputs)
+
+
+def _build(folder: Path, asked: str, text: str) -> Program:
+    import tensorflow as tf
+
+    try:
+        loaded = tf.saved_model.load(str(folder))
+    except Exception as error:
+        raise UserCodeError(
+            f"{text} cannot be loaded",
+            why=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
+        ) from error
+    name = _signature(list(loaded.signatures), asked, text)
+    return Program(call=Served(loaded, name), facts={"signature": name})
+
+
+def _signature(known: list[str], asked: str, text: str) -> str:
+    if not known:
+        raise TargetError(
+            f"{text} has no signature",
+            why="it was saved without one, so nothing tells what to call and with which inputs",
+            next="tf.saved_model.save(module, folder, signatures=function.get_concrete_function(specs))",
+        )
+    if asked and asked not in known:
+        raise TargetError(
+            f"{text.partition('#')[0]} has no signature {asked!r}",
+            why=f"it has {', '.join(known)}",
+            next=f"did you mean #{closest(asked, known) or known[0]}?",
+        )
+    if not asked and _DEFAULT not in known and len(known) > 1:
+        raise TargetError(
+            f"which signature of {text}?", why=f"it has {', '.join(known)}", next=f"{text}#{known[0]}"
+        )
+    return asked or (_DEFAULT if _DEFAULT in known else known[0])
