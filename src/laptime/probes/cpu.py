@@ -98,6 +98,13 @@ def cpu(root: str = "/") -> Cpu:
     )
 
 
+def sockets(root: str = "/") -> int | None:
+    """CPU packages of the machine, counted by their numbers in /sys; None where it does not tell (macOS)."""
+    cpus = Path(root) / "sys/devices/system/cpu"
+    packages = {_files.number(file) for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
+    return len(packages - {None}) or None
+
+
 def cpu_list(words: str) -> list[int]:
     """`0-2,5` as [0, 1, 2, 5]; [] for what is no such list."""
     found: list[int] = []

@@ -52,6 +52,7 @@ class HostPeak(NamedTuple):
         exact: False when the system only tells the highest value of the process's whole life;
             `peak` is then an upper bound.
         note: how it was measured.
+        virtual: highest address space of the process so far; None where the system does not tell.
     """
 
     peak: int
@@ -59,6 +60,7 @@ class HostPeak(NamedTuple):
     increase: int
     exact: bool
     note: str
+    virtual: int | None = None
 
 
 def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
@@ -73,12 +75,13 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     exact = _reset_peak(own)
     baseline = _files.size(own / "status", "VmRSS") or _rss()
     call()
+    virtual = _files.size(own / "status", "VmPeak")
     if exact and (highest := _files.size(own / "status", "VmHWM")) is not None:
         note = "VmHWM of /proc/self/status, reset before the call"
-        return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note)
+        return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note, virtual)
     highest = max(_life_peak(), baseline)
     note = "highest resident set of the process so far, not of this call: it cannot be reset here"
-    return HostPeak(highest, baseline, highest - baseline, False, note)
+    return HostPeak(highest, baseline, highest - baseline, False, note, virtual)
 
 
 def page_faults_of(call: Callable[[], Any]) -> int:

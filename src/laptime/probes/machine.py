@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from laptime.probes import _cgroup, _files, software
-from laptime.probes.cpu import Cpu, cpu
+from laptime.probes.cpu import Cpu, cpu, sockets
 from laptime.records.environment import Device, Environment
 
 # Who makes a virtual machine says so in the mainboard's name (DMI), as systemd-detect-virt reads it.
@@ -53,6 +53,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         cpu=processor.model,
         vcpus=processor.vcpus,
         physical_cores=processor.physical_cores,
+        sockets=sockets(root),
         usable_cpus=usable if quota is None else min(usable, quota),
         affinity=processor.affinity,
         cpu_quota=quota,

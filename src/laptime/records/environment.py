@@ -37,6 +37,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cpu: model name, as the machine tells it.
         vcpus: logical CPUs of the machine (hyperthreads counted).
         physical_cores: physical cores of the machine; clouds' OCPU. None when the hypervisor hides it.
+        sockets: CPU packages of the machine, as far as the system tells.
         usable_cpus: what this process may use: affinity and cgroup quota together (fractions are possible).
         affinity: logical CPUs that this process may run on.
         cpu_quota: cgroup quota in CPUs, None without one.
@@ -60,6 +61,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu: str
     vcpus: int
     physical_cores: int | None = None
+    sockets: int | None = None
     usable_cpus: float
     affinity: list[int] = []
     cpu_quota: float | None = None
@@ -82,8 +84,8 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hashlib.sha256(_text(_decisive(self))).hexdigest()[:12]
 
 
-# Who and when, not how fast: these may differ between two runs that are compared.
-_ASIDE = ("host", "load", "git", "packages_sha256")
+# Who and when, not how fast: these may differ between two runs that are compared. Sockets go with the CPU.
+_ASIDE = ("host", "load", "git", "packages_sha256", "sockets")
 
 
 def _decisive(environment: Environment) -> dict[str, Any]:
