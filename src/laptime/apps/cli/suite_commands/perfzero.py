@@ -1,0 +1,220 @@
+"""Run PerfZero's benchmark classes as they are, and write its JSON."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from msgspec import structs
+
+from laptime.apps.cli import output
+from laptime.apps.cli.asked import duration
+from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.progress import progress
+from laptime.kit.errors import ExitCode, LaptimeError
+from laptime.kit.text import count
+from laptime.records.event import Event
+from laptime.records.plan import Setting
+from laptime.records.run import Run
+from laptime.store.journal import Journal
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+_PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "benchmark_methods",
+        {
+            "multiple": True,
+            "metavar": "NAME,...",
+            "help": "pkg.mod.Class.method, pkg.mod.Class:method or pkg.mod.Class.filter:REGEX. Repeatable.",
+        },
+    ),
+    (
+        "benchmark_num_trials",
+        {"type": int, "metavar": "N", "help": "Run the whole list so often. [default: 1]"},
+    ),
+    (
+        "benchmark_class_type",
+        {
+            "type": click.Choice(["tf_benchmark"]),
+            "help": "Classes that take only the constructor arguments given here. [default: by signature]",
+        },
+    ),
+    ("perfzero_constructor_args", {"metavar": "JSON", "help": "Keyword arguments of the constructors."}),
+    (
+        "git_repos",
+        {"multiple": True, "metavar": "URL;BRANCH;HASH,...", "help": "Clones to make. Repeatable."},
+    ),
+    ("use_cached_site_packages", {"is_flag": True, "help": "Take clones that exist as they are."}),
+    ("python_path", {"metavar": "FOLDER,...", "help": "Import folders, in site-packages of the workspace."}),
+    ("workspace", {"metavar": "FOLDER", "help": "Where clones and results go. [default: workspace]"}),
+    ("execution_id", {"metavar": "NAME", "help": "Folder of the results. [default: the time, UTC]"}),
+    ("root_data_dir", {"metavar": "FOLDER", "help": "Data of the benchmarks. [default: /data]"}),
+    (
+        "data_downloads",
+        {
+            "metavar": "URL;PATH[;SHA256],...",
+            "help": "Files to fetch under the data folder: http, https, file, and what fsspec knows.",
+        },
+    ),
+    ("gcs_downloads", {"metavar": "URL;PATH,...", "help": "PerfZero's old name of --data_downloads."}),
+    ("gcloud_key_file_url", {"metavar": "FILE", "help": "A key file on this machine. [default: none]"}),
+    ("output_gcs_url", {"metavar": "URL", "help": "Copy every folder of results here: any fsspec URL."}),
+    ("scratch_gcs_url", {"metavar": "URL", "help": "What classes get as output_dir, followed by the id."}),
+    ("result_upload_methods", {"metavar": "pkg.mod.func,...", "help": "Called with every summary."}),
+    (
+        "profiler_enabled_time",
+        {"metavar": "BEGIN:END,...", "help": "Seconds into a method to run TensorFlow's profiler."},
+    ),
+    ("tpu_parameters", {"metavar": "JSON", "help": "Name of a TPU that runs already."}),
+    ("ml_framework_build_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
+    ("execution_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
+    ("platform_name", {"metavar": "TEXT", "help": "Copied to the summary."}),
+    ("system_name", {"metavar": "TEXT", "help": "Copied to the summary."}),
+    ("debug", {"is_flag": True, "help": "Show what the benchmarks print."}),
+)
+
+
+def perfzero_options(command: Decorated) -> Decorated:
+    """PerfZero's flags, and hidden ones for those that are ignored or refused with a sentence."""
+    from laptime.suites.perfzero.flags import IGNORED, REFUSED
+
+    for name in (*IGNORED, *REFUSED):
+        command = click.option(
+            f"--{name}", hidden=True, expose_value=False, callback=_not_here, multiple=True, help="Not here."
+        )(command)
+    for name, how in reversed(_PERFZERO):
+        command = click.option(f"--{name}", name, **how)(command)
+    return command
+
+
+def _not_here(context: click.Context, option: click.Parameter, value: tuple[str, ...]) -> None:
+    """Say that a flag is without effect, or refuse it; an empty value asks for nothing."""
+    from laptime.suites.perfzero.flags import IGNORED, refuse
+
+    if not any(value):
+        return
+    name = option.name or ""
+    if name not in IGNORED:
+        raise refuse(name)
+    (context.find_object(Voice) or Voice()).say(f"--{name} is ignored: {IGNORED[name]}")
+
+
+@click.command("perfzero", context_settings={"token_normalize_func": lambda word: word.replace("-", "_")})
+@perfzero_options
+@click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
+@click.option(
+    "--timeout", callback=duration, metavar="TIME", help="A method that takes longer is hung. [default: 1h]"
+)
+@click.option("--list", "only_list", is_flag=True, help="Name the methods that would run, and stop.")
+@click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
+@click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="No run in the store.")
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    only_list: bool,
+    save: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Run PerfZero's benchmark classes as they are, and write its JSON.
+
+    Every method runs in a process of its own; one that crashes, hangs or reports nothing is marked, and the
+    rest goes on. Results lie in WORKSPACE/output/ID/perfzero_summary.json. docs/perfzero.md lists every flag.
+
+    \b
+    laptime suite perfzero --benchmark_methods=bench.Tiny.benchmark_add --python_path=.
+    laptime suite perfzero --benchmark_methods=bench.Tiny.filter:benchmark_ --benchmark_num_trials=5
+    """
+    from laptime.suites.perfzero.flags import Flags
+    from laptime.suites.perfzero.prepare import prepare
+    from laptime.suites.perfzero.run import exit_code
+
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    typed = {
+        name: [*value] if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
+    }
+    flags = structs.replace(Flags(), **typed)
+    if only_list:
+        output.result("\n".join(f"{m.cls}.{m.method}" for m in prepare(flags, say=voice.say).methods))
+        return ExitCode.OK
+    run, faults = _carried_out(flags, save=save, voice=voice)
+    if as_json:
+        output.show(run, format="json")
+    else:
+        output.result(_text(run))
+    faults += output.write(run, reports, voice=voice)
+    for fault in faults:
+        voice.complain(fault)
+    code = exit_code(run)
+    return code or (ExitCode.USAGE if faults else ExitCode.OK)
+
+
+def _carried_out(flags: Any, *, save: bool, voice: Voice) -> tuple[Run, list[LaptimeError]]:
+    """Run it, watched and kept."""
+    from laptime.suites.perfzero.run import perfzero
+
+    with contextlib.ExitStack() as stack:
+        show = stack.enter_context(progress(quiet=voice.quiet))
+        journal = stack.enter_context(Journal()) if save else None
+
+        def emit(event: Event) -> None:
+            if journal is not None:
+                journal(event)
+            show(event)
+
+        run, faults = perfzero(flags, emit, say=voice.say)
+    if journal is None or journal.path is None:
+        return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")}), faults
+    if journal.complaint:
+        faults.append(journal.complaint)
+    return structs.replace(run, id=journal.run_id), faults
+
+
+def _text(run: Run) -> str:
+    """A line for every method: what it came to, its numbers, and where the summary lies."""
+    rows, notes = [], []
+    for case in run.cases:
+        summary = case.details.get("perfzero")
+        if summary is None:
+            rows.append([one_line(case.key), "not run", "", "", ""])
+            continue
+        ours = summary["laptime"]
+        word = ours["verdict"]["word"]
+        rows.append(
+            [
+                one_line(case.key),
+                word.replace("_", " "),
+                _number(ours["metrics"].get("wall_time")),
+                one_line(
+                    ", ".join(f"{n} {_number(m)}" for n, m in ours["metrics"].items() if n != "wall_time")
+                ),
+                one_line(summary["execution_id"]),
+            ]
+        )
+        if word != "passed":
+            notes.append(f"{one_line(case.key)}: {one_line(ours['verdict']['sentence'])}")
+    states = [row[1] for row in rows]
+    head = f"perfzero: {states.count('passed')} of {count(len(rows), 'method')} passed"
+    table = output.table(["method", "result", "wall_time", "metrics", "folder"], rows, right=["wall_time"])
+    where = f"results: {run.plan['workspace'].value}/output/   run: {run.id}"
+    return "\n\n".join(part for part in (head, table, "\n".join(notes), where) if part)
+
+
+def _number(metric: dict[str, Any] | None) -> str:
+    """The mean over trials, with its interval where there is one; in the benchmark's own unit."""
+    if metric is None:
+        return "-"
+    mean, ci95 = metric["mean"], metric["ci95"]
+    return f"{mean:.5g}" if ci95 is None else f"{mean:.5g} [{ci95[0]:.4g}, {ci95[1]:.4g}]"

@@ -1,0 +1,152 @@
+"""PerfZero's summary of a run: the same keys and types, so that what reads perfzero_summary.json reads it.
+
+One case is one object, several are a list. What PerfZero has no place for stands under `laptime`: intervals,
+verdict, environment. Unlike other reports this one names the host, because its readers expect that.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from laptime.analysis.summary import Stat, headline, main_throughput, summarize
+from laptime.records.case import Case
+from laptime.records.environment import Environment
+from laptime.records.run import Run
+from laptime.suites.perfzero.schema import system_info, text
+
+NAME = "perfzero"
+SUFFIXES: tuple[str, ...] = (".perfzero",)
+
+POINTS = 200
+"""Points of a curve that are written; of longer ones every n-th."""
+
+
+def render(run: Run) -> str:
+    """The document, indented, with a line break at its end."""
+    documents = [document(run, case) for case in run.cases]
+    return text(documents[0] if len(documents) == 1 else documents)
+
+
+def document(run: Run, case: Case) -> dict[str, Any]:
+    """The summary of one case; a benchmark of PerfZero's keeps the one that was written when it ran."""
+    kept = case.details.get("perfzero")
+    if isinstance(kept, dict):
+        return kept
+    return {
+        "execution_id": run.id,
+        "execution_timestamp": _unix(run.started),
+        "benchmark_result": _result(case),
+        "benchmark_info": {
+            "harness_name": "laptime",
+            "harness_info": {"version": run.laptime},
+            "has_exception": case.status == "failed",
+            "execution_label": run.name,
+            "flags": {name: setting.value for name, setting in run.plan.items()},
+            "site_package_info": _tree(run.environment),
+        },
+        "setup_info": {},
+        "ml_framework_info": _framework(run, case),
+        "system_info": system_info(run.environment),
+        "process_info": _process(case),
+        "laptime": _more(run, case),
+    }
+
+
+def _result(case: Case) -> dict[str, Any]:
+    stats, head, rate = summarize(case), headline(case), main_throughput(case)
+    metrics = [{"name": tag, "value": float(s.value or 0.0)} for tag, s in stats.items() if _sound(s)]
+    if rate is not None and _sound(rate):
+        metrics.insert(0, {"name": "exp_per_second", "value": float(rate.value or 0.0)})
+    return {
+        "name": case.key,
+        "wall_time": float(head.value) if head is not None and head.value is not None else -1.0,
+        "succeeded": case.status == "ok" and case.trust != "invalid",
+        "extras": [
+            {"name": name, "value": value if isinstance(value, str) else float(value)}
+            for name, value in case.axes.items()
+        ],
+        "metrics": metrics,
+        "trial_id": 1,
+    }
+
+
+def _sound(stat: Stat) -> bool:
+    return stat.value is not None and math.isfinite(stat.value)
+
+
+def _framework(run: Run, case: Case) -> dict[str, Any]:
+    name = str(case.axes.get("backend", "torch"))
+    return {"name": name, "version": run.environment.libraries.get(name, ""), "build_version": ""}
+
+
+def _tree(environment: Environment) -> dict[str, Any]:
+    """The user's working tree, as PerfZero writes a repository."""
+    git = environment.git
+    if not git:
+        return {}
+    return {"working_tree": {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}}
+
+
+def _process(case: Case) -> dict[str, Any]:
+    """Figures of the worker process; only numbers, and only those that were measured."""
+    found: dict[str, Any] = {}
+    peak = case.find("memory/host/peak")
+    if peak is not None and peak.samples:
+        found["max_rss"] = int(max(peak.samples))
+    virtual = case.details.get("memory", {}).get("host", {}).get("virtual")
+    if virtual:
+        found["max_vms"] = int(virtual)
+    if shares := [percent for _, percent in cpu_percent(case)]:
+        found["max_cpu_percent"] = max(shares)
+    return found
+
+
+def cpu_percent(case: Case) -> list[tuple[float, float]]:
+    """Seconds since the run started, and percent of one CPU that the call then used; isolated calls."""
+    for regime in ("isolated", "paced", "saturated", "device"):
+        times, used = case.find("latency", regime), case.find("disturbance/cpu", regime)
+        if times is None or used is None or len(times.samples) != len(used.samples):
+            continue
+        at = times.at or [0.0] * len(times.samples)
+        return [
+            (when, 100.0 * cpu / seconds)
+            for when, cpu, seconds in zip(at, used.samples, times.samples, strict=True)
+            if seconds > 0
+        ]
+    return []
+
+
+def _more(run: Run, case: Case) -> dict[str, Any]:
+    """What PerfZero has no place for."""
+    curve = cpu_percent(case)
+    return {
+        "version": run.laptime,
+        "verdict": {
+            "word": case.trust,
+            "reasons": [check.sentence for check in case.checks if check.outcome in ("warn", "fail")],
+            "failure": case.failure,
+        },
+        "metrics": {
+            tag: {"unit": s.unit, "ci95": s.ci95, "n": s.n, "regime": s.regime}
+            for tag, s in summarize(case).items()
+            if _sound(s)
+        },
+        "process": {
+            "cpu_percent": [
+                {"time": when, "cpu_percent": percent}
+                for when, percent in curve[:: math.ceil(len(curve) / POINTS) or 1]
+            ]
+        },
+        "environment": {"fingerprint": run.environment.fingerprint, **msgspec.to_builtins(run.environment)},
+    }
+
+
+def _unix(started: str) -> float:
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return 0.0

@@ -1,0 +1,205 @@
+"""The process that runs one benchmark method: `python child.py REQUEST.json`.
+
+Standard library only, and nothing of laptime: the interpreter may be that of another environment, and the
+benchmark must find the machine as empty as PerfZero would leave it. What happens is told in lines of JSON,
+each written at once, so that a crash loses none; the process that waits outside reads them.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import importlib
+import inspect
+import json
+import os
+import re
+import signal
+import sys
+import threading
+import time
+import traceback
+from contextlib import suppress
+from typing import Any
+
+FRAMEWORKS = ("tensorflow", "torch", "jax")
+LONGEST = 2000
+"""Characters of an exception's message that are kept."""
+
+
+class Teller:
+    """Appends events to a file: name, time of day, and what else there is to say."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+
+    def __call__(self, event: str, **facts: Any) -> None:
+        line = json.dumps({"event": event, "unix": time.time(), **facts}, default=str)
+        os.write(self._file, line.encode() + b"\n")
+
+
+def figures() -> dict[str, float]:
+    """Memory of this process in bytes (resident, virtual, highest resident) and CPU seconds used so far."""
+    found = {"cpu": time.process_time()}
+    with suppress(OSError, ValueError), open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123
+        names = {"VmRSS": "rss", "VmSize": "vms", "VmHWM": "peak"}
+        for line in status:
+            name, _, value = line.partition(":")
+            if name in names:
+                found[names[name]] = int(value.split()[0]) * 1024
+    return found
+
+
+def reset_peak() -> None:
+    """Let the highest resident set count from here on, where the system can (Linux)."""
+    with suppress(OSError), open("/proc/self/clear_refs", "w", encoding="utf-8") as file:  # noqa: PTH123
+        file.write("5")
+
+
+def framework() -> dict[str, str]:
+    """Name, version and build of the framework that was loaded; empty when none was."""
+    for name in FRAMEWORKS:
+        module = sys.modules.get(name)
+        if module is not None and hasattr(module, "__version__"):
+            build = getattr(module, "__git_version__", "") or getattr(
+                getattr(module, "version", None), "git_version", ""
+            )
+            return {"name": name, "version": str(module.__version__), "build_version": str(build or "")}
+    return {}
+
+
+def load(path: str) -> Any:
+    """The class that `pkg.mod.Class` names."""
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
+    """What the constructor is given: PerfZero's three (those that it takes), and the user's own.
+
+    `tf_benchmark` classes get the user's only. A class whose constructor takes neither the three by name
+    nor `**kwargs` is built as such a one without being told.
+    """
+    own = dict(request["constructor"])
+    if request["class_type"] == "tf_benchmark":
+        return own
+    given = {name: request[name] for name in ("output_dir", "root_data_dir", "tpu")}
+    try:
+        takes = inspect.signature(cls.__init__).parameters.values()
+    except (TypeError, ValueError):
+        return {**given, **own}
+    if cls.__init__ is not object.__init__ and any(each.kind is each.VAR_KEYWORD for each in takes):
+        return {**given, **own}
+    named = {each.name for each in takes if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
+    return {**{name: value for name, value in given.items() if name in named}, **own}
+
+
+def profile(windows: list[list[float]], folder: str, tell: Teller) -> threading.Thread | None:
+    """Start and stop TensorFlow's profiler at seconds after now, in a thread; None when not asked for."""
+    if not windows:
+        return None
+    began = time.monotonic()
+
+    def work() -> None:
+        try:
+            profiler = importlib.import_module("tensorflow").profiler.experimental
+            for begin, end in windows:
+                time.sleep(max(0.0, began + begin - time.monotonic()))
+                profiler.start(folder)
+                time.sleep(max(0.0, began + end - time.monotonic()))
+                profiler.stop()
+                tell("profiled", begin=begin, end=end)
+        except Exception as error:
+            tell("profiler_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
+
+    thread = threading.Thread(target=work, name="laptime-profiler", daemon=True)
+    thread.start()
+    return thread
+
+
+def run(request: dict[str, Any], tell: Teller) -> None:
+    """Import the class, build it, call the method; each step is told."""
+    phase, begin = "import", time.perf_counter()
+
+    def took() -> float:
+        return time.perf_counter() - begin
+
+    try:
+        cls = load(request["class"])
+        tell("imported", seconds=took(), reports_as=f"{cls.__name__}.{request['method']}")
+        phase, begin = "constructor", time.perf_counter()
+        instance = cls(**arguments(cls, request))
+        tell("constructed", seconds=took(), framework=framework())
+        phase, method = "lookup", getattr(instance, request["method"])
+        reset_peak()
+        phase = "method"
+        tell("started", **figures())
+        profile(request["profile"], request["profile_folder"], tell)
+        begin = time.perf_counter()
+        method()
+        seconds = took()
+        tell("ended", seconds=seconds, framework=framework(), **figures())
+    except BaseException as error:  # SystemExit and KeyboardInterrupt out of a benchmark are failures, too
+        tell(
+            "raised",
+            phase=phase,
+            seconds=took(),
+            kind=type(error).__name__,
+            message=str(error)[:LONGEST],
+            framework=framework(),
+            **figures(),
+        )
+        traceback.print_exc()
+
+
+def names(request: dict[str, Any], tell: Teller) -> None:
+    """The public methods of a class whose names match a pattern from their first letter on."""
+    try:
+        cls = load(request["class"])
+        found = [
+            name
+            for name in dir(cls)
+            if not name.startswith("_")
+            and re.match(request["pattern"], name)
+            and callable(getattr(cls, name))
+        ]
+        tell("names", names=found)
+    except BaseException as error:
+        tell("raised", phase="import", kind=type(error).__name__, message=str(error)[:LONGEST])
+        traceback.print_exc()
+
+
+def upload(request: dict[str, Any], tell: Teller) -> None:
+    """Hand the summary to every function that was named; one that fails does not stop the others."""
+    with open(request["summary"], encoding="utf-8") as file:  # noqa: PTH123
+        text = file.read()
+    for path in request["functions"]:
+        try:
+            load(path)(json.loads(text))
+            tell("uploaded", function=path)
+        except BaseException as error:
+            tell("upload_failed", function=path, message=f"{type(error).__name__}: {error}"[:LONGEST])
+            traceback.print_exc()
+
+
+def main() -> None:
+    """Do what the request says, and leave without taking a framework apart object by object."""
+    with open(sys.argv[1], encoding="utf-8") as file:  # noqa: PTH123
+        request = json.load(file)
+    # This file's own folder is no place for a benchmark's imports; the paths asked for come last, as PerfZero
+    # has them, behind what is installed.
+    sys.path[0] = os.getcwd()  # noqa: PTH109
+    sys.path.extend(request["python_path"])
+    faulthandler.enable()
+    if hasattr(signal, "SIGUSR1"):  # asked before a hung process is ended: the log then says where it hung
+        faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)
+    tell = Teller(request["events"])
+    {"run": run, "names": names, "upload": upload}[request["do"]](request, tell)
+    tell("done")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

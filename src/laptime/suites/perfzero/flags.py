@@ -1,0 +1,205 @@
+"""What PerfZero's command line can ask for, checked before anything runs.
+
+Names and defaults are PerfZero's. What needs Google's cloud is ignored where nothing is lost by it, and
+refused where the run would not be the one that was asked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.kit.errors import UsageError
+
+IGNORED = {
+    "docker_tag": "no image is built",
+    "dockerfile_path": "no image is built",
+    "extra_docker_build_args": "no image is built",
+}
+"""Flags of PerfZero's setup.py without effect here, and why that loses nothing."""
+
+REFUSED = {
+    "bigquery_project_name": (
+        "laptime does not write to BigQuery",
+        "--result_upload_methods=your.module.function   gets every summary",
+    ),
+    "bigquery_dataset_table_name": (
+        "laptime does not write to BigQuery",
+        "--result_upload_methods=your.module.function   gets every summary",
+    ),
+    "tensorflow_pip_spec": (
+        "laptime installs nothing",
+        "install it into an environment of its own and name that: --python ENV/bin/python",
+    ),
+    "extra_pip_specs": (
+        "laptime installs nothing",
+        "install them into an environment of its own and name that: --python ENV/bin/python",
+    ),
+    "site_package_downloads": (
+        "laptime copies no folders",
+        "--python_path=/absolute/folder   makes it importable",
+    ),
+    "gce_nvme_raid": (
+        "laptime formats and mounts no disks",
+        "mount them, then --root_data_dir=/that/folder",
+    ),
+}
+"""Flags without which another thing would be measured, or a result would be lost: why, and what to do."""
+
+FOREVER = 365 * 86400.0
+
+
+class Flags(Struct, frozen=True, kw_only=True):
+    """PerfZero's flags under PerfZero's names; the last ones are ours.
+
+    Attributes:
+        benchmark_methods: as typed; each may be several with commas between them.
+        profiler_enabled_time: `begin:end,begin:end` in whole seconds after the method began.
+        python: interpreter of the processes that run benchmarks; "" is laptime's own.
+        timeout: seconds that importing, building and running one method may take together.
+        name: a name to find the run by.
+    """
+
+    benchmark_methods: list[str] = []
+    benchmark_num_trials: int = 1
+    benchmark_class_type: str | None = None
+    perfzero_constructor_args: str = ""
+    git_repos: list[str] | None = None
+    use_cached_site_packages: bool = False
+    python_path: str | None = None
+    workspace: str = "workspace"
+    execution_id: str | None = None
+    root_data_dir: str = "/data"
+    data_downloads: str | None = None
+    gcs_downloads: str | None = None
+    gcloud_key_file_url: str = ""
+    output_gcs_url: str | None = None
+    scratch_gcs_url: str | None = None
+    result_upload_methods: str | None = None
+    profiler_enabled_time: str | None = None
+    tpu_parameters: str | None = None
+    ml_framework_build_label: str | None = None
+    execution_label: str | None = None
+    platform_name: str | None = None
+    system_name: str | None = None
+    debug: bool = False
+    python: str = ""
+    timeout: float = 3600.0
+    name: str = ""
+
+    def as_given(self) -> dict[str, Any]:
+        """PerfZero's own flags that are not None, as its summary lists them."""
+        ours = ("python", "timeout", "name")
+        return {
+            name: value
+            for name, value in structs.asdict(self).items()
+            if name not in ours and value is not None
+        }
+
+
+def checked(flags: Flags) -> Flags:
+    """The flags, when each can be carried out.
+
+    Raises:
+        UsageError: one cannot; says which.
+    """
+    if flags.benchmark_num_trials < 1:
+        raise UsageError(
+            f"--benchmark_num_trials is {flags.benchmark_num_trials}",
+            why="a method runs once at least",
+            next="--benchmark_num_trials=3, say",
+        )
+    constructor_arguments(flags)
+    windows(flags)
+    tpu(flags)
+    key = flags.gcloud_key_file_url
+    if key and not Path(key.removeprefix("file://")).is_file():
+        raise UsageError(
+            f"--gcloud_key_file_url={key} is no file here",
+            why="laptime fetches no keys and signs in nowhere",
+            next="fetch it yourself, or leave the flag away: Google's libraries find your own credentials",
+        )
+    if flags.execution_id is not None and not _is_name(flags.execution_id):
+        raise UsageError(
+            f"--execution_id={flags.execution_id!r} cannot be the name of a folder",
+            why="it names the folder of the results",
+            next="--execution_id=2026-11-21-nightly, say",
+        )
+    return flags
+
+
+def refuse(name: str) -> UsageError:
+    """The error for a flag that cannot be carried out."""
+    why, step = REFUSED[name]
+    return UsageError(f"--{name} cannot be carried out", why=why, next=step)
+
+
+def constructor_arguments(flags: Flags) -> dict[str, Any]:
+    """The keyword arguments that every class gets.
+
+    Raises:
+        UsageError: the text is no JSON object.
+    """
+    return _object("perfzero_constructor_args", flags.perfzero_constructor_args, '{"batch_size": 32}')
+
+
+def tpu(flags: Flags) -> str | None:
+    """Name of the TPU that the classes are given.
+
+    Raises:
+        UsageError: PerfZero would have to start it.
+    """
+    if not flags.tpu_parameters:
+        return None
+    found = _object("tpu_parameters", flags.tpu_parameters, '{"name": "...", "using_prestarted_tpu": "true"}')
+    if str(found.get("using_prestarted_tpu", "")).lower() == "true" and found.get("name"):
+        return str(found["name"])
+    raise UsageError(
+        "--tpu_parameters asks for a TPU to be started",
+        why="laptime starts and stops no machines in a cloud",
+        next='start it yourself, then --tpu_parameters=\'{"name": NAME, "using_prestarted_tpu": "true"}\'',
+    )
+
+
+def windows(flags: Flags) -> list[tuple[float, float]]:
+    """Seconds after a method's start between which TensorFlow's profiler records.
+
+    Raises:
+        UsageError: they are no increasing pairs of numbers.
+    """
+    found: list[tuple[float, float]] = []
+    text = flags.profiler_enabled_time or ""
+    try:
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            begin, _, end = part.partition(":")
+            found.append((float(begin), float(end) if end else FOREVER))
+    except ValueError:
+        found = [(1.0, 0.0)]
+    edges = [edge for window in found for edge in window]
+    if edges and (edges[0] < 0 or any(b <= a for a, b in itertools.pairwise(edges))):
+        raise UsageError(
+            f"--profiler_enabled_time={text} cannot be followed",
+            why="it takes begin:end pairs in seconds after the method began, each later than the one before",
+            next="--profiler_enabled_time=10:15,30:35, say",
+        )
+    return found
+
+
+def _object(name: str, text: str, example: str) -> dict[str, Any]:
+    if not text:
+        return {}
+    try:
+        return msgspec.convert(json.loads(text), dict[str, Any])
+    except (ValueError, msgspec.ValidationError, RecursionError) as error:
+        raise UsageError(
+            f"--{name} is no JSON object", why=str(error), next=f"--{name}='{example}', say"
+        ) from error
+
+
+def _is_name(text: str) -> bool:
+    return bool(text.strip(". ")) and not any(c in "/\\\0" or not c.isprintable() for c in text)

@@ -1,0 +1,131 @@
+"""What must be there before the first benchmark: data files, repositories, import paths, methods."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.text import closest
+from laptime.probes import machine
+from laptime.suites.perfzero import accelerators, downloads, methods, process, remote, repos
+from laptime.suites.perfzero.flags import Flags, checked
+from laptime.suites.perfzero.methods import Filter, Method
+from laptime.suites.perfzero.summary import Conditions
+
+Say = Callable[[str], None]
+
+
+class NoMatch(LaptimeError):
+    """A filter finds no method: the benchmarks that somebody counts on would be left out in silence."""
+
+    exit_code = ExitCode.NO
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """Ready to run.
+
+    Attributes:
+        python_path: folders for the benchmarks' sys.path, absolute.
+    """
+
+    methods: list[Method]
+    python_path: list[str]
+    conditions: Conditions
+
+
+def prepare(flags: Flags, *, say: Say) -> Prepared:
+    """Check the flags, fetch what they name, and find the methods.
+
+    Raises:
+        UsageError: a flag cannot be carried out. NoMatch: a filter finds nothing.
+    """
+    wanted = methods.parse(checked(flags).benchmark_methods)
+    if not wanted:
+        raise UsageError(
+            "no benchmark is named",
+            why="--benchmark_methods says which",
+            next="--benchmark_methods=package.module.Class.method",
+        )
+    wanted_repos = repos.parse(flags.git_repos or [])
+    wanted_files = downloads.parse(flags.data_downloads, flags.gcs_downloads)
+    remote.known(flags.output_gcs_url or "")
+    timing: dict[str, float] = {}
+    with _timed(timing, "download_data"):
+        for file in wanted_files:
+            downloads.fetch(file, Path(flags.root_data_dir), say=say)
+    site = Path(flags.workspace) / "site-packages"
+    with _timed(timing, "checkout_repository"):
+        cached = flags.use_cached_site_packages
+        there = {repo.name: repos.fetch(repo, site, cached=cached) for repo in wanted_repos}
+    environment = machine.environment()
+    environment = structs.replace(environment, devices=[*environment.devices, *accelerators.devices()])
+    path = python_path(flags.python_path, site)
+    with _timed(timing, "find_methods"):
+        found = methods.expand(wanted, lambda each: _matches(each, flags, path))
+    conditions = Conditions(flags=flags, environment=environment, repos=there, timing=timing)
+    return Prepared(methods=found, python_path=path, conditions=conditions)
+
+
+def python_path(text: str | None, site: Path) -> list[str]:
+    """The folders of --python_path: under the workspace's site-packages, else from here.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    found = []
+    for word in (word.strip() for word in (text or "").split(",")):
+        place = next((place for place in (site / word, Path(word)) if word and place.exists()), None)
+        if place is not None:
+            found.append(str(place.resolve()))
+        elif word:
+            clones = [each.name for each in site.iterdir()] if site.is_dir() else []
+            near = closest(word, clones)
+            raise UsageError(
+                f"--python_path: there is no folder {word}",
+                why=f"looked in {site.resolve()} and here",
+                next=f"did you mean {near}?" if near else "--git_repos=URL   puts a clone there",
+            )
+    return found
+
+
+def _matches(wanted: Filter, flags: Flags, path: list[str]) -> list[str]:
+    """Names that the filter finds. A class that cannot be imported stands as one nameless method: running
+    that tells why, and does not keep the others from being run.
+
+    Raises:
+        NoMatch: the class has no such method.
+    """
+    request: dict[str, Any] = {
+        "do": "names",
+        "class": wanted.cls,
+        "pattern": wanted.pattern,
+        "python_path": path,
+    }
+    with tempfile.TemporaryDirectory(prefix="laptime-perfzero-") as folder:
+        ended = process.run(
+            request, Path(folder), python=flags.python, timeout=flags.timeout, echo=flags.debug
+        )
+    told = ended.event("names")
+    if told is None:
+        return [""]
+    if not told["names"]:
+        raise NoMatch(
+            f"{wanted.name} matches no method",
+            why=f"{wanted.cls} has none whose name matches {wanted.pattern!r} from its first letter on",
+            next=f"laptime suite perfzero --list --benchmark_methods={wanted.cls}.filter:.*",
+        )
+    return [str(name) for name in told["names"]]
+
+
+@contextmanager
+def _timed(timing: dict[str, float], name: str) -> Iterator[None]:
+    begin = time.perf_counter()
+    yield
+    timing[name] = time.perf_counter() - begin

@@ -1,0 +1,257 @@
+"""A process that runs a benchmark, from outside: started, sampled, timed, ended with its children.
+
+What it prints goes through a pipe to a file that keeps its beginning and its end, however much it is; what
+it tells (child.py) is read from its events, which a crash does not take away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any
+
+from msgspec import Struct
+
+from laptime.suites.perfzero import child
+
+PERIOD = 0.5
+"""Seconds between two looks at the process. CPU time is counted in ticks of 10 ms: 2 % of such a window."""
+KEEP = 2_000_000
+"""Bytes of output kept from the beginning, and as many from the end."""
+GRACE = 5.0
+
+Event = dict[str, Any]
+
+
+class Look(Struct, frozen=True, array_like=True):
+    """The process and its children at one moment.
+
+    Attributes:
+        unix: time of day.
+        rss, vms: bytes, resident and virtual. Pages that processes share count once for each.
+        cpu: percent of one CPU used since the look before.
+    """
+
+    unix: float
+    rss: int
+    vms: int
+    cpu: float
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """How a process went.
+
+    Attributes:
+        status: exit status; negative is a signal; None when it was ended by us.
+        hung: it was ended because its time was over.
+        events: what it told, by name, each with the time of day.
+        looks: seen from outside, every half second.
+        printed: bytes of output, of which the log keeps what there is room for.
+        seconds: from start to end.
+    """
+
+    status: int | None
+    hung: bool
+    events: list[Event]
+    looks: list[Look]
+    printed: int
+    seconds: float
+
+    def event(self, name: str) -> Event | None:
+        """The first event of this name."""
+        return next((event for event in self.events if event.get("event") == name), None)
+
+
+def run(
+    request: dict[str, Any],
+    folder: Path,
+    *,
+    python: str,
+    timeout: float,
+    environ: dict[str, str] | None = None,
+    echo: bool = False,
+    log: str = "perfzero.log",
+    tick: Callable[[float], None] = lambda seconds: None,
+) -> Ended:
+    """Carry out one request (see child.py) in a fresh process; its output goes to `folder/log`.
+
+    Args:
+        echo: pass the output through to standard error as well.
+        tick: called at every look with the seconds since the start.
+    """
+    asked, told = folder / ".request.json", folder / ".events.jsonl"
+    told.unlink(missing_ok=True)
+    asked.write_text(json.dumps({**request, "events": str(told.resolve())}))
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [python or sys.executable, child.__file__, str(asked.resolve())],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,  # its children can be ended with it, and Ctrl-C is for us
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
+    )
+    assert process.stdout is not None
+    output = _Output(process.stdout, folder / log, echo=echo)
+    watch = _Watch(process.pid)
+    hung = False
+    try:
+        while True:
+            left = timeout - (time.monotonic() - began)
+            if _over(process, max(0.0, min(PERIOD, left))):
+                break
+            if left <= 0:
+                hung = True
+                break
+            watch.look()
+            tick(time.monotonic() - began)
+    finally:
+        _end(process, hung=hung)
+        seconds = time.monotonic() - began
+        printed = output.close()
+        events = _events(told)
+        for path in (asked, told):
+            path.unlink(missing_ok=True)
+    return Ended(
+        status=None if hung else process.returncode,
+        hung=hung,
+        events=events,
+        looks=watch.looks,
+        printed=printed,
+        seconds=seconds,
+    )
+
+
+class _Watch:
+    """Looks at a process and its children."""
+
+    def __init__(self, pid: int) -> None:
+        self.looks: list[Look] = []
+        self._pid = pid
+        self._known: dict[int, float] = {}
+        self._at = time.monotonic()
+
+    def look(self) -> None:
+        """One look; nothing is noted when the process is gone."""
+        import psutil
+
+        try:
+            first = psutil.Process(self._pid)
+            family = [first, *first.children(recursive=True)]
+        except psutil.Error:
+            return
+        rss = vms = 0
+        used = 0.0
+        for each in family:
+            with suppress(psutil.Error):
+                memory, times = each.memory_info(), each.cpu_times()
+                rss, vms = rss + memory.rss, vms + memory.vms
+                cpu = float(times.user + times.system)
+                # The time of a child that came since the last look is all new.
+                used += max(0.0, cpu - self._known.get(each.pid, 0.0))
+                self._known[each.pid] = cpu
+        now = time.monotonic()
+        self.looks.append(Look(time.time(), rss, vms, 100.0 * used / max(now - self._at, 1e-3)))
+        self._at = now
+
+
+class _Output:
+    """A thread that empties the pipe: the file gets the first bytes, and at the end the last ones."""
+
+    def __init__(self, pipe: IO[bytes], path: Path, *, echo: bool) -> None:
+        self._pipe, self._path, self._echo = pipe, path, echo
+        self._size = 0
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self._thread = threading.Thread(target=self._empty, name="laptime-output", daemon=True)
+        self._thread.start()
+
+    def close(self) -> int:
+        """Wait for the rest; bytes that came. A grandchild that holds the pipe open is not waited for."""
+        self._thread.join(GRACE)
+        return self._size
+
+    def _empty(self) -> None:
+        descriptor = self._pipe.fileno()
+        with self._path.open("wb", buffering=0) as file:
+            while part := os.read(descriptor, 1 << 16):
+                room = max(0, KEEP - self._size)
+                self._size += len(part)
+                self._keep(file, part[:room], part[room:])
+                if self._echo:
+                    sys.stderr.write(part.decode("utf-8", "replace"))
+            skipped = self._size - KEEP - self._tail_size
+            if skipped > 0:
+                self._write(file, f"\n... {skipped:,} bytes left out ...\n".encode())
+            self._write(file, b"".join(self._tail))
+        self._pipe.close()
+
+    def _keep(self, file: Any, head: bytes, tail: bytes) -> None:
+        if head:
+            self._write(file, head)
+        if tail:
+            self._tail.append(tail)
+            self._tail_size += len(tail)
+            while self._tail_size - len(self._tail[0]) >= KEEP:
+                self._tail_size -= len(self._tail.popleft())
+
+    def _write(self, file: Any, data: bytes) -> None:
+        with suppress(OSError):  # a full disk: the pipe is emptied all the same, or the benchmark would wait
+            file.write(data)
+
+
+def _over(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether it ends within so many seconds. Blocks: Popen.wait would look twenty times a second."""
+    if not hasattr(os, "pidfd_open"):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(seconds)
+        return process.poll() is not None
+    descriptor = os.pidfd_open(process.pid)
+    try:
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        poll.poll(seconds * 1000)
+    finally:
+        os.close(descriptor)
+    return process.poll() is not None
+
+
+def _end(process: subprocess.Popen[bytes], *, hung: bool) -> None:
+    """End the process and whatever it started; a hung one is first asked where it is."""
+    if hung and hasattr(signal, "SIGUSR1"):
+        with suppress(ProcessLookupError):
+            process.send_signal(signal.SIGUSR1)  # faulthandler writes all stacks to the log
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.5)
+    if process.poll() is None:
+        _signal(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+    _signal(process.pid, signal.SIGKILL)  # the group outlives its first process
+    process.wait()
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _events(path: Path) -> list[Event]:
+    found = []
+    with suppress(OSError):
+        for line in path.read_bytes().splitlines():
+            with suppress(ValueError):  # the last line of a killed process may be cut
+                event = json.loads(line)
+                if isinstance(event, dict):
+                    found.append(event)
+    return found

@@ -1,0 +1,197 @@
+"""All of it: every method, trial after trial, each in a process of its own; written first, sent after."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+import laptime
+from laptime.kit.clock import utc_now
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.records.case import Case
+from laptime.records.event import CaseAdded, CaseChanged, Event, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.plan import Setting
+from laptime.records.run import Run, Subject
+from laptime.store.folder import new_id, write_whole
+from laptime.suites.perfzero import process, record, report, summary, uploads, verdict
+from laptime.suites.perfzero.flags import Flags, constructor_arguments, tpu, windows
+from laptime.suites.perfzero.methods import Method
+from laptime.suites.perfzero.prepare import Prepared, Say, prepare
+from laptime.suites.perfzero.remote import is_url
+from laptime.suites.perfzero.schema import text
+from laptime.suites.perfzero.verdict import Outcome
+
+Emit = Callable[[Event], None]
+
+
+def perfzero(flags: Flags, emit: Emit, *, say: Say) -> tuple[Run, list[LaptimeError]]:
+    """Run what the flags ask for; the run, and what could not be sent where it should.
+
+    Raises:
+        UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing.
+    """
+    began = time.perf_counter()
+    ready = prepare(flags, say=say)
+    return Session(ready, emit).run(began)
+
+
+def exit_code(run: Run) -> ExitCode:
+    """Interrupted; a method that failed; a bound that was broken; a number that is none; or fine."""
+    words = {each.details["perfzero"]["laptime"]["verdict"]["word"] for each in run.cases if each.details}
+    states = {
+        state
+        for each in run.cases
+        if each.details
+        for state in each.details["perfzero"]["laptime"]["verdict"]["states"]
+    }
+    if run.status == "interrupted":
+        return ExitCode.INTERRUPTED
+    if states - {"passed", "bound_violated", "not_a_number"}:
+        return ExitCode.USER_CODE
+    if "bound_violated" in states:
+        return ExitCode.NO
+    return ExitCode.UNDECIDED if "not_a_number" in states | words else ExitCode.OK
+
+
+class Session:
+    """One run of `laptime suite perfzero`."""
+
+    def __init__(self, ready: Prepared, emit: Emit) -> None:
+        self._ready = ready
+        self._flags: Flags = ready.conditions.flags
+        self._builder = RunBuilder()
+        self._send = emit
+        self._trials: dict[Method, list[Outcome]] = {method: [] for method in ready.methods}
+        self._faults: list[LaptimeError] = []
+
+    def run(self, began: float) -> tuple[Run, list[LaptimeError]]:
+        """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
+        self._emit(RunStarted(self._opening()))
+        status = "complete"
+        turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._ready.methods]
+        try:
+            for index, method in enumerate(turns):
+                self._turn(method, index, len(turns), began)
+        except KeyboardInterrupt:
+            status = "interrupted"
+        self._emit(RunFinished(status, time.perf_counter() - began))
+        return self._builder.run(), self._faults
+
+    def _turn(self, method: Method, index: int, turns: int, began: float) -> None:
+        trials = self._trials[method]
+        if not trials:
+            self._emit(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
+        spent = time.perf_counter() - began
+        remaining = spent / index * (turns - index) if index else 0.0
+        name = f"{method.cls.rpartition('.')[2]}.{method.method}"
+
+        def tick(seconds: float) -> None:
+            left = max(0.0, remaining - seconds)
+            self._emit(Progress(done=index / turns, remaining=left, text=f"{name}, {seconds:.0f} s"))
+
+        tick(0.0)
+        folder = self._folder(method, len(trials) + 1, only=turns == 1)
+        ended = self._process(method, folder, tick)
+        trials.append(verdict.judge(ended, *report.read(folder)))
+        self._emit(CaseChanged(self._written(method, folder)))
+        self._faults += uploads.send(
+            folder, folder / summary.NAME, self._flags, python_path=self._ready.python_path
+        )
+
+    def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
+        flags, place = self._flags, str(folder.resolve())
+        scratch = flags.scratch_gcs_url
+        request: dict[str, Any] = {
+            "do": "run",
+            "class": method.cls,
+            "method": method.method,
+            "python_path": self._ready.python_path,
+            "class_type": flags.benchmark_class_type,
+            "constructor": constructor_arguments(flags),
+            "output_dir": f"{scratch.rstrip('/')}/{folder.name}" if scratch else place,
+            "root_data_dir": flags.root_data_dir,
+            "tpu": tpu(flags),
+            "profile": windows(flags),
+            "profile_folder": f"{place}/profiler_data",
+        }
+        environ = {"TEST_REPORT_FILE_PREFIX": f"{place}/{report.PREFIX}"}
+        if key := flags.gcloud_key_file_url:
+            environ["GOOGLE_APPLICATION_CREDENTIALS"] = str(Path(key.removeprefix("file://")).resolve())
+        if scratch and not is_url(scratch):
+            Path(request["output_dir"]).mkdir(parents=True, exist_ok=True)
+        return process.run(
+            request,
+            folder,
+            python=flags.python,
+            timeout=flags.timeout,
+            environ=environ,
+            echo=flags.debug,
+            tick=tick,
+        )
+
+    def _written(self, method: Method, folder: Path) -> Case:
+        """Put the summary and the curve on disk; the case as it stands."""
+        trials = self._trials[method]
+        document = summary.summary(method, folder, trials, self._ready.conditions)
+        points = summary.curve(trials[-1].ended)
+        lines = b"".join(msgspec.json.encode(point) + b"\n" for point in points)
+        try:
+            write_whole(folder / summary.NAME, text(document).encode())
+            write_whole(folder / summary.CURVE, lines)
+        except OSError as error:
+            why = error.strerror or str(error)
+            fault = UsageError(
+                f"{folder} takes no results", why=why, next="the run is stored: laptime show last"
+            )
+            self._faults.append(fault)
+        return record.case(method, trials, folder, document, points)
+
+    def _folder(self, method: Method, trial: int, *, only: bool) -> Path:
+        """A new folder for one trial of one method; one that exists is never written into.
+
+        Raises:
+            UsageError: it cannot be made.
+        """
+        stem = self._flags.execution_id or f"{datetime.now(UTC):%Y-%m-%d-%H-%M-%S-%f}"
+        if not only:
+            stem = f"{stem}-{method.cls.rpartition('.')[2]}.{method.method}-{trial}"
+        root = Path(self._flags.workspace) / "output"
+        number = 1
+        while True:
+            folder = root / (stem[:200] + (f"-again{number}" if number > 1 else ""))
+            try:
+                folder.mkdir(parents=True)
+            except FileExistsError:
+                number += 1
+            except OSError as error:
+                raise UsageError(
+                    f"{folder} cannot be made",
+                    why=error.strerror or str(error),
+                    next="--workspace=ANOTHER/FOLDER",
+                ) from error
+            else:
+                return folder
+
+    def _opening(self) -> Run:
+        return Run(
+            id=new_id(),
+            verb="suite",
+            name=self._flags.name,
+            started=utc_now(),
+            laptime=laptime.__version__,
+            command=["laptime", *sys.argv[1:]],
+            subjects=[Subject(target=method.name, source="perfzero") for method in self._ready.methods],
+            environment=self._ready.conditions.environment,
+            plan={name: Setting(value=value) for name, value in structs.asdict(self._flags).items()},
+        )
+
+    def _emit(self, event: Event) -> None:
+        self._builder(event)
+        self._send(event)

@@ -1,0 +1,48 @@
+"""What every PerfZero summary has in common, whatever was measured: the machine in its words, strict JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from laptime.records.environment import Environment
+
+_ABSENT = -1
+"""What PerfZero writes for a count that could not be read."""
+
+
+def text(document: Any) -> str:
+    """Strict JSON: NaN and infinities are spelled out, as protobuf's JSON has them."""
+    return json.dumps(_strict(msgspec.to_builtins(document)), indent=2, allow_nan=False) + "\n"
+
+
+def system_info(environment: Environment, names: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The machine in PerfZero's words; `names` are the labels that a user gave it."""
+    found: dict[str, Any] = dict(names or {})
+    accelerators = [device for device in environment.devices if device.name != "cpu"]
+    if accelerators:
+        found["accelerator_driver_version"] = accelerators[0].driver or ""
+        found["accelerator_model"] = accelerators[0].model
+        found["accelerator_count"] = len(accelerators)
+    return {
+        **found,
+        "cpu_model": environment.cpu,
+        "physical_cpu_count": _ABSENT if environment.physical_cores is None else environment.physical_cores,
+        "logical_cpu_count": environment.vcpus,
+        "cpu_socket_count": _ABSENT if environment.sockets is None else environment.sockets,
+        "hostname": environment.host,
+    }
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {str(name): _strict(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,218 @@
+"""perfzero_summary.json: PerfZero's keys and types; what is ours stands under `laptime` and nowhere else.
+
+Its readers: Google's ml-testing-accelerators takes every item of process_info for a number; diff_benchmarks
+looks up execution_label without asking whether it is there.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+import laptime
+from laptime.records.environment import Environment
+from laptime.suites.perfzero.flags import Flags
+from laptime.suites.perfzero.methods import Method
+from laptime.suites.perfzero.process import Ended, Look
+from laptime.suites.perfzero.report import Report
+from laptime.suites.perfzero.repos import Repo
+from laptime.suites.perfzero.schema import system_info
+from laptime.suites.perfzero.verdict import Outcome, spreads
+
+NAME = "perfzero_summary.json"
+CURVE = "process_info.log"
+
+
+class Conditions(Struct, frozen=True, kw_only=True):
+    """What is the same for all methods of a run: flags, machine, repositories, seconds of preparing."""
+
+    flags: Flags
+    environment: Environment
+    repos: dict[str, Repo] = {}
+    timing: dict[str, float] = {}
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """A line of process_info.log: seconds since the method began, bytes, bytes, percent of one CPU."""
+
+    time: float
+    rss: int
+    vms: int
+    cpu_percent: float
+
+
+def summary(method: Method, folder: Path, trials: list[Outcome], conditions: Conditions) -> dict[str, Any]:
+    """The document of the last of these trials; the ones before it serve the intervals."""
+    last, flags = trials[-1], conditions.flags
+    framework = _framework(last.ended)
+    if flags.ml_framework_build_label is not None:
+        framework["build_label"] = flags.ml_framework_build_label
+    names = {
+        name: value
+        for name in ("platform_name", "system_name")
+        if (value := getattr(flags, name)) is not None
+    }
+    return {
+        "execution_id": folder.name,
+        "execution_timestamp": _began(last.ended),
+        "benchmark_result": _result(method, last, len(trials)),
+        "benchmark_info": _info(last, conditions, folder),
+        "setup_info": {},
+        "ml_framework_info": framework,
+        "system_info": system_info(conditions.environment, names),
+        "process_info": process_info(last.ended),
+        "laptime": _ours(method, trials, conditions),
+    }
+
+
+def _result(method: Method, outcome: Outcome, trial: int) -> dict[str, Any]:
+    report = outcome.report or Report(wall_time=-1.0)
+    return {
+        "name": method.name,
+        "wall_time": report.wall_time,
+        "succeeded": outcome.passed,
+        "extras": [{"name": name, "value": value} for name, value in report.extras.items()],
+        "metrics": msgspec.to_builtins(report.metrics),
+        "trial_id": trial,
+    }
+
+
+def _info(outcome: Outcome, conditions: Conditions, folder: Path) -> dict[str, Any]:
+    flags = conditions.flags
+    found: dict[str, Any] = {
+        "harness_name": "perfzero",
+        "harness_info": {},
+        "has_exception": outcome.state in ("raised", "crashed", "hung", "reported_twice"),
+        "execution_label": flags.execution_label or "",
+    }
+    if flags.output_gcs_url:
+        found["output_url"] = f"{flags.output_gcs_url.rstrip('/')}/{folder.name}/"
+    if variables := {name: text for name, text in os.environ.items() if name.startswith("PERFZERO_")}:
+        found["env_vars"] = variables
+    found["flags"] = flags.as_given()
+    found["site_package_info"] = {
+        name: {"url": repo.url, "branch": repo.branch, "hash": repo.hash}
+        for name, repo in conditions.repos.items()
+    }
+    return found
+
+
+def _framework(ended: Ended) -> dict[str, str]:
+    """The framework that the benchmark had loaded when last seen."""
+    told = [event["framework"] for event in ended.events if event.get("framework")]
+    return dict(told[-1]) if told else {"name": "none", "version": "", "build_version": ""}
+
+
+def _began(ended: Ended) -> float:
+    """When the method began, or what came last before it; the process's start when nothing was told."""
+    event = ended.event("started") or ended.event("constructed") or (ended.events or [{}])[0]
+    return float(event.get("unix", 0.0))
+
+
+def process_info(ended: Ended) -> dict[str, int | float]:
+    """Highest figures while the method ran, from what it told at its start and end, and from the looks.
+
+    Keys of what was not measured are left out: a zero would be a lie.
+    """
+    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    if start is None:
+        return {}
+    told = [event for event in (start, end) if event is not None]
+    inside = _inside(ended, start, end)
+    # The mark of the highest resident set was reset at the start, so it has every peak, however short.
+    rss = [look.rss for look in inside] + [
+        int(event[key]) for event in told for key in ("rss", "peak") if key in event
+    ]
+    vms = [look.vms for look in inside] + [int(event["vms"]) for event in told if "vms" in event]
+    # The first look's window began before the method did.
+    cpu = [look.cpu for look in inside[1:]]
+    if end is not None and float(end.get("seconds", 0.0)) > 0:
+        cpu.append(100.0 * (float(end["cpu"]) - float(start["cpu"])) / float(end["seconds"]))
+    found: dict[str, int | float] = {}
+    for name, values in (("max_rss", rss), ("max_vms", vms), ("max_cpu_percent", cpu)):
+        if values:
+            found[name] = max(values)
+    return found
+
+
+def _inside(ended: Ended, start: dict[str, Any], end: dict[str, Any] | None) -> list[Look]:
+    first, last = float(start["unix"]), float(end["unix"]) if end else float("inf")
+    return [look for look in ended.looks if first <= look.unix <= last]
+
+
+def curve(ended: Ended) -> list[Point]:
+    """The process over time; times before 0 are importing and building."""
+    zero = _began(ended)
+    looks = [
+        Point(time=look.unix - zero, rss=look.rss, vms=look.vms, cpu_percent=look.cpu) for look in ended.looks
+    ]
+    told = []
+    start = ended.event("started")
+    for event in (start, ended.event("ended") or ended.event("raised")):
+        if start is None or event is None or "rss" not in event:
+            continue
+        seconds, cpu = float(event.get("seconds", 0.0)), float(event["cpu"]) - float(start["cpu"])
+        percent = 100.0 * cpu / seconds if event is not start and seconds > 0 else 0.0
+        own = Point(time=event["unix"] - zero, rss=event["rss"], vms=event["vms"], cpu_percent=percent)
+        told.append(own)
+    return sorted([*looks, *told], key=lambda point: point.time)
+
+
+def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict[str, Any]:
+    last = trials[-1]
+    ended, environment = last.ended, conditions.environment
+    return {
+        "version": laptime.__version__,
+        "class": method.cls,
+        "method": method.method,
+        "verdict": {
+            "word": last.state,
+            "sentence": last.sentence,
+            "states": [each.state for each in trials],
+        },
+        "metrics": {
+            name: {
+                "values": each.values,
+                "mean": each.mean,
+                "ci95": each.ci95,
+                "min_value": each.min_value,
+                "max_value": each.max_value,
+                "bound": each.bound,
+            }
+            for name, each in spreads(trials).items()
+        },
+        "reports": [
+            {
+                "name": each.name,
+                "iters": each.iters,
+                "wall_time": each.wall_time,
+                "cpu_time": each.cpu_time,
+                "throughput": each.throughput,
+                "extras": each.extras,
+                "metrics": msgspec.to_builtins(each.metrics),
+            }
+            for each in ([last.report] if last.report else []) + last.others
+        ],
+        "name_overridden": last.renamed,
+        "wall_time_in_seconds": False if last.units_doubtful else None,
+        "process": {
+            "status": ended.status,
+            "seconds": ended.seconds,
+            "printed": ended.printed,
+            "import_seconds": _seconds(ended, "imported"),
+            "constructor_seconds": _seconds(ended, "constructed"),
+            "method_seconds": _seconds(ended, "ended"),
+        },
+        "preparing": conditions.timing,
+        "repositories": {name: repo.dirty for name, repo in conditions.repos.items()},
+        "environment": {"fingerprint": environment.fingerprint, **msgspec.to_builtins(environment)},
+    }
+
+
+def _seconds(ended: Ended, name: str) -> float | None:
+    event = ended.event(name)
+    return float(event["seconds"]) if event and "seconds" in event else None

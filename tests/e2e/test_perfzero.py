@@ -1,0 +1,313 @@
+"""`laptime suite perfzero` on benchmark classes that pass, and on ones that fail in every way there is."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laptime.store import files
+
+CLASSES = """
+import os, signal, sys, time
+from laptime.compat.perfzero import Benchmark
+
+class Tiny(Benchmark):
+    def __init__(self, output_dir=None, root_data_dir=None, tpu=None, scale=1.0):
+        assert output_dir and root_data_dir == "/data" and tpu is None
+        self.output_dir, self.scale = output_dir, scale
+
+    def report(self, value=10.0, **more):
+        rate = {"name": "exp_per_second", "value": value * self.scale, "min_value": 5, "max_value": None}
+        extras = {"model": "none", "batch": 2}
+        self.report_benchmark(iters=5, wall_time=0.001, extras=extras, metrics=[rate], **more)
+
+    def benchmark_pass(self): self.report()
+    def benchmark_bound(self): self.report(4.0)
+    def benchmark_raise(self): raise ValueError("as told")
+    def benchmark_exit(self): sys.exit(0)
+    def benchmark_segfault(self): os.kill(os.getpid(), signal.SIGSEGV)
+    def benchmark_vanish(self): os._exit(0)
+    def benchmark_silent(self): pass
+    def benchmark_twice(self): self.report(); self.report()
+    def benchmark_two_names(self): self.report(); self.report(name="other")
+    def benchmark_renamed(self): self.report(name="other")
+    def benchmark_nan(self): self.report(float("nan"))
+    def benchmark_hang(self):
+        if os.fork() == 0:
+            open(os.path.join(self.output_dir, "grandchild"), "w").write(str(os.getpid()))
+        time.sleep(600)
+    def benchmark_flood(self):
+        line = "x" * 1023 + "\\n"
+        for _ in range(20_000): sys.stdout.write(line)
+        print("the very end", flush=True)
+        self.report()
+    def benchmark_memory(self):
+        block = bytearray(200_000_000)
+        for i in range(0, len(block), 4096): block[i] = 1
+        del block
+        self.report()
+
+class Bare(Benchmark):
+    def benchmark_pass(self): self.report_benchmark(wall_time=0.001)
+
+def upload(summary):
+    with open(os.environ["UPLOADED"], "a") as file: file.write(summary["execution_id"] + "\\n")
+
+def broken_upload(summary): raise OSError("no route")
+"""
+
+# PerfZero's own keys and types, as its 2023 version writes them: `?` is there only when it is set.
+SHAPE: dict[str, Any] = {
+    "execution_id": str,
+    "execution_timestamp": float,
+    "benchmark_result": {
+        "name": str,
+        "wall_time": float,
+        "succeeded": bool,
+        "extras": [{"name": str, "value": (str, float)}],
+        "metrics": [{"name": str, "value": float, "min_value?": float, "max_value?": float}],
+        "trial_id": int,
+    },
+    "benchmark_info": {
+        "harness_name": str,
+        "harness_info": dict,
+        "has_exception": bool,
+        "execution_label?": str,
+        "output_url?": str,
+        "env_vars?": dict,
+        "flags": dict,
+        "site_package_info": dict,
+    },
+    "setup_info": dict,
+    "ml_framework_info": {"name": str, "version": str, "build_version": str, "build_label?": str},
+    "system_info": {
+        "platform_name?": str,
+        "system_name?": str,
+        "accelerator_driver_version?": str,
+        "accelerator_model?": str,
+        "accelerator_count?": int,
+        "cpu_model": str,
+        "physical_cpu_count": int,
+        "logical_cpu_count": int,
+        "cpu_socket_count": int,
+        "hostname": str,
+    },
+    "process_info": {"max_rss?": int, "max_vms?": int, "max_cpu_percent?": float},
+    "laptime?": dict,
+}
+
+
+def fits(value: Any, shape: Any, where: str = "") -> None:
+    """The value has these keys, no others, and these types."""
+    if isinstance(shape, dict):
+        assert isinstance(value, dict), where
+        known = {name.rstrip("?"): kind for name, kind in shape.items()}
+        assert set(value) <= set(known), f"{where}: {set(value) - set(known)}"
+        assert {name for name in shape if not name.endswith("?")} <= set(value), where
+        for name, item in value.items():
+            fits(item, known[name], f"{where}/{name}")
+    elif isinstance(shape, list):
+        assert isinstance(value, list), where
+        for item in value:
+            fits(item, shape[0], f"{where}[]")
+    else:
+        kinds = shape if isinstance(shape, tuple) else (shape,)
+        assert type(value) in kinds, f"{where}: {value!r}"
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    (tmp_path / "tinybench.py").write_text(textwrap.dedent(CLASSES))
+    return tmp_path
+
+
+def perfzero(work: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environ = {k: v for k, v in os.environ.items() if k not in ("LAPTIME_HOME", "FORCE_COLOR")}
+    return subprocess.run(
+        [sys.executable, "-m", "laptime", "suite", "perfzero", *arguments],
+        cwd=work, env={**environ, **variables}, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+
+
+def methods(*names: str) -> str:
+    return "--benchmark_methods=" + ",".join(f"tinybench.Tiny.benchmark_{name}" for name in names)
+
+
+def summaries(work: Path) -> dict[str, dict[str, Any]]:
+    """All summaries by the last word of their benchmark, the last trial's when there are several."""
+    found = [json.loads(path.read_text()) for path in work.glob("workspace/output/*/perfzero_summary.json")]
+    found.sort(key=lambda each: each["benchmark_result"]["trial_id"])
+    return {each["benchmark_result"]["name"].rpartition("_")[2]: each for each in found}
+
+
+def test_a_benchmark_that_passes_writes_perfzeros_summary(work: Path) -> None:
+    done = perfzero(
+        work, methods("pass"), "--execution_id=run_b1", "--execution_label=nightly", PERFZERO_RUN_TAGS="a"
+    )
+    assert done.returncode == 0, done.stderr
+    folder = work / "workspace" / "output" / "run_b1"
+    summary = json.loads((folder / "perfzero_summary.json").read_text())
+    fits(summary, SHAPE)
+    assert summary["benchmark_result"] == {
+        "name": "tinybench.Tiny.benchmark_pass",
+        "wall_time": 0.001,
+        "succeeded": True,
+        "extras": [{"name": "model", "value": "none"}, {"name": "batch", "value": 2.0}],
+        "metrics": [{"name": "exp_per_second", "value": 10.0, "min_value": 5.0}],
+        "trial_id": 1,
+    }
+    assert summary["execution_id"] == "run_b1"
+    assert summary["benchmark_info"]["env_vars"] == {"PERFZERO_RUN_TAGS": "a"}
+    assert summary["benchmark_info"]["flags"]["execution_label"] == "nightly"
+    assert set(summary["process_info"]) == {"max_rss", "max_vms", "max_cpu_percent"}
+    assert summary["laptime"]["reports"][0]["iters"] == 5
+    curve = [json.loads(line) for line in (folder / "process_info.log").read_text().splitlines()]
+    assert all(set(point) == {"time", "rss", "vms", "cpu_percent"} for point in curve)
+    shown = subprocess.run(
+        [sys.executable, "-m", "laptime", "show", "last", "--format", "perfzero"],
+        cwd=work, capture_output=True, text=True,
+    )  # fmt: skip
+    assert json.loads(shown.stdout) == summary
+
+
+@pytest.mark.slow
+def test_every_fault_is_marked_and_the_rest_goes_on(work: Path) -> None:
+    names = "bound raise exit segfault vanish silent twice names renamed nan hang flood pass"
+    names = names.replace("names", "two_names")
+    done = perfzero(work, methods(*names.split()), "--timeout=4s", "-o", "r.html")
+    assert done.returncode == 4, done.stderr
+    found = summaries(work)
+    for summary in found.values():
+        if summary["benchmark_result"]["name"].endswith("_nan"):
+            continue
+        fits(summary, SHAPE)
+    words = {name: each["laptime"]["verdict"]["word"] for name, each in found.items()}
+    assert words == {
+        "bound": "bound_violated",
+        "raise": "raised",
+        "exit": "raised",
+        "segfault": "crashed",
+        "vanish": "crashed",
+        "silent": "no_report",
+        "twice": "reported_twice",
+        "names": "passed",
+        "renamed": "passed",
+        "nan": "not_a_number",
+        "hang": "hung",
+        "flood": "passed",
+        "pass": "passed",
+    }
+    succeeded = {name for name, each in found.items() if each["benchmark_result"]["succeeded"]}
+    assert succeeded == {"names", "renamed", "flood", "pass"}
+    assert found["raise"]["benchmark_result"]["wall_time"] == -1.0
+    assert found["nan"]["benchmark_result"]["metrics"][0]["value"] == "NaN"
+    assert found["twice"]["benchmark_result"]["wall_time"] == 0.001
+    assert len(found["names"]["laptime"]["reports"]) == 2
+    assert found["renamed"]["laptime"]["name_overridden"]
+    output = work / "workspace" / "output"
+    log = (output / found["flood"]["execution_id"] / "perfzero.log").read_bytes()
+    assert len(log) < 5_000_000
+    assert log.rstrip().endswith(b"the very end")
+    assert "left out" in log[:3_000_000].decode()
+    hung = output / found["hang"]["execution_id"]
+    assert "benchmark_hang" in (hung / "perfzero.log").read_text()  # where it was
+    assert not Path(f"/proc/{(hung / 'grandchild').read_text()}").exists()
+    page = (work / "r.html").read_text()
+    assert "Process over time" in page
+    assert files.load("last", work / ".laptime").status == "complete"
+
+
+def test_a_broken_bound_and_a_filter_without_a_match_exit_1(work: Path) -> None:
+    assert perfzero(work, methods("bound")).returncode == 1
+    none = perfzero(work, "--benchmark_methods=tinybench.Tiny.filter:nothing_like_it")
+    assert none.returncode == 1
+    assert "matches no method" in none.stderr
+    assert len(none.stderr.strip().splitlines()) == 3
+
+
+def test_trials_under_one_id_do_not_overwrite_and_give_an_interval(work: Path) -> None:
+    for _ in range(2):
+        done = perfzero(work, methods("pass"), "--execution_id=same", "--benchmark_num_trials=3")
+        assert done.returncode == 0, done.stderr
+    folders = sorted(path.name for path in (work / "workspace" / "output").iterdir())
+    assert len(folders) == 6
+    assert all(name.startswith("same-") for name in folders)
+    last = summaries(work)["pass"]
+    assert last["benchmark_result"]["trial_id"] == 3
+    assert last["laptime"]["metrics"]["exp_per_second"]["values"] == [10.0, 10.0, 10.0]
+    assert last["laptime"]["metrics"]["exp_per_second"]["ci95"] == [10.0, 10.0]
+
+
+def test_both_constructor_styles_and_arguments(work: Path) -> None:
+    given = '--perfzero_constructor_args={"scale": 0.1}'
+    assert perfzero(work, methods("pass"), given).returncode == 1  # 10 x 0.1 is below the bound
+    bare = "--benchmark_methods=tinybench.Bare:benchmark_pass"
+    assert perfzero(work, bare, "--benchmark_class_type=tf_benchmark").returncode == 0
+    assert perfzero(work, bare).returncode == 0  # found from its signature
+
+
+def test_a_peak_between_two_looks_is_seen(work: Path) -> None:
+    assert perfzero(work, methods("memory")).returncode == 0
+    assert summaries(work)["memory"]["process_info"]["max_rss"] > 200_000_000
+
+
+def test_a_failing_uploader_loses_nothing(work: Path) -> None:
+    done = perfzero(
+        work,
+        methods("pass"),
+        "--result_upload_methods=tinybench.broken_upload,tinybench.upload",
+        f"--output_gcs_url={work / 'far away'}",
+        "--execution_id=up",
+        UPLOADED=str(work / "uploaded"),
+    )
+    assert done.returncode == 2
+    assert "no route" in done.stderr
+    assert (work / "uploaded").read_text() == "up\n"
+    for place in (work / "workspace" / "output", work / "far away"):
+        assert (place / "up" / "perfzero_summary.json").is_file()
+
+
+def test_a_filter_lists_what_it_finds_without_running_it(work: Path) -> None:
+    done = perfzero(work, "--benchmark_methods=tinybench.Tiny.filter:benchmark_(pass|bound)", "--list")
+    assert done.stdout.split() == ["tinybench.Tiny.benchmark_bound", "tinybench.Tiny.benchmark_pass"]
+    assert not (work / "workspace").exists()
+
+
+def test_a_class_that_cannot_be_imported_is_a_failure_and_not_ours(work: Path) -> None:
+    done = perfzero(work, "--benchmark_methods=nowhere.Tiny.filter:x,nowhere.Tiny.one", methods("pass"))
+    assert done.returncode == 4
+    assert "No module named 'nowhere'" in done.stdout
+    assert summaries(work)["pass"]["benchmark_result"]["succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"),
+    [
+        ("--bigquery_project_name=p", "BigQuery"),
+        ("--gce_nvme_raid=all", "disks"),
+        ("--tensorflow_pip_spec=tf-nightly", "installs nothing"),
+        ("--gcloud_key_file_url=gs://x/y", "no keys"),
+    ],
+)
+def test_what_only_the_cloud_has_is_refused_with_a_sentence(work: Path, flag: str, word: str) -> None:
+    done = perfzero(work, methods("pass"), flag)
+    assert done.returncode == 2
+    assert word in done.stderr
+
+
+def test_what_loses_nothing_is_ignored_and_dashes_are_welcome(work: Path) -> None:
+    done = perfzero(
+        work,
+        "--benchmark-methods=tinybench.Tiny.benchmark_pass",
+        "--docker_tag=x",
+        "--bigquery_project_name=",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "ignored" in done.stderr
