@@ -18,6 +18,7 @@ from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _charts as charts
+from laptime.reports import _processes as processes
 from laptime.reports import _samples as samples
 from laptime.reports import _words as words
 from laptime.reports import json as document
@@ -64,6 +65,7 @@ def render(run: Run) -> str:
         cases=figures,
         starts=startups(run, seen.stats, lambda own: charts.waterfall(startup(own))),
         memories=_memories(seen),
+        processes=processes.curves(run),
         receipts=_receipts(run),
         environment=_environment(run),
         plan=[(name, setting.value, setting.origin) for name, setting in run.plan.items()],

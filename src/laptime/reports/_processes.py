@@ -1,0 +1,75 @@
+"""A process over time: its memory and the CPUs it used, of benchmarks that were watched from outside."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from laptime.kit.units import scale as unit_of
+from laptime.records.case import Case
+from laptime.records.run import Run
+from laptime.records.series import Series
+from laptime.reports import _words as words
+from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+
+MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
+POINTS = 1000
+"""Points of a line that are drawn; of more, the highest of equal slices of time."""
+
+_WIDTH, _LEFT, _RIGHT = 940.0, 64.0, 926.0
+_HEIGHT, _GAP = 110.0, 46.0
+
+
+def curves(run: Run) -> list[tuple[str, Markup]]:
+    """A drawing for every case whose process was watched, with the case's name."""
+    return [
+        (words.label(case, run), _drawn(case, memory, cpu))
+        for case in run.cases
+        if (memory := case.find(MEMORY)) and (cpu := case.find(CPU)) and len(memory.at) > 1
+    ]
+
+
+def _drawn(case: Case, memory: Series, cpu: Series) -> Markup:
+    x = Scale(min(memory.at), max(memory.at), _LEFT, _RIGHT)
+    upper = _panel(memory, x, top=24.0, class_="line c0", title="memory")
+    lower = _panel(cpu, x, top=24.0 + _HEIGHT + _GAP, class_="line c1", title="CPU time")
+    bottom = 24.0 + 2 * _HEIGHT + _GAP
+    ticks = x.ticks(8)
+    parts = [
+        upper,
+        lower,
+        bottom_axis(x, zip(ticks, tick_texts(ticks, 1.0), strict=True), y=bottom),
+        el(
+            "text",
+            "seconds since the method began; before it: import and constructor",
+            x=(_LEFT + _RIGHT) / 2,
+            y=bottom + 34,
+            class_="tick middle",
+        ),
+    ]
+    if x.low < 0 < x.high:
+        parts.append(el("line", x1=x(0.0), x2=x(0.0), y1=24, y2=bottom, class_="boundary"))
+    label = f"memory and CPU time of {words.printable(case.target)} over time"
+    return drawing(_WIDTH, bottom + 44, *parts, label=label)
+
+
+def _panel(series: Series, x: Scale, *, top: float, class_: str, title: str) -> Markup:
+    most = max(series.samples) or 1.0
+    y = Scale(0.0, most * 1.1, top + _HEIGHT, top)
+    factor, unit = unit_of(most, series.metric.unit)
+    ticks = y.ticks(4)
+    spots = [(x(at), y(value)) for at, value in _thinned(series)]
+    path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in spots)
+    name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
+    return Markup("").join(
+        (
+            el("text", name, x=4, y=top - 8, class_="tick"),
+            left_axis(y, zip(ticks, tick_texts(ticks, factor), strict=True), x=_LEFT, right=_RIGHT),
+            el("path", d=path, class_=class_, fill="none"),
+        )
+    )
+
+
+def _thinned(series: Series) -> list[tuple[float, float]]:
+    points = list(zip(series.at, series.samples, strict=True))
+    width = -(-len(points) // POINTS)
+    return [max(points[i : i + width], key=lambda p: p[1]) for i in range(0, len(points), width)]
