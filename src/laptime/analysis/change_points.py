@@ -1,0 +1,209 @@
+"""Where did the level of a history change? A permutation test of the whole search, so that noise is not news.
+
+1. Values are logarithms, so that steps are factors. A single wild run is drawn to the median of its
+   neighbours: what lies more than 4 scaled MADs off the running median of 7 is cut to that (Hampel).
+2. The statistic is the largest mean contrast, (sum left - expected)^2 n / (a b), over all splits of all
+   seeded intervals (Kovacs, Buehlmann, Li & Munk 2023, "Seeded binary segmentation"): a bump shows in an
+   interval of its own length as well as a lasting step does in the whole.
+3. The same is done to random permutations of the runs, step 1 in it: the share of them that reach the
+   statistic is the p-value of *the best of all splits*, exact when runs of one level are exchangeable
+   (the idea of E-divisive, Matteson & James 2014, with a contrast of means).
+4. A found change splits the history; each part of m of n runs is searched at level alpha m / n
+   (Meinshausen 2008, "Hierarchical testing"), so that all parts together keep alpha. Several histories
+   share alpha by Holm's procedure (`holm`).
+5. Changes smaller than the margin are left out.
+
+Lies when: neighbouring runs resemble each other for reasons outside the program (a shared machine that is
+slow for hours): then the level did change, but not because of a commit. Measured rates: docs/history.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from laptime.analysis.compare import MARGIN
+from laptime.analysis.quantiles import Floats, t_quantile
+
+LEVEL = 0.01
+"""Chance of naming any change in a history, or family of histories, that has none."""
+
+FEWEST = 10
+"""Runs below which there are too few orders to tell anything at this level."""
+
+SHORTEST = 3
+"""Runs on either side of a change: one or two may be an accident."""
+
+_PERMUTATIONS, _MOST = 1999, 19_999
+_CHUNK = 100
+_ENOUGH = 30
+"""Permutations that beat the data after which it is clear that nothing is there (Besag & Clifford 1991)."""
+_WINDOW, _WILD = 7, 4.0
+_MAD = 1.4826
+
+Splits = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
+
+
+class Change(NamedTuple):
+    """A change of level.
+
+    Attributes:
+        at: index of the first value of the new level.
+        ratio: new level over old level.
+        ci95: 95 % interval of that, Welch's t on the logarithms; None where a level does not vary.
+        p: of the search that found it, within its part.
+    """
+
+    at: int
+    ratio: float
+    ci95: tuple[float, float] | None
+    p: float
+
+
+def changes(
+    histories: Sequence[Sequence[float]], level: float = LEVEL, margin: float = MARGIN
+) -> list[list[Change]]:
+    """The changes of level in each of several histories, oldest first.
+
+    Args:
+        histories: positive numbers, one a run, in the order of time.
+        level: chance of naming any change in any of them where there is none.
+        margin: changes smaller than this share are not told.
+    """
+    logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
+    # Too short ones are not asked, and cost the others nothing.
+    asked = [at for at, own in enumerate(logs) if len(own) >= FEWEST]
+    firsts = {at: _best(logs[at], level / len(asked)) for at in asked}
+    levels = dict(zip(asked, holm([p for _, p in firsts.values()], level), strict=True))
+    return [
+        _described(own, _searched(own, firsts[at], levels[at]), margin) if levels.get(at) else []
+        for at, own in enumerate(logs)
+    ]
+
+
+def _searched(logs: Floats, first: tuple[int, float], level: float) -> dict[int, float]:
+    """The p-value of every split that is significant, each part searched in turn."""
+    found = {first[0]: first[1]}
+    parts = [(0, first[0]), (first[0], len(logs))]
+    while parts:
+        start, end = parts.pop()
+        if end - start < FEWEST:
+            continue
+        own = level * (end - start) / len(logs)
+        split, p = _best(logs[start:end], own)
+        if p <= own:
+            found[start + split] = p
+            parts += [(start, start + split), (start + split, end)]
+    return found
+
+
+def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
+    """The level at which each of several histories may be searched; 0 where nothing may be said.
+
+    Holm 1979: the smallest p-value is held against level / k, the next against level / (k - 1), until one
+    fails; it and all after it are out.
+    """
+    found = [0.0] * len(p_values)
+    for rank, at in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
+        own = level / (len(p_values) - rank)
+        if p_values[at] > own:
+            break
+        found[at] = own
+    return found
+
+
+def _best(logs: Floats, level: float) -> tuple[int, float]:
+    """The best split, and how often a permutation has one as good; drawn as often as the level needs.
+
+    The dice are the same for the same number of runs: the same history gives the same answer.
+    """
+    splits = _splits(len(logs))
+    contrast = _contrasts(logs[None, :], splits)[0]
+    best = int(contrast.argmax())
+    # A permutation that ties but for rounding counts as one that reaches it.
+    reached = float(contrast[best]) * (1 - 1e-9)
+    if reached <= 0:
+        return int(splits[1][best]), 1.0
+    dice = np.random.default_rng(len(logs))
+    most = min(_MOST, max(_PERMUTATIONS, math.ceil(2 / level)))
+    beaten = drawn = 0
+    while drawn < most and beaten < _ENOUGH:
+        number = min(_CHUNK, most - drawn)
+        shuffled = dice.permuted(np.broadcast_to(logs, (number, len(logs))), axis=1)
+        beaten += int((_contrasts(shuffled, splits).max(axis=1) >= reached).sum())
+        drawn += number
+    return int(splits[1][best]), (beaten + 1) / (drawn + 1)
+
+
+def _splits(n: int) -> Splits:
+    """Start, split and end of every split of every seeded interval of n values."""
+    rows: list[tuple[int, int, int]] = []
+    length, layer = float(n), 1
+    while length >= 2 * SHORTEST:
+        number = 2 * layer - 1
+        starts = np.linspace(0, n - length, number) if number > 1 else np.zeros(1)
+        for begin in starts:
+            start, end = math.floor(begin + 1e-9), min(n, math.ceil(begin + length - 1e-9))
+            rows += [(start, at, end) for at in range(start + SHORTEST, end - SHORTEST + 1)]
+        length, layer = length / 2, layer * 2
+    start, at, end = np.array(sorted(set(rows)), dtype=np.intp).T
+    return start, at, end
+
+
+def _contrasts(rows: Floats, splits: Splits) -> Floats:
+    """Contrast of every split, shape (rows, splits)."""
+    start, at, end = splits
+    sums = np.concatenate([np.zeros((len(rows), 1)), np.cumsum(_tamed(rows), axis=1)], axis=1)
+    left, whole = at - start, end - start
+    off = (sums[:, at] - sums[:, start]) - left / whole * (sums[:, end] - sums[:, start])
+    return np.asarray(off**2 * (whole / (left * (whole - left))))
+
+
+def _tamed(rows: Floats) -> Floats:
+    """Rows in which single wild values are cut to 4 scaled MADs off the running median of 7."""
+    half = _WINDOW // 2
+    padded = np.pad(rows, ((0, 0), (half, half)), mode="reflect")
+    middle = np.median(np.lib.stride_tricks.sliding_window_view(padded, _WINDOW, axis=1), axis=2)
+    off = rows - middle
+    reach = _WILD * _MAD * np.median(np.abs(off), axis=1, keepdims=True)
+    tamed = middle + np.clip(off, -reach, reach)
+    centred: Floats = tamed - tamed.mean(axis=1, keepdims=True)  # keeps the sums small, and so exact
+    return centred
+
+
+def _described(logs: Floats, found: dict[int, float], margin: float) -> list[Change]:
+    """The changes with their sizes; those below the margin are taken out, the smallest first."""
+    tamed = _tamed(logs[None, :])[0]
+    at = sorted(found)
+    while True:
+        edges = [0, *at, len(logs)]
+        sizes = [
+            (tamed[middle:end], tamed[begin:middle])
+            for begin, middle, end in zip(edges, edges[1:], edges[2:], strict=False)
+        ]
+        effects = [float(after.mean() - before.mean()) for after, before in sizes]
+        small = [index for index, effect in enumerate(effects) if abs(effect) < math.log1p(margin)]
+        if not small:
+            break
+        del at[min(small, key=lambda index: abs(effects[index]))]
+    return [
+        Change(place, math.exp(effect), _interval(*parts), found[place])
+        for place, effect, parts in zip(at, effects, sizes, strict=True)
+    ]
+
+
+def _interval(after: Floats, before: Floats) -> tuple[float, float] | None:
+    """Of exp(mean after - mean before): Welch 1947."""
+    parts = [float(part.var(ddof=1)) / len(part) for part in (after, before)]
+    if not all(parts):
+        return None
+    df = sum(parts) ** 2 / sum(
+        part**2 / (len(own) - 1) for part, own in zip(parts, (after, before), strict=True)
+    )
+    half = t_quantile(0.975, max(1.0, df)) * math.sqrt(sum(parts))
+    middle = float(after.mean() - before.mean())
+    return math.exp(middle - half), math.exp(middle + half)

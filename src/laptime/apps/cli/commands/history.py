@@ -1,0 +1,90 @@
+"""Show a metric over stored runs, commits or versions, and where its level changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from laptime.apps.cli import output
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit.errors import UsageError
+from laptime.records.history import History
+from laptime.store.folder import write_whole
+from laptime.verbs.history import By, history
+
+SUFFIXES = (".html", ".json", ".md", ".txt")
+
+
+@click.command("history")
+@click.argument("pattern", metavar="[TARGET]", default="*")
+@click.option("--metric", metavar="TAG", default="", help="Which number. [default: the median latency]")
+@click.option(
+    "--by",
+    type=click.Choice(["run", "commit", "version"]),
+    default="run",
+    show_default=True,
+    help="What to tell apart; under version, runs with other libraries are put together.",
+)
+@click.option(
+    "-n", "--last", type=click.IntRange(min=1), default=200, show_default=True, help="So many runs at most."
+)
+@click.option("--force", is_flag=True, help="Put runs made under different conditions together.")
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    pattern: str,
+    metric: str,
+    by: By,
+    last: int,
+    force: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show a metric over stored runs, commits or versions, and where its level changed.
+
+    TARGET is a case key, a target or the name of runs; * and ? stand for any letters. Runs made under
+    different conditions are histories of their own. Changes are named with a chance of 1 % of naming any
+    where there is none (docs/history.md).
+
+    \b
+    laptime history
+    laptime history torchvision:resnet18 --metric memory/host/peak -o history.html
+    laptime history 'torchvision:*' --by version
+    """
+    voice = context.find_object(Voice) or Voice()
+    paths = [output.writable(_known(Path(path))) for path in outputs if path != "-"]
+    found = history(pattern, metric=metric, by=by, last=last, force=force)
+    output.result(_rendered(found, ".json" if as_json else ".txt", by))
+    for path in paths:
+        try:
+            write_whole(path, _rendered(found, path.suffix.lower(), by).encode())
+        except OSError as error:
+            raise UsageError(f"{path} could not be written", why=error.strerror or str(error)) from error
+        voice.say(f"wrote {path}")
+
+
+def _known(path: Path) -> Path:
+    if path.suffix.lower() not in SUFFIXES:
+        raise UsageError(
+            f"no history is written to {path.suffix or 'a file without suffix'}: {path}",
+            why=f"known suffixes: {' '.join(SUFFIXES)}",
+            next="-o history.html",
+        )
+    return path
+
+
+def _rendered(found: list[History], suffix: str, by: By) -> str:
+    from laptime.reports import _history, _history_page
+
+    if suffix == ".json":
+        document = {"schema": "laptime.history/1", "histories": [msgspec.to_builtins(each) for each in found]}
+        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    if suffix == ".html":
+        return _history_page.html(found, by=by)
+    return _history.markdown(found, by=by) if suffix == ".md" else _history.text(found, by=by)

@@ -1,0 +1,158 @@
+"""Histories over stored runs: which belong together, what changed, how it is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from laptime.kit.errors import UsageError
+from laptime.records.history import History
+from laptime.records.run import Run
+from laptime.reports import _history, _history_page
+from laptime.store import files
+from laptime.testing import runs
+from laptime.verbs.history import history
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / ".laptime"
+
+
+def keep(
+    root: Path, number: int, level: float, *, commit: str = "", torch: str = "2.9.0", **changes: object
+) -> Run:
+    """One stored run of the day with this number."""
+    known = runs.environment()
+    environment = structs.replace(
+        known,
+        libraries={**known.libraries, "torch": torch},
+        git={"commit": commit or f"{number:040x}", "dirty": False},
+    )
+    case = runs.case(runs.timings(level, n=40, spread=0.004, seed=number), *runs.facts())
+    run = runs.run(
+        case,
+        id=f"202608{number:02d}-000000-000-a",
+        started=f"2026-08-{number:02d}T00:00:00Z",
+        environment=environment,
+        **changes,
+    )
+    files.save(run, root)
+    return run
+
+
+def stepped(root: Path) -> History:
+    for number in range(1, 25):
+        keep(root, number, 0.020 if number <= 14 else 0.023)
+    (found,) = history(root=root)
+    return found
+
+
+def test_a_step_is_told_with_the_commits_around_it(root: Path) -> None:
+    found = stepped(root)
+    assert [point.run for point in found.points] == sorted(point.run for point in found.points)
+    (step,) = found.steps
+    assert (step.at, step.word) == (14, "worse")
+    assert step.ratio == pytest.approx(1.15, rel=0.01)
+    assert "20260815-000000-000-a" in step.sentence
+    assert f"{14:040x}"[:10] in step.sentence
+
+
+def test_what_is_better_depends_on_the_metric(root: Path) -> None:
+    stepped(root)
+    (found,) = history(metric="throughput/isolated", root=root)
+    assert [step.word for step in found.steps] == ["worse"]
+    assert found.steps[0].ratio < 1
+
+
+def test_other_conditions_are_another_history_unless_asked(root: Path) -> None:
+    for number in range(1, 25):
+        keep(root, number, 0.020 if number <= 12 else 0.023, torch="2.9.0" if number <= 12 else "2.10.0")
+    assert [len(each.points) for each in history(root=root)] == [12, 12]
+    (forced,) = history(force=True, root=root)
+    assert forced.conditions == ""
+    (found,) = history(by="version", root=root)
+    assert found.conditions
+    assert "torch 2.9.0 to 2.10.0" in found.steps[0].sentence
+    labels = [(group.label, len(group.points)) for group in _history.groups(found, "version")]
+    assert labels == [("torch 2.9.0", 12), ("torch 2.10.0", 12)]
+
+
+def test_numbers_that_mean_nothing_are_left_out_and_counted(root: Path) -> None:
+    keep(root, 1, 0.02)
+    invalid = runs.invalid()
+    bad = structs.replace(
+        invalid.cases[0],
+        key=runs.trusted().cases[0].key,
+        target=runs.TARGET,
+        axes=runs.trusted().cases[0].axes,
+    )
+    files.save(structs.replace(keep(root, 2, 0.02), id="20260803-000000-000-b", cases=[bad]), root)
+    (found,) = history(root=root)
+    assert (len(found.points), found.left_out) == (2, 1)
+
+
+def test_targets_keys_and_names_choose(root: Path) -> None:
+    keep(root, 1, 0.02, name="nightly")
+    keep(root, 2, 0.02)
+    key = runs.trusted().cases[0].key
+    for pattern, number in (
+        ("nightly", 1),
+        (runs.TARGET, 2),
+        (key, 2),
+        ("torchvision:*", 2),
+        ("*batch=1/*", 2),
+    ):
+        (found,) = history(pattern, root=root)
+        assert len(found.points) == number, pattern
+    (found,) = history(last=1, root=root)
+    assert found.points[0].run.startswith("20260802")
+
+
+def test_what_is_not_there_is_explained(root: Path) -> None:
+    with pytest.raises(UsageError, match="no stored run matches"):
+        history(root=root)
+    keep(root, 1, 0.02)
+    with pytest.raises(UsageError, match="no run has a metric called") as caught:
+        history(metric="memory/host/peek", root=root)
+    assert caught.value.next == "did you mean --metric memory/host/peak?"
+
+
+def test_few_runs_are_shown_and_nothing_is_said_of_changes(root: Path) -> None:
+    for number in range(1, 4):
+        keep(root, number, 0.02 * number)
+    (found,) = history(root=root)
+    assert found.steps == []
+    assert "3 runs" in found.note
+
+
+def test_the_table_has_a_line_of_blocks_and_the_changes(root: Path) -> None:
+    found = stepped(root)
+    text = _history.text([found], by="run")
+    blocks = next(word for word in text.split() if set(word) <= set(_history.BLOCKS))
+    assert len(blocks) == 24
+    assert blocks[:14] < blocks[14:]
+    assert "worse 1.15x" in text
+    assert "commits" in text
+    assert "| " in _history.markdown([found], by="commit")
+
+
+def test_noise_of_a_percent_is_no_mountain() -> None:
+    assert set(_history.sparkline([1.0, 1.005, 0.995, 1.0])) <= set("▃▄▅▆")
+    assert _history.sparkline([2.0]) in _history.BLOCKS
+    assert len(_history.sparkline([float(n) for n in range(1, 500)])) == _history.WIDTH
+
+
+def test_the_page_is_whole_and_safe(root: Path) -> None:
+    found = stepped(root)
+    evil = structs.replace(found, case="<img src=x onerror=alert(1)>", note="\x1b[2J</script>")
+    page = _history_page.html([found, evil], by="commit")
+    assert page == _history_page.html([found, evil], by="commit")
+    assert "<img" not in page
+    assert "\x1b" not in page
+    assert page.count("<svg") >= 2
+    assert "worse" in page
+    assert "http" not in page.replace("http-equiv", "")
+    assert len(page) < 500_000
