@@ -1,0 +1,55 @@
+"""Import results of pytest-benchmark, asv or PerfZero as runs."""  # noqa: N999 (the word on the command line)
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from msgspec import structs
+
+from laptime.apps.cli import output
+from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.options import voice_options
+from laptime.kit.errors import ExitCode, LaptimeError
+from laptime.kit.text import count
+from laptime.store import files, folder, imports
+
+
+@click.command("import")
+@click.argument("paths", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--format",
+    "format_",
+    metavar="NAME",
+    default="",
+    help="pytest_benchmark, asv, perfzero. [default: by content]",
+)
+@click.option("--name", metavar="TEXT", default="", help="A name to find these runs by.")
+@voice_options
+@click.pass_context
+def command(context: click.Context, /, paths: tuple[str, ...], format_: str, name: str) -> int:
+    """Import results of pytest-benchmark, asv or PerfZero as runs.
+
+    They are then listed, shown, compared and part of histories as any run. Nothing is known about what
+    disturbed them, so their verdict is `noisy`. A file that was imported before adds nothing.
+
+    \b
+    laptime import .benchmarks/*/*.json
+    laptime import .asv/results/*/*-*.json && laptime history --by commit
+    """
+    voice = context.find_object(Voice) or Voice()
+    code: ExitCode = ExitCode.OK
+    known = {folder.id_of(path) for path in files.stored()}
+    for path in paths:
+        try:
+            runs = imports.read(Path(path), format_)
+            for run in runs:
+                if run.id in known:
+                    voice.say(f"{one_line(path)}: run {run.id} is there already")
+                    continue
+                files.save(structs.replace(run, name=name) if name else run)
+                known.add(run.id)
+                output.result(f"{run.id}  {count(len(run.cases), 'case')}  {one_line(path)}")
+        except LaptimeError as error:
+            code = voice.complain(error)
+    return code

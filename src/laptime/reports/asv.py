@@ -1,0 +1,106 @@
+"""The run as a result file of airspeed velocity (version 2): put it under `results/MACHINE/`.
+
+Times only, in seconds. `asv publish` also needs `benchmarks.json`, whose content a run does not hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import interval
+from laptime.records.case import Case
+from laptime.records.run import Run
+from laptime.records.series import Series
+from laptime.reports import _words as words
+
+NAME = "asv"
+SUFFIXES: tuple[str, ...] = (".asv",)
+
+COLUMNS = (
+    "result",
+    "params",
+    "version",
+    "started_at",
+    "duration",
+    "stats_ci_99_a",
+    "stats_ci_99_b",
+    "stats_q_25",
+    "stats_q_75",
+    "stats_number",
+    "stats_repeat",
+    "samples",
+)
+
+
+def render(run: Run) -> str:
+    """One benchmark a case and regime, named `laptime.CASE.time_REGIME`; the machine's name is left out."""
+    seen = run.environment
+    started = _milliseconds(run.started)
+    document = {
+        "commit_hash": (seen.git or {}).get("commit") or "0" * 40,
+        "env_name": f"laptime-{seen.fingerprint}",
+        "date": started,
+        "params": {
+            "arch": "",
+            "cpu": seen.cpu,
+            "machine": f"laptime-{seen.fingerprint}",
+            "num_cpu": str(seen.vcpus),
+            "os": seen.os,
+            "ram": str(seen.memory // 1024),
+            "python": seen.python.partition(" ")[0],
+        },
+        "python": seen.python.partition(" ")[0],
+        "requirements": dict(sorted(seen.libraries.items())),
+        "env_vars": {},
+        "result_columns": list(COLUMNS),
+        "results": {
+            name(case, series): _row(case, series, started)
+            for case in run.cases
+            for series in case.series
+            if series.metric.tag == "latency" and series.samples and case.status != "failed"
+        },
+        "durations": {},
+        "version": 2,
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def name(case: Case, series: Series) -> str:
+    """A dotted name, as Python has them: everything else becomes an underscore."""
+    plain = re.sub(r"\W+", "_", words.without_paths(case.key), flags=re.ASCII).strip("_")
+    return f"laptime.{plain}.time_{series.regime}"
+
+
+def _row(case: Case, series: Series, started: int) -> list[Any]:
+    values = select(series).values
+    wide = interval(values, 0.5, level=0.99)
+    low, high = wide or (float(values.min()), float(values.max()))
+    calls = series.calls or [1]
+    return [
+        [float(np.median(values))],
+        [],
+        hashlib.sha256(case.key.encode()).hexdigest(),
+        started,
+        round(float(sum(series.samples)), 6),
+        [low],
+        [high],
+        [float(np.quantile(values, 0.25))],
+        [float(np.quantile(values, 0.75))],
+        [int(np.median(calls))],
+        [len(values)],
+        [values.tolist()],
+    ]
+
+
+def _milliseconds(started: str) -> int:
+    try:
+        return int(datetime.fromisoformat(started).timestamp() * 1000)
+    except ValueError:
+        return 0

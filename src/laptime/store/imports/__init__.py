@@ -1,0 +1,55 @@
+"""Results of other tools as runs: one file a format, its name the word for it.
+
+A format has `matches(document) -> bool`, which looks at the document's shape, and
+`runs(document, source) -> list[Run]`, which may raise KeyError, TypeError or ValueError where the document is
+not what its shape promised. What a tool did not keep is not made up: without samples, a median is one sample.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
+from laptime.records.run import Run
+
+MOST_BYTES = 1 << 30
+
+
+def read(path: Path, format: str = "") -> list[Run]:
+    """The runs in another tool's file.
+
+    Args:
+        format: name of the format; "" finds it out.
+
+    Raises:
+        UsageError: it cannot be read, is no JSON, or no format knows it.
+    """
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
+        # Other tools write NaN and infinities, which strict JSON has not.
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{path} is not JSON", why=str(error), next="laptime import --help") from error
+    known = registry.names("imports")
+    name = format or next((each for each in known if registry.load("imports", each).matches(document)), "")
+    if not name:
+        raise UsageError(
+            f"{path} is no file that can be imported",
+            why=f"known formats: {', '.join(known)}",
+            next="laptime import FILE --format NAME   where you know better",
+        )
+    try:
+        found: list[Run] = registry.load("imports", name).runs(document, path.name)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise UsageError(
+            f"{path} is not what {name} writes",
+            why=what or type(error).__name__,
+            next="laptime import --help",
+        ) from error
+    return found

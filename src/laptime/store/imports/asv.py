@@ -1,0 +1,79 @@
+"""airspeed velocity's result files (`results/MACHINE/COMMIT-ENVIRONMENT.json`, version 2): one run a file.
+
+Units are in another file of asv's, but the names tell them: `time_` is seconds, `mem_` and `peakmem_` are
+bytes; `track_` is whatever its author says, and is taken as a plain number.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from datetime import UTC, datetime
+from typing import Any
+
+from laptime.records.case import Axis, Case
+from laptime.records.run import Run
+from laptime.records.series import Series
+from laptime.store.imports import _made
+
+TOOL = "asv"
+
+
+def matches(document: Any) -> bool:
+    """Whether this looks like one."""
+    return isinstance(document, dict) and {"result_columns", "results", "commit_hash"} <= document.keys()
+
+
+def runs(document: Any, source: str) -> list[Run]:
+    """The run of a file. Its time is the date of the commit, which is what asv keeps."""
+    seen = document["params"]
+    machine = _made.environment(
+        host=seen.get("machine"),
+        os=seen.get("os"),
+        python=document.get("python"),
+        cpu=seen.get("cpu"),
+        cpus=seen.get("num_cpu"),
+        memory=seen.get("ram"),
+        libraries=document.get("requirements"),
+        git={"commit": document["commit_hash"], "dirty": False},
+    )
+    columns = document["result_columns"]
+    cases = [
+        case
+        for name, row in sorted(document["results"].items())
+        if row
+        for case in _cases(name, dict(zip(columns, row, strict=False)))
+    ]
+    started = datetime.fromtimestamp(float(document["date"]) / 1000, UTC)
+    name = str(document.get("env_name", ""))
+    return [_made.run(TOOL, source, cases, started=started, machine=machine, name=name)]
+
+
+def _cases(name: str, row: dict[str, Any]) -> list[Case]:
+    """One case a combination of parameters; those that failed or were skipped are left out."""
+    params = row.get("params") or []
+    found = []
+    for at, values in enumerate(itertools.product(*params)):
+        result = _at(row, "result", at)
+        if result is None or not math.isfinite(result):
+            continue
+        axes: dict[str, Axis] = {f"param{number + 1}": str(value) for number, value in enumerate(values)}
+        found.append(_made.case(TOOL, name, axes, [_series(name, result, row, at)]))
+    return found
+
+
+def _series(name: str, result: float, row: dict[str, Any], at: int) -> Series:
+    kind = name.rpartition(".")[2].partition("_")[0]
+    if kind in ("time", "timeraw"):
+        samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
+        if samples:
+            return _made.latency(samples, calls=calls)
+        repeat = _at(row, "stats_repeat", at)
+        return _made.latency([result], calls=calls, note=f"the median of {repeat or '?'} samples")
+    unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
+    return _made.single(kind, unit, result, better="lower" if unit == "B" else "none")
+
+
+def _at(row: dict[str, Any], column: str, at: int) -> Any:
+    values = row.get(column)
+    return values[at] if isinstance(values, list) and at < len(values) else None
