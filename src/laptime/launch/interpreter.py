@@ -17,6 +17,7 @@ import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import laptime
 from laptime.kit.errors import Unavailable, UsageError
@@ -80,12 +81,12 @@ def environment(python: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, [_lent(tuple(lacks)), os.environ.get("PYTHONPATH")]))}
 
 
-def _asked(program: str) -> dict[str, list[int]]:
+def _asked(program: str) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [program, "-c", _PROBE, *NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=True
         )
-        answer: dict[str, list[int]] = json.loads(done.stdout)
+        answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise UsageError(

@@ -16,22 +16,28 @@ from contextlib import suppress
 from typing import Any
 
 from laptime.kit.errors import Died, Hung
+from laptime.launch.interpreter import environment, found
 
 
-def call(function: str, arguments: dict[str, Any], *, timeout: float) -> Any:
+def call(function: str, arguments: dict[str, Any], *, timeout: float, python: str = "") -> Any:
     """The answer of `module:function` with these keyword arguments.
+
+    Args:
+        timeout: seconds.
+        python: another interpreter than this one, see `launch.interpreter`.
 
     Raises:
         Died: the process ended without an answer; its last line says why.
         Hung: it gave none within `timeout` seconds.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "laptime.launch.once", function],
+        [found(python) if python else sys.executable, "-m", "laptime.launch.once", function],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        env={**os.environ, **(environment(python) if python else {})},
     )
     try:
         answer, complaint = process.communicate(json.dumps(arguments), timeout=timeout)

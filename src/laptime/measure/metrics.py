@@ -56,6 +56,14 @@ FIRST_CALL = Metric(
     better="lower",
     meaning="The first call with this batch size: allocation, autotuning and compilation included.",
 )
+COLD_START = Metric(
+    tag="time/cold_start",
+    unit="s",
+    title="cold start",
+    better="lower",
+    meaning="From a fresh process to the first answer: import, export, load and first call.",
+    lies_when="Files are in the page cache, or the export is there from before (see `time/export`).",
+)
 WARM_UP = Metric(
     tag="time/warm_up",
     unit="s",

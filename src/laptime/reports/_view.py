@@ -18,6 +18,7 @@ from laptime.records.check import Trust
 from laptime.records.comparison import Comparison
 from laptime.records.finding import Finding
 from laptime.records.run import Run
+from laptime.reports import _across
 from laptime.reports import _words as words
 
 LATENCIES = ("isolated", "paced", "device")
@@ -48,11 +49,16 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """A column of the case table; `regime` (or where it was measured) stands under the title."""
+    """A column of the case table; `regime` (or where it was measured) stands under the title.
+
+    Attributes:
+        extra: a narrow page can do without it.
+    """
 
     title: str
     regime: str = ""
     left: bool = False
+    extra: bool = False
     lies_when: str = ""
 
 
@@ -134,7 +140,7 @@ def view(run: Run) -> View:
         rows=rows,
         lines=lines(run, stats),
         comparisons=[_against(each, run) for each in run.comparisons],
-        findings=run.findings,
+        findings=[finding for finding in run.findings if not finding.kind.startswith("model/")],
         failures=[
             (words.label(case, run), case.status, case.failure)
             for case in run.cases
@@ -160,10 +166,15 @@ def table(run: Run, stats: list[Stats]) -> tuple[list[Column], list[Row]]:
         cells = [_axis_cell(case, name) for case in run.cases]
         numeric = all(cell.value is not None for cell in cells)
         made.append((Column(title=words.axis_title(name), left=not numeric), cells))
-    for tag, title, regime in _metrics(stats):
-        column = Column(title=title, regime=regime, lies_when=_lies_when(run, tag))
+    is_across = _across.is_across(run)
+    for index, (tag, title, regime) in enumerate([*_metrics(stats), *(_across.COLUMNS if is_across else ())]):
+        extra = is_across and tag.startswith(_across.EXTRA)
+        column = Column(title=title, regime=regime, lies_when=_lies_when(run, tag), extra=extra)
         cells = [_cell(case, own, tag) for case, own in zip(run.cases, stats, strict=True)]
         made.append((column, cells))
+        if is_across and index == 0:
+            texts = _across.against_first(run)
+            made.append((Column(title="compared", left=True), [Cell(text=text) for text in texts]))
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
     if len({run.trust, *states}) > 1:
         made.append((Column(title="verdict", left=True), [Cell(text=state) for state in states]))
@@ -246,6 +257,8 @@ def _needs(case: Case, stat: Stat) -> str:
 def lines(run: Run, stats: list[Stats]) -> list[Line]:
     """What stands below the table: model, start-up, memory, disturbance, and metrics nobody foresaw."""
     found = [Line("model", text) for text in _models(run, stats)]
+    # Before any word on speed: whether it is one model at all.
+    found += [Line("model", words.printable(f.sentence)) for f in run.findings if f.kind.startswith("model/")]
     found += [Line("start-up", text) for text in _startups(run, stats)]
     found += _memory(run, stats)
     if hit := words.disturbed(run):

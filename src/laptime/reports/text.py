@@ -15,6 +15,8 @@ SUFFIXES: tuple[str, ...] = (".txt",)
 
 STYLES = {"trusted": "bold green", "noisy": "bold yellow", "invalid": "bold red"}
 _GAP = "  "
+_LAYOUTS = ((True, 1000), (False, 1000), (False, 28), (False, 18))
+"""From wide to narrow: whether intervals show their ends, and how long a name may be."""
 
 
 def render(run: Run, *, color: bool = False, width: int = 100) -> str:
@@ -51,13 +53,21 @@ def _table(seen: View, width: int) -> list[Text]:
     if not seen.measured or not seen.columns:
         return found
     found.append(Text())
-    for exact, longest in ((True, 1000), (False, 1000), (False, 28), (False, 18)):
+    layouts = [(extras, *each) for extras in (True, False) for each in _LAYOUTS]
+    for extras, exact, longest in layouts if any(column.extra for column in seen.columns) else layouts[:4]:
         columns, rows = _with_intervals(seen, exact=exact)
+        if not extras:
+            columns, rows = _without_extras(columns, rows)
         cells = [_fitted(columns, row, longest) for row in rows]
         widths = _widths(columns, cells)
         if sum(widths) + len(_GAP) * len(widths) <= width:
             return [*found, *_grid(columns, cells, widths, seen.rows)]
     return [*found, *_stacked(*_with_intervals(seen, exact=True))]
+
+
+def _without_extras(columns: list[Column], rows: list[list[str]]) -> tuple[list[Column], list[list[str]]]:
+    kept = [index for index, column in enumerate(columns) if not column.extra]
+    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
 
 
 def _fitted(columns: list[Column], row: list[str], longest: int) -> list[str]:

@@ -59,6 +59,7 @@ class Recipe:
         source: package and version, or the file as the user named it.
         sha256: hash of the source file, "" for a model of a package.
         packages: what to import first, so that import time and load time can be told apart.
+        file: path of a model file or folder that the backend reads itself; `build` is not called then.
     """
 
     target: str
@@ -69,6 +70,7 @@ class Recipe:
     source: str = ""
     sha256: str = ""
     packages: tuple[str, ...] = ()
+    file: str = ""
 
 
 def parse(text: str) -> Recipe:
@@ -97,6 +99,12 @@ def arguments(inputs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 def forms() -> list[str]:
     """How targets are written, one form a kind."""
     return [registry.load("targets", kind).FORM for kind in registry.names("targets")]
+
+
+def known(kind: str) -> list[str]:
+    """Targets of a kind that are known here; imports its framework, so ask for it in a process of its own."""
+    found: list[str] = registry.load("targets", kind).names()
+    return found
 
 
 def misspelt_prefix(text: str) -> TargetError | None:

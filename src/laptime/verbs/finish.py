@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from laptime.analysis.architecture import same_models
 from laptime.analysis.compare import compare
 from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
 from laptime.measure import checks, metrics
@@ -35,6 +36,7 @@ def judged(case: Case, environment: Environment, plan: dict[str, Setting]) -> Ca
 
 
 def _with_costs(case: Case) -> Case:
+    case = _with_cold_start(case)
     first = case.find(metrics.FIRST_CALL.tag)
     main = case.find("latency", "isolated") or case.find("latency", "saturated")
     if first is None or main is None:
@@ -54,6 +56,17 @@ def _with_costs(case: Case) -> Case:
         seconds = max(0.0, first.samples[0] - stat.value)
         case = _replaced(case, Series(metric=metrics.COMPILE, samples=[seconds], probe="wall"))
     return case
+
+
+def _with_cold_start(case: Case) -> Case:
+    """With the time from nothing to the first answer, where every part of it was timed."""
+    parts = [case.find(each.tag) for each in (metrics.IMPORT, metrics.LOAD, metrics.FIRST_CALL)]
+    timed = [part for part in parts if part is not None and part.samples]
+    if len(timed) < len(parts):
+        return case
+    exported = case.find(metrics.EXPORT.tag)
+    seconds = sum(part.samples[0] for part in [*timed, *([exported] if exported else [])])
+    return _replaced(case, Series(metric=metrics.COLD_START, samples=[seconds], probe="wall"))
 
 
 def _replaced(case: Case, series: Series) -> Case:
@@ -91,7 +104,7 @@ def _variant(case: Case) -> tuple[object, ...]:
 
 def findings(cases: list[Case]) -> list[Finding]:
     """What a reader should not have to work out: the batch knee, and who waits for whom on a device."""
-    found = []
+    found = same_models([case for case in cases if case.status != "failed"])
     groups: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         if case.status == "ok":

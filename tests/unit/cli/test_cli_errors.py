@@ -38,7 +38,7 @@ def group(error: BaseException | None = None, returns: int | None = None) -> cli
         (["qqqqqq"], "no command is called 'qqqqqq'", "laptime --help"),
         (["torchvision:resnet18"], "is a target, not a command", "laptime bench torchvision:resnet18"),
         (["model.py"], "is a target, not a command", "laptime bench model.py"),
-        (["bench"], "TARGET is missing", "laptime bench --help"),
+        (["bench"], "nothing to measure", "laptime bench torchvision:resnet18"),
         (["bench", "x:y", "--bacth", "8"], "there is no option --bacth", "did you mean --batch"),
         (["--qqqq"], "there is no option --qqqq", "laptime --help"),
         (["bench", "x:y", "--preset", "slow"], "'slow' is not one of", "laptime bench --help"),

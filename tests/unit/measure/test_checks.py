@@ -123,6 +123,35 @@ def test_finite(finite: bool | None, word: str | None) -> None:
     assert outcome("finite", case(details={"outputs": {"finite": finite}})) == word
 
 
+def exported(dtype: str = "float32", **found: Any) -> Case:
+    known = {"max_error": 1e-6, "relative": 3e-7, "cosine": 1.0, "top1": 1.0} | found
+    return case(axes={"dtype": dtype}, details={"outputs": {"against_torch": known}})
+
+
+@pytest.mark.parametrize(
+    ("found", "word"),
+    [
+        ({}, "ok"),
+        ({"top1": None}, "ok"),
+        ({"top1": 0.5}, "note"),
+        ({"cosine": 0.995}, "warn"),
+        ({"cosine": 0.995, "dtype": "float16"}, "ok"),
+        ({"cosine": 0.5}, "fail"),
+        ({"cosine": 0.5, "dtype": "float16"}, "fail"),
+    ],
+)
+def test_agreement(found: dict[str, Any], word: str) -> None:
+    assert outcome("agreement", exported(**found)) == word
+
+
+def test_outputs_of_another_shape_are_another_program() -> None:
+    reason = {"reason": "outputs differ in shape: [(1, 2)] against [(1, 3)]"}
+    answer = check("agreement", case(details={"outputs": {"against_torch": reason}}))
+    assert answer is not None
+    assert answer.outcome == "fail"
+    assert "(1, 2)" in answer.sentence
+
+
 def test_in_process() -> None:
     assert outcome("in_process", case(details={"in_process": True})) == "note"
 

@@ -12,7 +12,7 @@ from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.kit.quantity import seconds, share
 from laptime.kit.text import closest
-from laptime.records.plan import OPTIMIZERS, BenchRequest
+from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
 from laptime.store.folder import SUFFIXES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -264,6 +264,13 @@ def measuring_options(command: Decorated) -> Decorated:
     return command
 
 
+same_option = click.option(
+    "--same",
+    metavar="NAME",
+    help="One architecture in every framework here that knows it: efficientnet_b0, resnet50.",
+)
+
+
 class Measuring(click.Command):
     """A command with options whose value may be left out before a target: `--compile [MODE]`."""
 
@@ -279,8 +286,13 @@ class Measuring(click.Command):
         )
 
 
-def request(context: click.Context, targets: Sequence[str], *, given: dict[str, Any]) -> BenchRequest:
+def request(
+    context: click.Context, targets: Sequence[str], *, given: dict[str, Any], same: str | None = None
+) -> BenchRequest:
     """What the line asks for. Options left out keep BenchRequest's own defaults, or the preset's.
+
+    Args:
+        same: an architecture; its targets, and the backends that can run them, are added.
 
     Raises:
         UsageError: options contradict each other.
@@ -300,5 +312,12 @@ def request(context: click.Context, targets: Sequence[str], *, given: dict[str, 
             why="`last` and file names already mean a run",
             next="--name baseline, say",
         )
-    origins = dict.fromkeys(["targets", *flags], "flag")
+    origins: dict[str, Origin] = dict.fromkeys(["targets", *flags], "flag")
+    if same:
+        from laptime.verbs import same as frameworks  # not for those who name their targets
+
+        found = frameworks.same(same, backends=flags.get("backends", []), python=flags.get("python"))
+        targets = [*targets, *found.targets]
+        flags["backends"] = found.backends
+        origins.setdefault("backends", "machine")
     return BenchRequest(targets=[*targets], **flags, origins=origins)  # type: ignore[arg-type]

@@ -12,26 +12,34 @@ from laptime.apps.cli.options import report_options, voice_options
 
 
 @click.command("bench", cls=asked.Measuring)
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="TARGET...")
+@asked.same_option
 @asked.measuring_options
 @report_options
 @voice_options
 @click.pass_context
 def command(
-    context: click.Context, /, targets: tuple[str, ...], outputs: tuple[str, ...], as_json: bool, **given: Any
+    context: click.Context,
+    /,
+    targets: tuple[str, ...],
+    same: str | None,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
 ) -> int:
     """Measure how fast a model runs, with an interval and a verdict.
 
-    TARGET is torchvision:NAME, timm:NAME, FILE.py:FUNCTION or PACKAGE.MODULE:FUNCTION; the function
-    returns a model, or a model and its inputs. Two and more targets, or values of an option, are measured
-    side by side and compared; the first is the baseline.
+    TARGET is torchvision:NAME, timm:NAME, keras:NAME, FILE.py:FUNCTION, PACKAGE.MODULE:FUNCTION or a model
+    file (.onnx, .xml, .keras); the function returns a model, or a model and its inputs. Two and more targets,
+    frameworks, or values of an option, are measured side by side and compared; the first is the baseline.
 
     \b
     laptime bench torchvision:resnet18 --batch 1,8 -o report.html
     laptime bench model.py:build --dtype float32,bfloat16
     laptime bench torchvision:resnet18 --batch auto --json
+    laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
     voice = context.find_object(Voice) or Voice()
-    request = asked.request(context, targets, given=given)
+    request = asked.request(context, targets, given=given, same=same)
     format_ = "json" if as_json else "text"
     return measuring.carry_out(request, outputs, format=format_, voice=voice)[1]

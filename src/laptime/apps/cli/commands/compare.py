@@ -19,9 +19,10 @@ from laptime.verbs.compare import compare_runs, refuse_profiles
 
 
 @click.command("compare", cls=asked.Measuring)
-@click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("a", metavar="A", default="")
+@click.argument("b", metavar="B", default="")
 @click.option("--force", is_flag=True, help="Compare runs made under different conditions all the same.")
+@asked.same_option
 @asked.measuring_options
 @report_options
 @voice_options
@@ -32,6 +33,7 @@ def command(
     a: str,
     b: str,
     force: bool,
+    same: str | None,
     outputs: tuple[str, ...],
     as_json: bool,
     **given: Any,
@@ -41,15 +43,24 @@ def command(
     A is the baseline. Each is a stored run (last, last~1, an id, a name, a file) or a target. Two targets
     are measured interleaved, which tells most; a run and a target: the target is measured as the run was.
 
+    With --same NAME no A and B: one architecture is measured in every framework here that knows it; whether
+    it is one model (parameters, FLOPs) is said before any speed.
+
     The words are faster, slower, same (proved to lie within the margin) and unclear, which exits with 3.
 
     \b
     laptime compare last~1 last
     laptime compare torchvision:resnet18 timm:resnet18 --batch 8
     laptime compare baseline model.py:build
+    laptime compare --same efficientnet_b0 --python tensorflow=.venv-tf/bin/python
     """
     voice = context.find_object(Voice) or Voice()
     format_ = "json" if as_json else "text"
+    if same or not b:
+        _check_named(a, b, same)
+        request = asked.request(context, [], given=given, same=same)
+        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        return code or decided(run.comparisons)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
@@ -73,6 +84,25 @@ def command(
     found = compare_runs(left, right, force)
     output.result(_document(left, right, found) if as_json else _text(left, right, found))
     return decided(found)
+
+
+def _check_named(a: str, b: str, same: str | None) -> None:
+    """Either two to compare, or an architecture.
+
+    Raises:
+        UsageError: neither, or both.
+    """
+    if same and not a:
+        return
+    raise UsageError(
+        "--same names what is compared already" if same else "a comparison takes two",
+        why=f"{a} {b}".strip() + " was named, too"
+        if same
+        else f"only {a} was named"
+        if a
+        else "none was named",
+        next=f"laptime bench {a} --same {same}" if same else "laptime compare last~1 last",
+    )
 
 
 def decided(comparisons: list[Comparison]) -> ExitCode:

@@ -1,0 +1,132 @@
+"""Is it the same model? Parameters and FLOPs of one architecture in several frameworks, before any speed.
+
+    same architecture   one target run by several backends, or targets whose names differ in spelling only
+    parameters          trainable ones where both tell them, else all; running statistics are counted as
+                        parameters by some frameworks and not by others, so either sum may agree
+    FLOPs               per item; frameworks count differently (elementwise operations or products only), so
+                        they agree within 5 %, and the counters are named where they do not
+
+Lies when: two models of one name differ in what neither number shows (strides, activations, epsilon).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from laptime.kit.registry import names
+from laptime.kit.units import percent, show
+from laptime.records.case import Case
+from laptime.records.finding import Finding
+
+TOLERANCE = 0.05
+"""Relative difference of FLOPs that counters of two frameworks make of one model."""
+
+
+class Size(NamedTuple):
+    """What is known of a model's size. None where the backend does not tell.
+
+    Attributes:
+        trainable, every: parameters.
+        held: every parameter and buffer element.
+        flops: of one item.
+        counter: what counted them.
+    """
+
+    trainable: float | None
+    every: float | None
+    held: float | None
+    flops: float | None
+    counter: str
+
+
+def plain(name: str) -> str:
+    """A model's name without what spelling changes: `EfficientNetB0` and `efficientnet_b0` are one."""
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def architecture(target: str) -> str:
+    """What a target has in common with the same model elsewhere: its name behind `kind:`, or all of it."""
+    kind, _, name = target.partition(":")
+    return plain(name) if kind in names("targets") and kind != "null" else target
+
+
+def same_models(cases: list[Case]) -> list[Finding]:
+    """A finding for each framework beside the first that runs an architecture: the same model, or how not."""
+    groups: dict[str, dict[tuple[str, str], list[Case]]] = {}
+    for case in cases:
+        own = groups.setdefault(architecture(case.target), {})
+        own.setdefault((case.target, backend_of(case)), []).append(case)
+    found = []
+    for group in groups.values():
+        told = [(own[0], size) for own in group.values() if (size := _size(own))]
+        found += [_compared(case, size, *told[0]) for case, size in told[1:]]
+    return found
+
+
+def backend_of(case: Case) -> str:
+    """The framework that ran it."""
+    return str(case.axes.get("backend", "torch"))
+
+
+def _size(cases: list[Case]) -> Size | None:
+    """Of the first case that has one."""
+    for case in cases:
+        known = {series.metric.tag: series.samples[0] for series in case.series if series.samples}
+        every, flops = known.get("params/all"), known.get("flops")
+        if every is None and flops is None:
+            continue
+        held = None if every is None else every + known.get("buffers/all", 0.0)
+        receipt = case.details.get("count", {})
+        return Size(
+            trainable=known.get("params/trainable"),
+            every=every,
+            held=held,
+            flops=None if flops is None else flops / case.batch,
+            counter=str(receipt.get("counter", "")),
+        )
+    return None
+
+
+def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
+    who, other = (f"{each.target} in {backend_of(each)}" for each in (case, reference))
+    parameters, alike = _parameters(size, theirs)
+    work, worked = _work(size, theirs)
+    is_same = alike is not False and worked is not False
+    lead = f"{who} is the model of {other}" if is_same else f"{who} is not the same model as {other}"
+    return Finding(
+        kind="model/same" if is_same else "model/differs",
+        sentence=f"{lead}: {parameters}; {work}" + ("" if is_same else "; so speeds differ for that, too"),
+        evidence={"ours": size._asdict(), "reference": theirs._asdict()},
+        cases=[case.key, reference.key],
+    )
+
+
+def _parameters(ours: Size, theirs: Size) -> tuple[str, bool | None]:
+    if ours.every is None or theirs.every is None:
+        return "parameters not told by both", None
+    mine, others = ({size.trainable, size.every, size.held} - {None} for size in (ours, theirs))
+    if shared := [number for number in mine & others if number is not None]:
+        return f"{max(shared):,.0f} parameters in both", True
+    a, b = ours.every, theirs.every
+    if ours.trainable and theirs.trainable:
+        a, b = ours.trainable, theirs.trainable
+    return f"{a:,.0f} parameters against {b:,.0f} ({_relative(a, b)})", False
+
+
+def _work(ours: Size, theirs: Size) -> tuple[str, bool | None]:
+    if not ours.flops or not theirs.flops:
+        return "FLOPs not counted by both", None
+    a, b = ours.flops, theirs.flops
+    shown = f"{show(a, 'FLOP')}s an item against {show(b, 'FLOP')}s ({_relative(a, b)})"
+    if abs(a / b - 1) <= TOLERANCE:
+        return shown if a != b else f"{show(a, 'FLOP')}s an item in both", True
+    if ours.counter != theirs.counter:
+        # No proof of another model: one may count what the other does not.
+        return f"{shown}, counted by {ours.counter or '?'} and by {theirs.counter or '?'}", None
+    return shown, False
+
+
+def _relative(ours: float, theirs: float) -> str:
+    change = ours / theirs - 1
+    return f"{'+' if change >= 0 else '-'}{percent(abs(change))}"

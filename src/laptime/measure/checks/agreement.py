@@ -1,0 +1,49 @@
+"""Does an exported model make of its inputs what the original makes? Else its speed is that of another program.
+
+Lies when: the inputs exercise only part of the model.
+"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+NEAR = 0.9999
+"""Cosine that float32 outputs reach, whatever order sums are made in (Lies when: logits near zero)."""
+
+COARSE = 0.99
+"""The same in float16, bfloat16 or int8, and below which it is another program."""
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Fail when outputs differ in shape or direction; warn when they are coarser than the dtype explains."""
+    found = case.details.get("outputs", {}).get("against_torch")
+    if not found:
+        return None
+    if "cosine" not in found:
+        return _answer("fail", f"its outputs are not those of the original: {found.get('reason', 'unknown')}")
+    told = f"largest error {found['max_error']:.2g} ({found['relative']:.1g} of the largest output), "
+    told += f"cosine {found['cosine']:.6f}"
+    if found.get("top1") is not None:
+        told += f", top-1 the same in {found['top1']:.0%}"
+    if found["cosine"] < COARSE:
+        return _answer("fail", f"its outputs are not those of the original: {told}")
+    if found["cosine"] < NEAR and case.axes.get("dtype") == "float32":
+        return _answer("warn", f"its outputs are only near those of the original: {told}")
+    # Near ties of an untrained classifier change places without an error.
+    is_ranked = found.get("top1") in (None, 1.0)
+    return _answer("ok" if is_ranked else "note", f"its outputs agree with those of the original: {told}")
+
+
+def _answer(outcome: str, sentence: str) -> Check:
+    advice = "do not compare its speed; export it again or report it to the exporter"
+    if outcome == "note":
+        advice = "trained weights have fewer near ties than random ones"
+    return Check(
+        name="agreement",
+        outcome=outcome,  # type: ignore[arg-type]
+        sentence=sentence,
+        next=advice if outcome != "ok" else "",
+    )

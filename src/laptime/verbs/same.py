@@ -1,0 +1,111 @@
+"""`--same NAME`: one architecture in every framework here that knows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from laptime.analysis.architecture import architecture, plain
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError, TargetError, Unavailable
+from laptime.kit.text import closest
+from laptime.launch import once
+from laptime.targets import Recipe, parse
+from laptime.verbs.lineup import fits
+
+OWN = ("torchvision", "keras")
+"""A framework's own collection of models comes before others that it runs."""
+
+_TIMEOUT = 180.0
+
+
+class Same(NamedTuple):
+    """Targets of one architecture, one a framework, and the backends that are here to run them."""
+
+    targets: list[str]
+    backends: list[str]
+
+
+def same(name: str, *, backends: Sequence[str] = (), python: Mapping[str, str] | None = None) -> Same:
+    """Find an architecture in the collections of all installed frameworks; spelling does not matter.
+
+    Each collection is read in a process of its own, in the interpreter of its backend.
+
+    Args:
+        name: `efficientnet_b0`, `EfficientNetB0`.
+        backends: to run them with; none takes all that are installed.
+        python: interpreters by backend.
+
+    Raises:
+        TargetError: no framework here knows it.
+        Unavailable: only one can run it, so that there is nothing to compare.
+    """
+    python = python or {}
+    here = [each for each in registry.names("backends") if _is_here(each, python)]
+    kinds = [kind for kind in _collections() if _recipe(kind).backend in here]
+    with ThreadPoolExecutor(max(1, len(kinds))) as pool:
+        known = dict(zip(kinds, pool.map(lambda kind: _known(kind, python), kinds), strict=True))
+    found: dict[str, str] = {}
+    for kind in kinds:
+        match = next((target for target in known[kind] if architecture(target) == plain(name)), None)
+        if match is not None:
+            found.setdefault(_recipe(kind).backend, match)
+    if not found:
+        raise _unknown(name, known)
+    targets = list(found.values())
+    recipes = [parse(target) for target in targets]
+    able = list(backends) or [each for each in here if any(fits(recipe, each) for recipe in recipes)]
+    if len(targets) == len(able) == 1:
+        raise Unavailable(
+            f"only {able[0]} is here to run {targets[0]}",
+            why="a comparison needs another framework; " + ", ".join(_missing(here)) + " are not installed",
+            next="pip install 'laptime[tensorflow]'   or --python tensorflow=.venv-tf/bin/python",
+        )
+    return Same(targets, able)
+
+
+def _collections() -> list[str]:
+    """Kinds of targets that name models of a package, a framework's own first."""
+    kinds = [
+        kind for kind in registry.names("targets") if f"{kind}:NAME" == registry.load("targets", kind).FORM
+    ]
+    return sorted(kinds, key=lambda kind: (kind not in OWN, kind))
+
+
+def _recipe(kind: str) -> Recipe:
+    recipe: Recipe = registry.load("targets", kind).resolve(f"{kind}:any")
+    return recipe
+
+
+def _is_here(backend: str, python: Mapping[str, str]) -> bool:
+    return backend != "null" and bool(backend in python or registry.load("backends", backend).available())
+
+
+def _missing(here: Sequence[str]) -> list[str]:
+    return [name for name in registry.names("backends") if name not in (*here, "null")]
+
+
+def _known(kind: str, python: Mapping[str, str]) -> list[str]:
+    """Targets of a kind; none where the package cannot be asked (its framework is there without it)."""
+    arguments = {"kind": kind}
+    try:
+        found: list[str] = once.call(
+            "laptime.targets:known", arguments, timeout=_TIMEOUT, python=python.get(_recipe(kind).backend, "")
+        )
+    except LaptimeError:
+        return []
+    return found
+
+
+def _unknown(name: str, known: Mapping[str, list[str]]) -> TargetError:
+    every = {plain(target.partition(":")[2]): target for targets in known.values() for target in targets}
+    near = closest(plain(name), every)
+    asked = ", ".join(kind for kind, targets in known.items() if targets)
+    return TargetError(
+        f"no framework here knows a model called {name!r}",
+        why=f"looked among {len(every):,} models of {asked}"
+        if asked
+        else "no collection of models is installed",
+        next=f"did you mean --same {every[near].partition(':')[2]}?" if near else "laptime doctor",
+    )
