@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import seconds, share
+from laptime.kit.quantity import amount, seconds, share
 from laptime.records.plan import BenchRequest
 from laptime.suites import LARGE, Benchmark, Suite
 
@@ -65,11 +65,22 @@ def request(
         UsageError: a quantity cannot be read; says of which benchmark.
     """
     try:
+        _check_limits(benchmark)
         return _request(suite, benchmark, trials, timeout)
     except UsageError as error:
         raise UsageError(
             f"benchmark {benchmark.name!r}: {error.what}", why=error.why, next=error.next
         ) from error
+
+
+def _check_limits(each: Benchmark) -> None:
+    """Read the limits whose unit is known before anything is measured."""
+    if isinstance(each.regression, str):
+        share(each.regression)
+    for limits in (each.max, each.min):
+        for name, unit in (("latency", "s"), ("throughput", "1/s")):
+            if isinstance(limit := limits.get(name, 0.0), str):
+                amount(limit, unit)
 
 
 def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float | None) -> BenchRequest:

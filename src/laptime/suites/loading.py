@@ -47,13 +47,12 @@ def load(where: str) -> list[Suite]:
     if where in SHIPPED:
         text = (files("laptime.suites") / f"{where}.toml").read_text(encoding="utf-8")
         return [_from_toml(text, f"the suite {where}", where, Path())]
-    near = closest(where, [*SHIPPED, *(file.name for file in path.parent.glob("*.toml"))])
+    beside = closest(path.name, [file.name for file in path.parent.glob("*.toml")])
+    near = closest(where, SHIPPED) or (str(path.with_name(beside)) if beside else "")
     raise UsageError(
         f"there is no suite {where!r}",
         why=f"it is no file, no folder, and none of those that come with laptime: {', '.join(SHIPPED)}",
-        next=f"did you mean {path.with_name(near) if near not in SHIPPED else near}?"
-        if near
-        else "laptime suite list",
+        next=f"did you mean {near}?" if near else "laptime suite list",
     )
 
 

@@ -160,23 +160,27 @@ def _check_answer(name: str, answer: object) -> None:
         need(answer.next.strip(), f"checks/{name}: {answer.outcome} without what to do next")
 
 
-def check_command(name: str) -> None:
-    """A command of the command line: a click command named like its file, every option explained."""
+def check_command(name: str, *, room: str = "commands") -> None:
+    """A command of the command line: a click command named like its file, every option explained.
+
+    Args:
+        room: `suite_commands` for a word after `laptime suite`.
+    """
     import click
 
-    module = documented("commands", name)
+    module = documented(room, name)
     command = module.command
-    need(isinstance(command, click.Command), f"commands/{name}: `command` is no click command")
+    need(isinstance(command, click.Command), f"{room}/{name}: `command` is no click command")
     need(
         command.name == name.replace("_", "-"),
-        f"commands/{name}: the command calls itself {command.name!r}",
+        f"{room}/{name}: the command calls itself {command.name!r}",
     )
-    need(command.help, f"commands/{name} has no help")
+    need(command.help, f"{room}/{name} has no help")
     for option in command.params:
         if isinstance(option, click.Option):
-            need(option.help, f"commands/{name}: {'/'.join(option.opts)} has no help")
+            need(option.help, f"{room}/{name}: {'/'.join(option.opts)} has no help")
     with click.Context(command, info_name=f"laptime {name}") as context:
-        need(command.get_help(context).strip(), f"commands/{name} --help shows nothing")
+        need(command.get_help(context).strip(), f"{room}/{name} --help shows nothing")
 
 
 def check_report(name: str) -> None:
