@@ -93,9 +93,13 @@ def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
     parameters, alike = _parameters(size, theirs)
     work, worked = _work(size, theirs)
     is_same = alike is not False and worked is not False
-    lead = f"{who} is the model of {other}" if is_same else f"{who} is not the same model as {other}"
+    kind, lead = "model/same", f"{who} is the model of {other}"
+    if not is_same:
+        kind, lead = "model/differs", f"{who} is not the same model as {other}"
+    elif alike is worked is None:
+        kind, lead = "model/unknown", f"whether {who} is the model of {other} cannot be told"
     return Finding(
-        kind="model/same" if is_same else "model/differs",
+        kind=kind,
         sentence=f"{lead}: {parameters}; {work}" + ("" if is_same else "; so speeds differ for that, too"),
         evidence={"ours": size._asdict(), "reference": theirs._asdict()},
         cases=[case.key, reference.key],

@@ -71,7 +71,7 @@ def axis_value(name: str, value: Axis | None) -> str:
 
 def axis_phrase(name: str, value: Axis) -> str:
     """An axis value as it reads in a sentence: `batch 8`, `2 threads`, `compiled (default)`."""
-    if name in ("dtype", "device"):
+    if name in ("dtype", "device", "backend"):
         return printable(value)
     if name == "threads" and isinstance(value, int):
         return count(value, "thread")
@@ -138,6 +138,8 @@ def _phrase(name: str, value: Axis | None) -> str:
         return "inference"
     if name == "again":
         return "copy 1"
+    if name == "backend":
+        return _ABSENT[name]
     return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"
 
 
