@@ -114,7 +114,7 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
         shapes=each.shapes,
         seed=each.seed,
         name=f"{suite.name}:{each.name}",
-        origins=dict.fromkeys(sorted({"targets", *given}), "argument"),  # type: ignore[arg-type]
+        origins=dict.fromkeys(sorted({"targets", *given}), "argument"),
     )
 
 

@@ -1,0 +1,40 @@
+"""What the store holds of a suite: what --resume need not measure again, baselines, and how long it took."""
+
+from __future__ import annotations
+
+from laptime.kit.errors import UsageError
+from laptime.records.run import Run
+from laptime.store import files, folder, index
+
+
+class Kept:
+    """The complete runs of suites, by the name of suite and benchmark, newest first."""
+
+    def __init__(self) -> None:
+        self._paths: dict[str, list[str]] = {}
+        for line in index.lines()[0]:
+            if line.status == "complete" and ":" in line.name:
+                self._paths.setdefault(line.name, []).append(line.path)
+
+    def runs(self, name: str) -> list[Run]:
+        """The newest runs of `SUITE:BENCHMARK`, at most three: enough for every question here."""
+        found = []
+        for path in self._paths.get(name, [])[:3]:
+            try:
+                found.append(files.read(folder.home() / path))
+            except UsageError:  # damaged, or removed just now; `laptime list` tells
+                continue
+        return found
+
+    def newest(self, name: str, *, before: str = "") -> Run | None:
+        """The newest run of `SUITE:BENCHMARK` that is no part of the suite run with the id `before`."""
+        mine = (run for run in self.runs(name) if run.suite is not None)
+        return next((run for run in mine if run.suite is not None and run.suite.id != before), None)
+
+    def latest(self, names: list[str]) -> dict[str, Run]:
+        """The runs of the newest suite run among these names."""
+        newest = {name: run for name in names if (run := self.newest(name)) is not None}
+        ids = [run.suite.id for run in newest.values() if run.suite is not None]
+        return {
+            name: run for name, run in newest.items() if run.suite is not None and run.suite.id == max(ids)
+        }
