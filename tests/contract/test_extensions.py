@@ -18,6 +18,8 @@ SMALL = {
     "torch": "torchvision:squeezenet1_1",
     "tensorflow": "keras:MobileNetV3Small",
     "jax": f"{Path(__file__).with_name('jax_small.py')}:build",
+    "onnxruntime": str(Path(__file__).with_name("small.onnx")),  # made by testing.onnx_files.save
+    "openvino": str(Path(__file__).with_name("small.onnx")),
 }
 NEED_TORCH = ("timm", "torch", "torchvision")
 

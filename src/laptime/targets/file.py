@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from laptime.kit import registry
 from laptime.kit.errors import TargetError
 from laptime.kit.text import closest
 from laptime.targets import Program, Recipe, _code
@@ -14,9 +15,14 @@ FORM = "file.py:FUNCTION"
 
 
 def matches(text: str) -> bool:
-    """A path ends in `.py` or has a slash in it."""
+    """A path ends in `.py`, or has a slash in it and is of no other kind."""
     place = _split(text)[0]
-    return place.endswith(".py") or "/" in place
+    return place.endswith(".py") or ("/" in place and not _is_of_another_kind(text))
+
+
+def _is_of_another_kind(text: str) -> bool:
+    others = (kind for kind in registry.names("targets") if kind != "file")
+    return any(registry.load("targets", kind).matches(text) for kind in others)
 
 
 def resolve(text: str) -> Recipe:

@@ -205,12 +205,18 @@ def test_folder_of_the_file_can_be_imported_from(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize("kind", registry.names("targets"))
 def test_every_kind_keeps_the_contract(kind: str) -> None:
     module = registry.load("targets", kind)
-    assert ":" in module.FORM
+    assert module.FORM
     assert not module.matches("")
     assert not module.matches("word")
     assert callable(module.resolve)
     assert callable(module.names)
-    example = {"file": "a/b.py:f", "module": "a.b:f"}.get(kind, f"{kind}:x")
+    example = {
+        "file": "a/b.py:f",
+        "module": "a.b:f",
+        "keras_file": "a/b.keras",
+        "onnx_file": "a/b.onnx",
+        "openvino_file": "a/b.xml",
+    }.get(kind, f"{kind}:x")
     claimed = [
         other for other in registry.names("targets") if registry.load("targets", other).matches(example)
     ]

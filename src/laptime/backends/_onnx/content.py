@@ -1,0 +1,76 @@
+"""What an export depends on, as one hash: weights, structure, inputs, the user's code, versions."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import sysconfig
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import laptime
+
+if TYPE_CHECKING:
+    import torch
+
+REVISION = 1
+"""Goes up when the exporter writes something else for the same model."""
+
+PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers")
+
+
+def versions() -> dict[str, str]:
+    """Of everything that has a part in an export, where it is installed."""
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def content(module: torch.nn.Module, inputs: list[torch.Tensor], asked: dict[str, Any]) -> str:
+    """Hash over all that an export of this module depends on.
+
+    Lies when: what the module computes depends on files or environment variables that are read while it runs.
+    """
+    digest = hashlib.sha256()
+    digest.update(repr((REVISION, sorted(versions().items()), sorted(asked.items()))).encode())
+    digest.update(repr(module).encode())
+    for name, part in module.named_modules():
+        plain = {key: value for key, value in vars(part).items() if isinstance(value, int | float | str)}
+        digest.update(repr((name, type(part).__qualname__, sorted(plain.items()))).encode())
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        _add(digest, name, tensor)
+    for tensor in inputs:
+        _add(digest, "input", tensor)
+    for path in _own_sources():
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _add(digest: Any, name: str, tensor: torch.Tensor) -> None:
+    import torch
+
+    digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+    if tensor.numel():
+        flat = tensor.detach().cpu().contiguous().reshape(-1)
+        digest.update(flat.view(torch.uint8).numpy())
+
+
+def _own_sources() -> list[Path]:
+    """Python files that were imported and belong neither to Python, nor to a package, nor to laptime."""
+    paths = sysconfig.get_paths()
+    others = [Path(paths["stdlib"]), Path(paths["platstdlib"]), Path(laptime.__file__).parent]
+    installed = {"site-packages", "dist-packages"}
+    files = {Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))}
+    return sorted(
+        file
+        for file in files
+        if file.suffix == ".py"
+        and not installed & {*file.parts}
+        and not any(file.is_relative_to(one) for one in others)
+        and file.is_file()
+    )

@@ -1,0 +1,223 @@
+"""Exports a PyTorch target to ONNX, in a process of its own: `python -m laptime.backends._onnx.exporting`.
+
+A process of its own, so that what is measured later shares no memory and no thread pool with PyTorch. Beside
+the model lie the inputs it was traced with and what PyTorch made of them, so that outputs can be compared.
+
+    model.onnx     (and model.onnx.data, from 1.5 GB on)
+    sample.npz     input_0 ..., output_0 ...: arrays, floats of half precision as float32
+    about.json     opset, batch, versions, seconds, counts
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
+
+from laptime.backends import torch as torch_backend
+from laptime.backends._onnx.content import content, versions
+from laptime.kit.errors import LaptimeError, UserCodeError
+from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    import torch
+
+    from laptime.backends.torch.model import TorchModel
+
+TRACED = 2
+"""Batch that a model is traced with where any is to do: tracers take a size of 1 for a constant."""
+
+_LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
+
+
+def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
+    """The folder with the exported model; nothing is exported when the same one is there.
+
+    Args:
+        variant: the target, its dtype and seed.
+        opset: of the ONNX standard.
+        batch: the one batch size wanted; None wants any, if the model can be traced so.
+        root: folder to put it in.
+
+    Raises:
+        UserCodeError: PyTorch cannot export it.
+        LaptimeError: it cannot be loaded.
+    """
+    import torch
+
+    plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed)
+    model = torch_backend.open(plain)
+    work = model.workload(batch or TRACED)
+    assert isinstance(work.eager, partial)
+    module, args, kwargs = _module(work.eager.func), work.eager.args, work.eager.keywords
+    inputs = _in_order(module, args, kwargs)
+    asked = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
+    folder = root / f"onnx-{content(module, inputs, asked)[:24]}"
+    if (folder / "about.json").is_file():
+        return folder
+    started = time.perf_counter()
+    draft = Path(tempfile.mkdtemp(prefix=".onnx-", dir=root))
+    try:
+        with torch.no_grad():
+            program = _traced(module, args, kwargs, inputs, opset=opset, batch=batch)
+            names = [each.name for each in program.model.graph.inputs]
+            _save_sample(draft, inputs, names, module(*args, **kwargs))
+        held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
+        program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
+        any_batch = all(
+            not isinstance(each.shape[0], int) for each in program.model.graph.inputs if each.shape
+        )
+        about = {
+            "batch": None if any_batch and batch is None else work.batch,
+            "traced": work.batch,
+            "opset": opset,
+            "versions": versions(),
+            "seconds": time.perf_counter() - started,
+            "inputs": names,
+            "counts": _counts(model, work.batch),
+            "origin": model.facts()["inputs"]["origin"],
+        }
+        (draft / "about.json").write_text(json.dumps(about, default=str), encoding="utf-8")
+        _put(draft, folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+def _put(draft: Path, folder: Path) -> None:
+    """Name the draft as it shall be called, unless another process was faster."""
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not (folder / "about.json").is_file():
+            raise
+
+
+def _module(call: Any) -> torch.nn.Module:
+    """The callable as a module; one around it that holds its parts where it is none itself."""
+    import torch
+
+    from laptime.backends.torch.setup import modules_in
+
+    if isinstance(call, torch.nn.Module):
+        return call
+
+    class Calls(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.parts = torch.nn.ModuleList(modules_in(call))
+
+        def forward(self, *args: Any, **kwargs: Any) -> Any:
+            return call(*args, **kwargs)
+
+    return Calls().eval()
+
+
+def _in_order(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
+    """The tensors of a call as the exporter orders them: by the module's signature."""
+    from laptime.backends.torch.tensors import tensors
+
+    bound = inspect.signature(module.forward).bind(*args, **kwargs)
+    return tensors(list(bound.arguments.values()))
+
+
+def _traced(
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any, *, opset: int, batch: int | None
+) -> Any:
+    """The ONNX program: for any batch size if that is wanted and possible, else for that of these inputs."""
+    import torch
+
+    if batch is None:
+        tracing: Any = torch.export
+        open_sizes = tracing.ShapesCollection()
+        for tensor in inputs:
+            if tensor.ndim and tensor.shape[0] == TRACED:
+                open_sizes[tensor] = {0: "batch"}
+        try:
+            shapes = open_sizes.dynamic_shapes(module, args, kwargs)
+            return torch.onnx.export(
+                module,
+                args,
+                kwargs=kwargs,
+                opset_version=opset,
+                dynamo=True,
+                verbose=False,
+                dynamic_shapes=shapes,
+            )
+        except Exception as error:  # tried again with the sizes as they are
+            sys.stderr.write(f"not for any batch: {error}\n")
+    try:
+        return torch.onnx.export(module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False)
+    except Exception as error:
+        raise UserCodeError(
+            f"PyTorch cannot export {type(module).__name__} to ONNX",
+            why=f"{type(error).__name__}: {_first_words(error)}",
+            next="python -c 'import torch; help(torch.onnx.export)'   tells what a model must not do",
+        ) from error
+
+
+def _first_words(error: BaseException) -> str:
+    """What an exporter's exception says behind its banner."""
+    deepest = error
+    while deepest.__cause__ is not None:
+        deepest = deepest.__cause__
+    lines = [line.strip() for line in str(deepest).splitlines() if line.strip()]
+    return lines[0][:300] if lines else type(deepest).__name__
+
+
+def _save_sample(folder: Path, inputs: list[torch.Tensor], names: list[str], output: Any) -> None:
+    from laptime.backends.torch.tensors import tensors
+
+    if len(inputs) != len(names):
+        raise UserCodeError(
+            "the exported model takes other inputs than the one in PyTorch",
+            why=f"{len(inputs)} tensors went in, it takes {', '.join(names) or 'none'}",
+            next="pass tensors only, as arguments of forward",
+        )
+    arrays = {f"input_{at}": _array(tensor) for at, tensor in enumerate(inputs)}
+    arrays |= {f"output_{at}": _array(tensor) for at, tensor in enumerate(tensors(output))}
+    np.savez(folder / "sample.npz", **arrays)  # type: ignore[arg-type]
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    import torch
+
+    found = tensor.detach().cpu()
+    array: np.ndarray[Any, Any] = (found.float() if found.dtype == torch.bfloat16 else found).numpy()
+    return array
+
+
+def _counts(model: TorchModel, batch: int) -> dict[str, Any]:
+    """What PyTorch counts in this model: a number by metric, and the receipt."""
+    series, receipt = model.count(batch)
+    return {"series": {each.metric.tag: each.samples[0] for each in series}, "receipt": receipt}
+
+
+def main() -> None:
+    """Export what standard input asks for; the answer goes to the file that it names."""
+    asked = json.load(sys.stdin)
+    os.dup2(2, 1)  # what a framework prints is no answer
+    variant = msgspec.convert(asked["variant"], Variant)
+    answer: dict[str, Any]
+    try:
+        folder = export(variant, opset=asked["opset"], batch=asked["batch"], root=Path(asked["root"]))
+        answer = {"folder": str(folder)}
+    except LaptimeError as error:
+        answer = {"error": type(error).__name__, "what": error.what, "why": error.why, "next": error.next}
+    Path(asked["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    sys.stderr.flush()
+    os._exit(0)  # taking a framework apart takes a second
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""What a model file takes: names, dtypes, sizes. Sizes left open come from the batch and from `--shape`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of a model file.
+
+    Attributes:
+        name: as the file has it.
+        dtype: numpy's name.
+        dims: sizes; a text is a dimension without one, "" where it has no name either.
+    """
+
+    name: str
+    dtype: str
+    dims: tuple[int | str, ...]
+
+    @property
+    def words(self) -> str:
+        """Its shape in words: `(batch, 3, ?, ?)`."""
+        return f"({', '.join(str(size) or '?' for size in self.dims)})"
+
+
+def sizes(
+    inputs: Sequence[Input], batch: int, given: Mapping[str, Sequence[int]], *, target: str
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every input. A leading dimension without size is the batch, and so is each of its name.
+
+    Args:
+        inputs: as the file tells them.
+        batch: items in a call.
+        given: by input, its sizes without the batch; by name of a dimension, its one size.
+        target: as the user wrote it, for messages.
+
+    Raises:
+        UsageError: a size stays open, one given contradicts the file, or the file has another batch.
+    """
+    _check_names(inputs, given)
+    leading = {each.dims[0] for each in inputs if each.dims and isinstance(each.dims[0], str)}
+    fixed = {each.dims[0] for each in inputs if each.dims and isinstance(each.dims[0], int)}
+    if not leading and batch not in (fixed or {1}):
+        size = min(fixed, default=1)
+        raise UsageError(
+            f"{target} is made for batch {size}, not {batch}",
+            why=f"its shapes are {', '.join(each.words for each in inputs)}: no size is left open",
+            next=f"--batch {size}, or export it with a dynamic batch",
+        )
+    known = {str(name): batch for name in leading if name} | {
+        name: values[0] for name, values in given.items() if name not in {each.name for each in inputs}
+    }
+    return {each.name: _shape(each, batch, known, given.get(each.name), target) for each in inputs}
+
+
+def _shape(
+    each: Input, batch: int, known: Mapping[str, int], given: Sequence[int] | None, target: str
+) -> tuple[int, ...]:
+    dims: list[int | str] = [known.get(size, size) if isinstance(size, str) else size for size in each.dims]
+    if dims and isinstance(dims[0], str):
+        dims[0] = batch
+    if given is not None:
+        dims = _with_given(each, dims, given)
+    if any(isinstance(size, str) for size in dims):
+        item = "x".join(str(size) if isinstance(size, int) else _example(each) for size in dims[1:])
+        raise UsageError(
+            f"{target}: the input {each.name!r} leaves sizes open",
+            why=f"its shape is {each.words}; the first is the batch, the others are not known",
+            next=f"--shape {each.name}={item}   (without the batch)",
+        )
+    return tuple(int(size) for size in dims)
+
+
+def _with_given(each: Input, dims: list[int | str], given: Sequence[int]) -> list[int | str]:
+    own = each.dims[1:]
+    fits = len(given) == len(own) and all(
+        isinstance(size, str) or size == wanted for size, wanted in zip(own, given, strict=True)
+    )
+    if not fits:
+        raise UsageError(
+            f"--shape {each.name}={'x'.join(map(str, given))} does not fit",
+            why=f"its shape is {each.words}; sizes are given without the first, the batch",
+            next=f"--shape {each.name}={'x'.join(_size(size, each) for size in own)}",
+        )
+    return [dims[0], *given]
+
+
+def _size(size: int | str, each: Input) -> str:
+    return str(size) if isinstance(size, int) else _example(each)
+
+
+def _example(each: Input) -> str:
+    return "224" if len(each.dims) == 4 else "128"
+
+
+def _check_names(inputs: Sequence[Input], given: Mapping[str, Sequence[int]]) -> None:
+    names = [each.name for each in inputs]
+    dimensions = [size for each in inputs for size in each.dims if isinstance(size, str) and size]
+    for name, values in given.items():
+        if name in names or (name in dimensions and len(values) == 1):
+            continue
+        near = closest(name, [*names, *dimensions])
+        raise UsageError(
+            f"--shape {name}={'x'.join(map(str, values))} names no input and no dimension",
+            why=f"it takes {', '.join(f'{each.name} {each.words}' for each in inputs)}",
+            next=f"did you mean --shape {near}=...?" if near else f"--shape {names[0]}=...",
+        )
+
+
+def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+    """Values for an input of which only the dtype is known: floats from N(0, 1), whole numbers 0 and 1.
+
+    Whole numbers are often indices into something (tokens, classes): 0 and 1 are always in range.
+    """
+    dtype = np.dtype(each.dtype)
+    if dtype.kind == "f":
+        return generator.standard_normal(shape, np.float32).astype(dtype)
+    return generator.integers(0, 2, shape).astype(dtype)
+
+
+def rebatched(arrays: Sequence[Array], given: int | None, batch: int) -> list[Array]:
+    """Arrays with another batch: items repeated from the front, or cut, where the first size is `given`."""
+    if given in (None, batch):
+        return list(arrays)
+    order = np.arange(batch) % given
+    return [array[order] if array.ndim and array.shape[0] == given else array for array in arrays]
+
+
+def words(array: Array) -> str:
+    """`float32 (8, 3, 224, 224)`."""
+    return f"{array.dtype} ({', '.join(map(str, array.shape))})"

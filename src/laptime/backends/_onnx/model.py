@@ -1,0 +1,283 @@
+"""A model file with a runtime around it, as `measure/protocol.py` asks: ONNX Runtime and OpenVINO alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+
+from laptime.analysis.agreement import agreement
+from laptime.backends._onnx import inputs as arrays
+from laptime.backends._onnx import source as sources
+from laptime.backends._onnx.inputs import Array, Input
+from laptime.backends._onnx.source import Source
+from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
+from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
+from laptime.records.environment import Device
+from laptime.records.plan import Variant
+from laptime.records.series import Series
+
+_METRICS = {each.tag: each for each in (PARAMETERS, TRAINABLE, BUFFERS, MACS, FLOPS)}
+_MEMORY = (
+    "bad_alloc",
+    "bad allocation",
+    "out of memory",
+    "ailed to allocate memory",
+    "annot allocate memory",
+)
+
+Sizes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(slots=True)
+class Bound:
+    """Inputs bound to a loaded model: a workload, and a way to see what comes out.
+
+    Attributes:
+        call, sync, synchronous, batch: see `measure.protocol.Workload`.
+        results: runs once and returns the outputs.
+        compiled: seconds of compiling, once it was called; None where nothing is compiled by shape.
+    """
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    synchronous: bool
+    results: Callable[[], list[Array]]
+    compiled: Callable[[], float | None] = lambda: None
+    batch: int = 0
+
+
+class Runtime(Protocol):
+    """A model file loaded by one framework."""
+
+    def inputs(self) -> list[Input]:
+        """What it takes."""
+        ...
+
+    def bind(self, feeds: Mapping[str, Array]) -> Bound:
+        """The model with these inputs. Calls nothing yet."""
+        ...
+
+    def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
+        """Values by tag of a metric for inputs of these shapes, and the receipt."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """What only this framework knows of the model."""
+        ...
+
+    def devices(self) -> list[Device]:
+        """Where it runs."""
+        ...
+
+    def libraries(self) -> dict[str, str]:
+        """Versions."""
+        ...
+
+    def knobs(self) -> dict[str, Any]:
+        """Effective settings."""
+        ...
+
+
+def nothing() -> None:
+    """A device that is done when the call returns."""
+
+
+class FileModel:
+    """A loaded model file.
+
+    Args:
+        variant: what was asked for.
+        source: the file.
+        start: loads a file.
+        given: inputs of the caller's, in the order of the model's; None takes the sample's, or random ones.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        source: Source,
+        start: Callable[[Source], Runtime],
+        *,
+        given: Sequence[Array] | None = None,
+    ) -> None:
+        self._variant = variant
+        self._start = start
+        self._source = (
+            source if given is None else replace(source, inputs=list(given), traced=_leading(given))
+        )
+        self._runtime = start(source)
+        # Models that can do one batch size only are exported for each that is asked for.
+        self._others: dict[int, tuple[Source, Runtime]] = {}
+        self._bound: dict[int, Bound] = {}
+
+    def workload(self, batch: int) -> Bound:
+        """The model with inputs of this batch size. Calls nothing yet.
+
+        Raises:
+            UsageError: inputs of this batch size cannot be made.
+        """
+        if batch < 1:
+            raise UsageError(
+                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
+            )
+        if batch not in self._bound:
+            source, runtime = self._at(batch)
+            bound = runtime.bind(self._feeds(source, runtime, batch))
+            bound.batch = batch
+            self._bound[batch] = bound
+        return self._bound[batch]
+
+    def release(self, batch: int) -> None:
+        """Let go of a workload; asking for it makes it anew."""
+        self._bound.pop(batch, None)
+
+    def _at(self, batch: int) -> tuple[Source, Runtime]:
+        if self._source.batch in (None, batch):
+            return self._source, self._runtime
+        if batch not in self._others:
+            source = sources.find(self._variant, batch=batch)
+            self._others[batch] = source, self._start(source)
+        return self._others[batch]
+
+    def _sizes(self, runtime: Runtime, batch: int) -> dict[str, tuple[int, ...]]:
+        given = self._variant.options.get("shape", {})
+        return arrays.sizes(runtime.inputs(), batch, given, target=self._variant.target)
+
+    def _feeds(self, source: Source, runtime: Runtime, batch: int) -> dict[str, Array]:
+        """Inputs by name: the sample's with this batch, else random ones from the seed."""
+        takes = runtime.inputs()
+        if source.inputs is not None:
+            made = arrays.rebatched(source.inputs, source.traced, batch)
+            return _named(takes, made)
+        generator = np.random.default_rng(self._variant.seed)
+        sizes = self._sizes(runtime, batch)
+        return {each.name: arrays.random(each, sizes[each.name], generator) for each in takes}
+
+    def facts(self) -> dict[str, Any]:
+        """Source, format, inputs, dtypes, and how it was exported."""
+        source = self._source
+        facts = dict(source.facts)
+        origin = facts.pop("origin", "known")
+        takes = self._runtime.inputs()
+        found = {
+            "target": self._variant.target,
+            "model": source.path.name,
+            **facts,
+            **self._runtime.facts(),
+            "inputs": {
+                "origin": origin,
+                "shapes": ", ".join(f"{each.name}: {each.dtype} {each.words}" for each in takes),
+            },
+        }
+        if source.inputs is None:
+            found["inputs"]["values"] = "random: floats from N(0, 1), whole numbers 0 and 1"
+        found.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
+        return found
+
+    def devices(self) -> list[Device]:
+        """Where it runs."""
+        return self._runtime.devices()
+
+    def libraries(self) -> dict[str, str]:
+        """Versions of the runtime."""
+        return self._runtime.libraries()
+
+    def knobs(self) -> dict[str, Any]:
+        """Effective settings of the runtime."""
+        return self._runtime.knobs()
+
+    def exported(self) -> float | None:
+        """Seconds of exporting, or of finding the export; None for a file of the user's."""
+        return self._source.seconds
+
+    def compile_seconds(self, batch: int) -> float | None:
+        """Seconds that the runtime took to compile the model for this batch size, in its first call."""
+        return self.workload(batch).compiled()
+
+    def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
+        """Parameters, MACs and FLOPs: as PyTorch counted them before the export, else those of the graph."""
+        source, runtime = self._at(batch)
+        if source.counts is not None and source.traced:
+            values = dict(source.counts["series"])
+            for tag in (MACS.tag, FLOPS.tag):
+                if tag in values:
+                    values[tag] *= batch / source.traced
+            note = f"counted by PyTorch before the export, at batch {source.traced}"
+            receipt = {**source.counts["receipt"], "of": f"{note}, and scaled to this batch", "batch": batch}
+            probe = "flop_counter"
+        else:
+            values, receipt = runtime.count(self._sizes(runtime, batch))
+            receipt, probe = {**receipt, "batch": batch}, "graph"
+        series = [Series(metric=_METRICS[tag], samples=[float(n)], probe=probe) for tag, n in values.items()]
+        return series, receipt
+
+    def check_outputs(self, batch: int) -> dict[str, Any]:
+        """Calls once: finite or not, what comes out in words, and for exports how it agrees with PyTorch."""
+        source, _ = self._at(batch)
+        found = self.workload(batch).results()
+        floats = [array for array in found if array.dtype.kind == "f"]
+        told: dict[str, Any] = {
+            "finite": all(bool(np.isfinite(array).all()) for array in floats) if floats else None,
+            "shape": ", ".join(arrays.words(array) for array in found),
+        }
+        if source.outputs is not None:
+            reference = arrays.rebatched(source.outputs, source.traced, batch)
+            told["against_torch"] = agreement(_plain(found), _plain(reference))
+        return told
+
+    def outputs(self, inputs: list[Array]) -> list[Array]:
+        """See `measure.protocol.GivesOutputs`."""
+        _, runtime = self._at(_leading(inputs) or 1)
+        return _plain(runtime.bind(_named(runtime.inputs(), inputs)).results())
+
+    def explain(self, error: BaseException, batch: int) -> LaptimeError:
+        """What a call raised, as one of laptime's errors."""
+        return explained(error, f"{self._variant.target} failed at batch {batch}")
+
+    def close(self) -> None:
+        """Let go of the model."""
+        self._bound.clear()
+        self._others.clear()
+
+
+def explained(error: BaseException, what: str) -> LaptimeError:
+    """OutOfMemory for exhausted memory, UserCodeError for anything else that a runtime raised."""
+    if isinstance(error, LaptimeError):
+        return error
+    text = first_line(error)
+    if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY):
+        return OutOfMemory(f"{what}: memory is exhausted", why=text, next="a smaller --batch")
+    return UserCodeError(what, why=f"{type(error).__name__}: {text}", next="check the model and its inputs")
+
+
+def first_line(error: BaseException) -> str:
+    """The first line that says something; runtimes begin with where in their source they are."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Exception from", "Check '"))]
+    return (said or lines or [""])[0][:300] or type(error).__name__
+
+
+def _leading(given: Sequence[Array]) -> int | None:
+    """The first size that most arrays share."""
+    found = Counter(array.shape[0] for array in given if array.ndim)
+    return found.most_common(1)[0][0] if found else None
+
+
+def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
+    if len(takes) != len(given):
+        raise UsageError(
+            f"the model takes {len(takes)} inputs, {len(given)} were given",
+            why=f"it takes {', '.join(f'{each.name} {each.words}' for each in takes)}",
+        )
+    return {
+        each.name: np.ascontiguousarray(array, each.dtype) for each, array in zip(takes, given, strict=True)
+    }
+
+
+def _plain(found: Sequence[Array]) -> list[Array]:
+    """Floats of half precision as float32; float64 stays."""
+    return [array.astype(np.float32) if array.dtype == np.float16 else array for array in found]

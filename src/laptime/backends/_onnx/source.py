@@ -1,0 +1,190 @@
+"""Where a model comes from: a file of the user's, or a PyTorch target exported on the way."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from laptime.backends._onnx.content import REVISION, versions
+from laptime.backends._onnx.inputs import Array
+from laptime.kit import errors
+from laptime.kit.errors import Died, LaptimeError, Unavailable, UsageError
+from laptime.records.plan import Variant
+from laptime.store import cache
+from laptime.targets import Recipe, parse
+
+OPSET = 20
+"""Of exports: what torch.onnx writes by default since PyTorch 2.9; runtimes of 2024 and later read it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A model file and what is known about it.
+
+    Attributes:
+        path: the file.
+        facts: for the record: source, hash; of an export opset, versions, seconds, whether it was there.
+        batch: the one batch size that it can do; None: whatever its shapes leave open.
+        traced: batch of the sample.
+        inputs, outputs: the sample that PyTorch ran on, in the order of the file's inputs; None for a file.
+        counts: what PyTorch counted in a call of `traced` items; None for a file.
+        seconds: what exporting took, or finding it in the cache; None for a file.
+    """
+
+    path: Path
+    facts: dict[str, Any]
+    batch: int | None = None
+    traced: int | None = None
+    inputs: list[Array] | None = None
+    outputs: list[Array] | None = None
+    counts: dict[str, Any] | None = None
+    seconds: float | None = None
+
+
+def find(variant: Variant, *, batch: int | None = None) -> Source:
+    """The file of a variant's target; PyTorch targets are exported into the cache first.
+
+    Args:
+        variant: target, dtype, seed; an option `opset` for exports.
+        batch: the one batch size to export for; None: any.
+
+    Raises:
+        TargetError: there is no such target.
+        UsageError: it is neither a file nor a PyTorch target.
+        Unavailable: what exporting needs is not installed.
+        UserCodeError: PyTorch cannot export it.
+    """
+    recipe = parse(variant.target)
+    facts = {"source": recipe.source, "sha256": recipe.sha256}
+    if recipe.file:
+        return Source(path=Path(recipe.file), facts=facts)
+    _check(recipe)
+    started = time.perf_counter()
+    opset = _opset(variant.options)
+    folder, was_there = _exported(variant, recipe, opset=opset, batch=batch)
+    about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
+    with np.load(folder / "sample.npz", allow_pickle=False) as sample:
+        arrays = {name: sample[name] for name in sample.files}
+    told = {
+        "exporter": f"torch.onnx (torch.export) of PyTorch {about['versions'].get('torch')}",
+        "opset": about["opset"],
+        "seconds": about["seconds"],
+        "cached": was_there,
+        "batch": about["batch"] or "any",
+        "folder": folder.name,
+        "versions": about["versions"],
+    }
+    return Source(
+        path=folder / "model.onnx",
+        facts={**facts, "export": told, "origin": about["origin"]},
+        batch=about["batch"],
+        traced=about["traced"],
+        inputs=[arrays[f"input_{at}"] for at in range(_many(arrays, "input_"))],
+        outputs=[arrays[f"output_{at}"] for at in range(_many(arrays, "output_"))],
+        counts=about["counts"],
+        seconds=time.perf_counter() - started,
+    )
+
+
+def _many(arrays: Mapping[str, Array], prefix: str) -> int:
+    return sum(name.startswith(prefix) for name in arrays)
+
+
+def _opset(options: Mapping[str, Any]) -> int:
+    text = str(options.get("opset", OPSET))
+    if not text.isdecimal() or int(text) < 18:
+        raise UsageError(
+            f"opset {text} cannot be exported",
+            why="PyTorch's exporter writes opset 18 and later",
+            next=f"--option opset={OPSET}",
+        )
+    return int(text)
+
+
+def _check(recipe: Recipe) -> None:
+    if recipe.backend != "torch":
+        raise UsageError(
+            f"{recipe.target} cannot be exported to ONNX here",
+            why=f"it is a target of the {recipe.backend} backend; only PyTorch's are exported on the way",
+            next="name a PyTorch target or an .onnx file",
+        )
+    missing = [package for package in ("torch", "onnx", "onnxscript") if find_spec(package) is None]
+    if missing:
+        raise Unavailable(
+            f"{recipe.target} cannot be exported: {' and '.join(missing)} not installed",
+            why="PyTorch targets are exported with torch.onnx, which needs torch, onnx and onnxscript",
+            next="pip install 'laptime[torch,onnx]'",
+        )
+
+
+def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None) -> tuple[Path, bool]:
+    """The folder of the export, and whether it was there before.
+
+    A model of a package is known by the package's version and the seed, and found without PyTorch. Code of
+    the user's is loaded to tell whether it is still the same (see `content`); only exporting is saved then.
+    """
+    told = [REVISION, sorted(versions().items()), recipe.target, recipe.source]
+    key = hashlib.sha256(repr([*told, variant.dtype, variant.seed, opset, batch]).encode()).hexdigest()[:24]
+    if recipe.packages and (known := cache.get("onnx", key)):
+        folder = Path(str(known.get("folder", "")))
+        if (folder / "about.json").is_file():
+            return folder, True
+    root = _root()
+    before = {entry.name for entry in root.glob("onnx-*")}
+    folder = _in_own_process(variant, opset=opset, batch=batch, root=root)
+    cache.put("onnx", key, {"folder": str(folder), "target": recipe.target})
+    return folder, folder.name in before
+
+
+def _root() -> Path:
+    """The cache's folder, or a temporary one where that cannot be written."""
+    folder = cache.folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return folder.resolve()
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix="laptime-onnx-"))
+
+
+def _in_own_process(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Path:
+    """Run `exporting`; it ends with us, being in our process group."""
+    with tempfile.TemporaryDirectory(prefix="laptime-export-") as scratch:
+        answer = Path(scratch) / "answer.json"
+        asked = {
+            "variant": msgspec.to_builtins(variant),
+            "opset": opset,
+            "batch": batch,
+            "root": str(root),
+            "answer": str(answer),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "laptime.backends._onnx.exporting"],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+        )
+        if not answer.is_file():
+            last = (done.stderr.strip().splitlines() or [f"status {done.returncode}"])[-1]
+            raise Died(
+                f"the process that exported {variant.target} ended without an answer",
+                why=last[:300],
+                next=f"laptime bench {variant.target}   runs it in PyTorch, without exporting",
+            )
+        told = json.loads(answer.read_text(encoding="utf-8"))
+    if "error" in told:
+        kind: type[LaptimeError] = getattr(errors, told["error"], LaptimeError)
+        raise kind(told["what"], why=told["why"], next=told["next"])
+    return Path(told["folder"])

@@ -1,0 +1,196 @@
+"""ONNX Runtime: `.onnx` files, and PyTorch targets exported on the way.
+
+    laptime bench model.onnx
+    laptime bench torchvision:resnet18 --backend onnxruntime --option optimization=basic,all
+
+A session is made when the target is loaded; sizes that the file leaves open stay open in it. On accelerators
+inputs and outputs stay on the device (IO binding). Nothing here imports onnxruntime before it is asked to.
+
+    session     a session as `_onnx.model` asks for it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets import parse
+
+if TYPE_CHECKING:
+    from laptime.backends._onnx.model import FileModel
+
+TARGETS = ("onnx_file", "torchvision", "timm", "file", "module")
+OPTIONS = {
+    "provider": "execution provider: cpu, cuda, tensorrt, migraphx, openvino, dnnl, xnnpack, coreml, dml ...",
+    "optimization": "of the graph: off, basic, extended, all",
+    "execution": "sequential or parallel",
+    "inter_threads": "threads among nodes when execution is parallel",
+    "binding": "on or off: inputs and outputs stay on the device; on for accelerators",
+    "opset": "ONNX opset that PyTorch targets are exported with",
+    "session.": "any entry of the session's configuration: session.intra_op.allow_spinning=0",
+}
+DTYPES = ("float32", "float16", "float64")
+_PACKAGES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
+PROVIDERS = {
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "tensorrt": "Tensorrt",
+    "migraphx": "MIGraphX",
+    "openvino": "OpenVINO",
+    "dnnl": "Dnnl",
+    "xnnpack": "Xnnpack",
+    "coreml": "CoreML",
+    "dml": "Dml",
+}
+ON_CUDA = ("cuda", "tensorrt")
+LEVELS = {
+    "off": "ORT_DISABLE_ALL",
+    "basic": "ORT_ENABLE_BASIC",
+    "extended": "ORT_ENABLE_EXTENDED",
+    "all": "ORT_ENABLE_ALL",
+}
+EXECUTIONS = {"sequential": "ORT_SEQUENTIAL", "parallel": "ORT_PARALLEL"}
+
+
+def available() -> dict[str, str]:
+    """The version of ONNX Runtime, under the name of the package that brought it; {} without one."""
+    for package in _PACKAGES:
+        try:
+            return {package: version(package)}
+        except PackageNotFoundError:
+            continue
+    return {}
+
+
+def imports(variant: Variant) -> None:
+    """Import the framework, so that import time and load time can be told apart.
+
+    Raises:
+        Unavailable: it is not installed.
+    """
+    try:
+        import onnxruntime  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(
+            "onnxruntime cannot be imported",
+            why=str(error),
+            next="pip install 'laptime[onnx]', or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
+        ) from error
+
+
+def open(variant: Variant) -> FileModel:
+    """The target of a variant in a session on its device.
+
+    Raises:
+        Unavailable: ONNX Runtime, what exports need, or the device is not there.
+        TargetError, UserCodeError: the target does not exist, or cannot be exported or run.
+        UsageError: the variant asks for what this framework does not have.
+    """
+    parse(variant.target)
+    imports(variant)
+    from laptime.backends._onnx.model import FileModel
+    from laptime.backends._onnx.source import find
+    from laptime.backends.onnxruntime.session import Session
+
+    _check(variant)
+    provider, number = _provider(variant)
+    source = find(variant)
+    return FileModel(variant, source, partial(Session, variant, provider, number))
+
+
+def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
+    """An `onnxruntime.InferenceSession` of this process; `inputs`: one array, or a list in the model's order.
+
+    Raises:
+        UsageError: it is none.
+    """
+    imports(variant)
+    from pathlib import Path
+
+    import numpy as np
+    import onnxruntime
+
+    from laptime.backends._onnx.model import FileModel
+    from laptime.backends._onnx.source import Source
+    from laptime.backends.onnxruntime.session import Session
+
+    if not isinstance(subject, onnxruntime.InferenceSession):
+        raise UsageError(
+            f"an object of type {type(subject).__name__} is no model of ONNX Runtime",
+            why="an onnxruntime.InferenceSession is wanted",
+            next="bench('model.onnx') for a file",
+        )
+    given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+    given = list(given.values()) if isinstance(given, Mapping) else given
+    source = Source(path=Path("session"), facts={"source": "in memory"})
+    return FileModel(variant, source, lambda _: Session.of(variant, subject), given=given)
+
+
+def _check(variant: Variant) -> None:
+    asked = [
+        word
+        for word, is_asked in (
+            ("--compile", bool(variant.compile)),
+            ("--channels-last", variant.channels_last),
+            ("--train", bool(variant.train)),
+        )
+        if is_asked
+    ]
+    if asked:
+        raise UsageError(
+            f"onnxruntime cannot do {' '.join(asked)}",
+            why="that is PyTorch's; here --option optimization=... is what there is",
+            next="--backend torch, or leave it out",
+        )
+    if variant.dtype not in (*DTYPES, "auto"):
+        raise UsageError(
+            f"onnxruntime cannot run {variant.dtype} here",
+            why="arrays of Python's have no such dtype, and few of its CPU kernels do",
+            next="--dtype float32, or --backend openvino",
+        )
+    for name, words in (("optimization", LEVELS), ("execution", EXECUTIONS), ("binding", ("on", "off"))):
+        value = variant.options.get(name)
+        if value is not None and value not in words:
+            near = closest(str(value), list(words))
+            raise UsageError(
+                f"--option {name}={value} is not known",
+                why=f"known: {', '.join(words)}",
+                next=f"did you mean {name}={near}?" if near else f"--option {name}={next(iter(words))}",
+            )
+    threads = str(variant.options.get("inter_threads", 1))
+    if not threads.isdecimal() or threads == "0":
+        raise UsageError(
+            f"--option inter_threads={threads} is impossible", why="a number above zero is wanted"
+        )
+
+
+def _provider(variant: Variant) -> tuple[str, int]:
+    """The short name of the execution provider, and the number of the device.
+
+    Raises:
+        Unavailable: this build of ONNX Runtime does not have it.
+    """
+    import onnxruntime
+
+    kind, _, number = variant.device.partition(":")
+    built = onnxruntime.get_available_providers()
+    there = [short for short, name in PROVIDERS.items() if f"{name}ExecutionProvider" in built]
+    usual = ("cuda" if "cuda" in there else "cpu") if kind == "auto" else kind
+    wanted = str(variant.options.get("provider", usual))
+    on_cuda = kind in ("auto", "cuda")
+    is_possible = wanted in there and number in ("", *map(str, range(64)))
+    if not is_possible or (kind not in ("auto", "cpu", "cuda")) or (wanted in ON_CUDA and not on_cuda):
+        near = closest(wanted, there)
+        raise Unavailable(
+            f"onnxruntime has no provider {wanted!r} for the device {variant.device!r} here",
+            why=f"this build ({', '.join(available())}) has {', '.join(there)}",
+            next=f"--device cpu --option provider={near or 'cpu'}"
+            if wanted not in ON_CUDA
+            else "pip install onnxruntime-gpu, or --device cpu",
+        )
+    return wanted, int(number or 0)

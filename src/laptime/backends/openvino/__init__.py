@@ -1,0 +1,181 @@
+"""OpenVINO: `.onnx` and `.xml` files, and PyTorch targets exported on the way.
+
+    laptime bench model.xml
+    laptime bench torchvision:resnet18 --backend openvino --option hint=latency,throughput
+
+A model is read when the target is loaded, and compiled for the shapes of each batch size in its first call.
+The dtype is the one that OpenVINO computes in, and is always said: left to itself it takes bfloat16 for a
+float32 model where the CPU has it. With `hint=throughput` several requests are under way at once: a call
+starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
+asked to.
+
+    compiled    a model as `_onnx.model` asks for it
+    count       parameters and FLOPs of OpenVINO's graph
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets import parse
+
+if TYPE_CHECKING:
+    from laptime.backends._onnx.model import FileModel
+
+TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module")
+OPTIONS = {
+    "hint": "latency, throughput (several requests at once) or none",
+    "streams": "requests that are computed at the same time",
+    "requests": "requests under way with hint=throughput; what OpenVINO holds to be best",
+    "opset": "ONNX opset that PyTorch targets are exported with",
+    "property.": "any property of the device: property.ENABLE_CPU_PINNING=NO",
+}
+_HINTS = ("latency", "throughput", "none")
+PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+_CAPABILITIES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
+
+
+def available() -> dict[str, str]:
+    """The version of OpenVINO; {} without it."""
+    try:
+        return {"openvino": version("openvino")}
+    except PackageNotFoundError:
+        return {}
+
+
+def imports(variant: Variant) -> None:
+    """Import the framework, so that import time and load time can be told apart.
+
+    Raises:
+        Unavailable: it is not installed.
+    """
+    try:
+        import openvino  # noqa: F401
+    except ImportError as error:
+        raise Unavailable(
+            "openvino cannot be imported", why=str(error), next="pip install 'laptime[openvino]'"
+        ) from error
+
+
+def open(variant: Variant) -> FileModel:
+    """The target of a variant, read and ready to be compiled for its device.
+
+    Raises:
+        Unavailable: OpenVINO, what exports need, the device, or its arithmetic in this dtype is not there.
+        TargetError, UserCodeError: the target does not exist, or cannot be exported or read.
+        UsageError: the variant asks for what this framework does not have.
+    """
+    parse(variant.target)
+    imports(variant)
+    from msgspec import structs
+
+    from laptime.backends._onnx.model import FileModel
+    from laptime.backends._onnx.source import find
+    from laptime.backends.openvino.compiled import Compiled
+
+    _check(variant)
+    device = _device(variant)
+    # Exported in float32 whatever it is computed in: that is OpenVINO's way, and all dtypes share one export.
+    source = find(structs.replace(variant, dtype="float32"))
+    return FileModel(variant, source, partial(Compiled, variant, device))
+
+
+def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
+    """An `openvino.Model` of this process; `inputs`: one array, or a list in the model's order.
+
+    Raises:
+        UsageError: it is none.
+    """
+    imports(variant)
+    from pathlib import Path
+
+    import numpy as np
+    import openvino
+
+    from laptime.backends._onnx.model import FileModel
+    from laptime.backends._onnx.source import Source
+    from laptime.backends.openvino.compiled import Compiled
+
+    if not isinstance(subject, openvino.Model):
+        raise UsageError(
+            f"an object of type {type(subject).__name__} is no model of OpenVINO",
+            why="an openvino.Model is wanted",
+            next="bench('model.xml') for a file",
+        )
+    given = [inputs] if isinstance(inputs, np.ndarray) else inputs
+    given = list(given.values()) if isinstance(given, Mapping) else given
+    device = _device(variant)
+    source = Source(path=Path("model"), facts={"source": "in memory"})
+    return FileModel(variant, source, lambda _: Compiled(variant, device, source, model=subject), given=given)
+
+
+def _check(variant: Variant) -> None:
+    asked = [
+        word
+        for word, is_asked in (
+            ("--compile", bool(variant.compile)),
+            ("--channels-last", variant.channels_last),
+            ("--train", bool(variant.train)),
+        )
+        if is_asked
+    ]
+    if asked:
+        raise UsageError(
+            f"openvino cannot do {' '.join(asked)}",
+            why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
+            next="--backend torch, or leave it out",
+        )
+    if variant.dtype not in (*PRECISIONS, "auto"):
+        raise UsageError(
+            f"openvino cannot compute in {variant.dtype}",
+            why=f"known: {', '.join(PRECISIONS)}",
+            next=f"--dtype {closest(variant.dtype, list(PRECISIONS)) or 'float32'}",
+        )
+    hint = str(variant.options.get("hint", "latency"))
+    if hint not in _HINTS:
+        raise UsageError(
+            f"--option hint={hint} is not known",
+            why=f"known: {', '.join(_HINTS)}",
+            next=f"--option hint={closest(hint, _HINTS) or 'latency'}",
+        )
+    for name in ("streams", "requests"):
+        value = str(variant.options.get(name, 1))
+        if not value.isdecimal() or value == "0":
+            raise UsageError(f"--option {name}={value} is impossible", why="a number above zero is wanted")
+
+
+def _device(variant: Variant) -> str:
+    """OpenVINO's name of the device: `GPU.0` for `gpu:0`; "auto" is the first GPU, else the CPU.
+
+    Raises:
+        Unavailable: it is not there, or does not compute in the variant's dtype.
+    """
+    import openvino
+
+    core = openvino.Core()
+    there = core.available_devices
+    if variant.device == "auto":
+        found = next((name for name in there if name.startswith("GPU")), "CPU")
+    else:
+        wanted = variant.device.upper().replace(":", ".")
+        found = next((name for name in there if wanted in (name, f"{name}.0")), "")
+    if not found:
+        raise Unavailable(
+            f"openvino has no device {variant.device!r}",
+            why=f"openvino {available().get('openvino', '')} sees {', '.join(there)}",
+            next=f"--device {there[0].lower().replace('.', ':') if there else 'cpu'}",
+        )
+    can = core.get_property(found, "OPTIMIZATION_CAPABILITIES")
+    if variant.dtype != "auto" and _CAPABILITIES[variant.dtype] not in can:
+        raise Unavailable(
+            f"openvino cannot compute in {variant.dtype} on {found} here",
+            why=f"the device can do {', '.join(can)}",
+            next="--dtype float32",
+        )
+    return found

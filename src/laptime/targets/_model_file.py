@@ -1,0 +1,70 @@
+"""Models that lie in a file of their own: what `FILE.onnx` and `FILE.xml` have in common."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from laptime.kit.errors import TargetError
+from laptime.kit.text import closest
+from laptime.targets import Program, Recipe
+
+
+def resolve(text: str, *, kind: str, backend: str, parts: tuple[str, ...] = ()) -> Recipe:
+    """The recipe of a model file; whether it is one is seen when a backend reads it.
+
+    Args:
+        text: the path, as the user wrote it.
+        kind: name of the target file.
+        backend: the backend that reads it unless another is asked for.
+        parts: suffixes of files that belong to it and must lie beside it (`.bin`).
+
+    Raises:
+        TargetError: it, or a file that belongs to it, does not exist or cannot be read.
+    """
+    path = Path(text).expanduser()
+    files = [path, *(path.with_suffix(suffix) for suffix in parts)]
+    for file in files:
+        if not file.is_file():
+            raise _missing(file, path)
+    try:
+        digest = hashlib.sha256()
+        for file in files:
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "sha256").digest())
+    except OSError as error:
+        raise TargetError(f"{text} cannot be read", why=str(error)) from error
+
+    def build(batch: int) -> Program:
+        raise TargetError(
+            f"{text} holds no Python program",
+            why=f"a {path.suffix} file is run by {backend} and its like",
+            next=f"laptime bench {text} --backend {backend}",
+        )
+
+    return Recipe(
+        target=text,
+        kind=kind,
+        build=build,
+        backend=backend,
+        source=text,
+        sha256=digest.hexdigest(),
+        file=str(path.resolve()),
+    )
+
+
+def _missing(file: Path, path: Path) -> TargetError:
+    if file != path:
+        return TargetError(
+            f"there is no file {file}", why=f"the weights of {path.name} are in it", next="copy it there, too"
+        )
+    if path.is_dir():
+        return TargetError(f"{path} is a folder", why="a model file is wanted")
+    there = [entry.name for entry in path.parent.glob(f"*{path.suffix}")] if path.parent.is_dir() else []
+    near = closest(path.name, there)
+    where = "the current folder" if str(path.parent) == "." else str(path.parent)
+    return TargetError(
+        f"there is no file {path}",
+        why=f"looked in {where}",
+        next=f"did you mean {path.parent / near}?" if near else f"name a {path.suffix} file",
+    )

@@ -1,0 +1,22 @@
+"""`model.onnx`: a model in the Open Neural Network Exchange format."""
+
+from __future__ import annotations
+
+from laptime.targets import Recipe, _model_file
+
+FORM = "FILE.onnx"
+
+
+def matches(text: str) -> bool:
+    """A path ends in `.onnx`."""
+    return text.endswith(".onnx")
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe of an ONNX file, run by ONNX Runtime unless another backend is asked for."""
+    return _model_file.resolve(text, kind="onnx_file", backend="onnxruntime")
+
+
+def names() -> list[str]:
+    """None: files are the user's."""
+    return []

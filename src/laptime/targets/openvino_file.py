@@ -1,0 +1,22 @@
+"""`model.xml`: a model in OpenVINO's intermediate representation, its weights in `model.bin` beside it."""
+
+from __future__ import annotations
+
+from laptime.targets import Recipe, _model_file
+
+FORM = "FILE.xml"
+
+
+def matches(text: str) -> bool:
+    """A path ends in `.xml`."""
+    return text.endswith(".xml")
+
+
+def resolve(text: str) -> Recipe:
+    """The recipe of an OpenVINO model and its weights."""
+    return _model_file.resolve(text, kind="openvino_file", backend="openvino", parts=(".bin",))
+
+
+def names() -> list[str]:
+    """None: files are the user's."""
+    return []
