@@ -208,6 +208,7 @@ class Launches(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         launches: activities with a known launch. unlaunched: those without. graph: replayed by CUDA graphs.
+        lost: calls in the window of the steps that launched kernels of which the file has none.
         delay_median_ns, delay_p95_ns: end of the launch call to start of the work, never below 0.
         host_median_ns: of the launch call itself.
         short: kernels shorter than their launch call.
@@ -220,6 +221,7 @@ class Launches(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     launches: int
     unlaunched: int = 0
+    lost: int = 0
     graph: int = 0
     delay_median_ns: int = 0
     delay_p95_ns: int = 0

@@ -32,6 +32,8 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
     if machine is not None:
         profile = structs.replace(profile, facts={**_facts(machine), **profile.facts})
     found = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
+    if any(each.kind == "trace/incomplete" for each in found):
+        found = [each for each in found if each.gain is None]
     return sorted(found, key=lambda finding: (_ORDER[finding.severity], -(finding.gain or 0.0), finding.kind))
 
 

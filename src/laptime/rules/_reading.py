@@ -156,3 +156,21 @@ def times(profile: Profile, seconds: float) -> str:
     """`12.3 ms of each 178 ms step (7 %)`."""
     whole = step(profile)
     return f"{show(seconds, 's')} of each {show(whole, 's')} step ({percent(share(profile, seconds))})"
+
+
+LOST = 0.1
+UNEVEN = 0.5
+"""Shares: launches without their work, and a step's device time of that of the busiest."""
+
+
+def missing(profile: Profile) -> str:
+    """What of the device's work is not in the file, in words; "" when nothing seems to be missing."""
+    known = profile.launches
+    if known is not None and known.lost > LOST * (known.launches + known.lost):
+        return f"the file has no kernels of {known.lost:,} of {known.launches + known.lost:,} launches"
+    if not profile.overview.devices or not any(file.truncated for file in profile.files[:1]):
+        return ""
+    busy = [step.device_busy_ns for step in profile.steps]
+    if len(busy) < 2 or min(busy) < UNEVEN * max(busy):
+        return "the file breaks off within the work of the device"
+    return ""

@@ -9,7 +9,7 @@ from laptime.kit.units import percent, show
 from laptime.records.profile import Bound, Profile, Verdict
 from laptime.records.ranks import Straggler
 from laptime.rules._hidden import mistaken
-from laptime.rules._reading import share
+from laptime.rules._reading import missing, share
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -50,6 +50,8 @@ def verdict(profile: Profile) -> Verdict:
     """What limits the step, in words; `unknown` when the profile does not tell."""
     if host_only(profile):
         return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
+    if what := missing(profile):
+        return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {what}")
     parts = shares(profile)
     bound = limit(profile, parts)
     part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)

@@ -321,6 +321,7 @@ _FIRING: dict[str, Callable[[], Profile]] = {
     "host_bound": lambda: gpu(host=30),
     "host_only": lambda: _with(cpu(), annotations=[mark("nccl:all_reduce", host=5)]),
     "idle_threads": lambda: _crowded(1.0),
+    "incomplete": lambda: _with(gpu(), launches=Launches(launches=400, lost=100)),
     "layout_conversion": lambda: _with(gpu(), kernels=[kernel("cudnn::ops::nchwToNhwcKernel<float>", ms=5)]),
     "loop_indexing": lambda: _with(gpu(host=20), operators=[operator("aten::select", host=15, calls=3_000)]),
     "low_utilization": lambda: gpu(host=60),

@@ -48,6 +48,7 @@ def launches(view: View) -> Launches | None:
     return Launches(
         launches=len(linked),
         unlaunched=len(device) - len(linked),
+        lost=_lost(view),
         graph=int(graph.sum()),
         delay_median_ns=_quantile(calls.delay, 0.5),
         delay_p95_ns=_quantile(calls.delay, 0.95),
@@ -61,6 +62,17 @@ def launches(view: View) -> Launches | None:
         calls=_by_name(view),
         per_operator=_per_operator(view, calls),
     )
+
+
+def _lost(view: View) -> int:
+    """Calls in the window that launched a kernel or a graph of which the file has nothing."""
+    host, (begin, end) = view.trace.host, view.window
+    called = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
+    called &= (host.start >= begin) & (host.end <= end) & (host.correlation >= 0)
+    called &= names.rows(view.trace.texts, host.name, names.is_launch)
+    # One launch may be seen twice, as a runtime call and as the driver call inside it.
+    launched = np.unique(view.trace.device.correlation)
+    return len(np.setdiff1d(host.correlation[called], launched))
 
 
 class _Calls(NamedTuple):

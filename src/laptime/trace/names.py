@@ -119,6 +119,9 @@ is_dataloader = _matching(r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(D
 Lies when: a loader of one's own, or tf.data or DALI, has other names.
 """
 
+is_launch = _matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
+"""Runtime and driver calls that launch kernels or graphs of them."""
+
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 is_step = _matching(_STEP.pattern)
 """`ProfilerStep#N`: `profiler.step()` was called."""

@@ -155,6 +155,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     ),
     ("idle_threads", "three of four busy", reconciled(FIRING["idle_threads"], threads_busy=3.0)),
     ("idle_threads", "usable CPUs unknown", with_(FIRING["idle_threads"], facts={})),
+    ("incomplete", "a tenth lost", with_(gpu(), launches=Launches(launches=900, lost=100))),
     ("layout_conversion", "0.9 %", with_(gpu(), kernels=[kernel("nchwToNhwcKernel", ms=0.9)])),
     (
         "loop_indexing",

@@ -121,3 +121,22 @@ def test_eight_ranks_wait_for_rank_7() -> None:
     assert len(late) == 1
     assert late[0].evidence["rank"] == 7
     assert late[0].rows == ["ranks/7"]
+
+
+def test_a_file_that_breaks_off_within_the_devices_work_gets_no_verdict_and_no_advice() -> None:
+    whole = gpu(host=60)
+    cut = structs.replace(
+        whole,
+        files=[structs.replace(whole.files[0], truncated=True)],
+        steps=[structs.replace(whole.steps[0], device_busy_ns=0), *whole.steps[1:]],
+    )
+    assert rules.verdict(whole).bound == "host"
+    assert rules.verdict(cut).bound == "unknown"
+    assert [found.kind for found in rules.diagnose(cut) if found.gain] == []
+    assert "trace/incomplete" in {found.kind for found in rules.diagnose(cut)}
+
+
+def test_a_file_that_breaks_off_behind_whole_steps_keeps_its_verdict() -> None:
+    whole = gpu(host=60)
+    cut = structs.replace(whole, files=[structs.replace(whole.files[0], truncated=True)])
+    assert rules.verdict(cut).bound == "host"

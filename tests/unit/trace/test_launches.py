@@ -155,3 +155,27 @@ def test_a_full_queue_is_seen() -> None:
     assert result is not None
     assert result.queue_max == 1022
     assert result.queue_mean > 800
+
+
+def test_launches_whose_work_is_not_in_the_file_are_counted_once() -> None:
+    rows: list[dict[str, object]] = []
+    for number in range(4):
+        at = number * 100
+        rows.append(
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1, "ts": at,
+             "dur": 10, "args": {"correlation": number}}
+        )  # fmt: skip
+        rows.append(
+            {"ph": "X", "cat": "cuda_driver", "name": "cuLaunchKernel", "pid": 1, "tid": 1, "ts": at + 1,
+             "dur": 5, "args": {"correlation": number}}
+        )  # fmt: skip
+    rows.append(
+        {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 20, "dur": 5,
+         "args": {"correlation": 0}}
+    )  # fmt: skip
+    rows.append({"ph": "X", "cat": "cpu_op", "name": "all", "pid": 1, "tid": 1, "ts": 0, "dur": 910})
+    trace = reader.parse(json.dumps(rows).encode())
+    linked = links.link(trace)
+    found = launches.launches(View(trace, linked, steps.find(trace, linked)))
+    assert found is not None
+    assert (found.launches, found.lost) == (1, 3)

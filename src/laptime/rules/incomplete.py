@@ -1,0 +1,31 @@
+"""Work of the device is missing in the file, so its idle time and use mean little.
+
+A profiler writes the host's operators first and the device's work in an order of its own: a file that breaks
+off, or buffers that were full, leave steps whose kernels are not there. No advice with a gain is given then.
+
+Lies when: steps differ that much by nature (evaluation every other step), and the file is cut elsewhere.
+Source: a trace of an A100 cut in its middle; half and a tenth are our own thresholds.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding
+from laptime.rules._reading import missing
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Say what is missing."""
+    what = missing(profile)
+    if not what:
+        return None
+    lost = profile.launches.lost if profile.launches else 0
+    return finding(
+        profile,
+        "incomplete",
+        f"{what}: how long the device worked cannot be told",
+        loud="advice",
+        evidence={"lost_launches": lost, "truncated": any(file.truncated for file in profile.files)},
+        change="record it again, with fewer steps, and let the program end the profiler",
+    )
