@@ -54,16 +54,16 @@ def _drawn(case: Case, memory: Series, cpu: Series) -> Markup:
 
 def _panel(series: Series, x: Scale, *, top: float, class_: str, title: str) -> Markup:
     most = max(series.samples) or 1.0
-    y = Scale(0.0, most * 1.1, top + _HEIGHT, top)
     factor, unit = unit_of(most, series.metric.unit)
+    y = Scale(0.0, most * 1.1 / factor, top + _HEIGHT, top)
     ticks = y.ticks(4)
-    spots = [(x(at), y(value)) for at, value in _thinned(series)]
+    spots = [(x(at), y(value / factor)) for at, value in _thinned(series)]
     path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in spots)
     name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
     return Markup("").join(
         (
             el("text", name, x=4, y=top - 8, class_="tick"),
-            left_axis(y, zip(ticks, tick_texts(ticks, factor), strict=True), x=_LEFT, right=_RIGHT),
+            left_axis(y, zip(ticks, tick_texts(ticks, 1.0), strict=True), x=_LEFT, right=_RIGHT),
             el("path", d=path, class_=class_, fill="none"),
         )
     )

@@ -27,6 +27,8 @@ STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/firs
 _SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
+_MOST_REPORTED = 4
+
 Stats = dict[str, Stat]
 T = TypeVar("T")
 
@@ -218,6 +220,10 @@ def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     energy = next((tag for tag in energies if tag in tags), None)
     if energy is not None:
         found.append((energy, tags[energy].title, ""))
+    # What a benchmark of the user's said itself, of runs without timings of ours.
+    own_words = dict.fromkeys(tag for own in stats for tag in own if tag.startswith("reported/"))
+    reported = [tag for tag in own_words if tag.count("/") == 1] if not regimes else []
+    found += [(tag, tag.removeprefix("reported/"), "reported") for tag in reported[:_MOST_REPORTED]]
     return found
 
 
@@ -259,6 +265,7 @@ def lines(run: Run, stats: list[Stats]) -> list[Line]:
     found = [Line("model", text) for text in _models(run, stats)]
     # Before any word on speed: whether it is one model at all.
     found += [Line("model", words.printable(f.sentence)) for f in run.findings if f.kind.startswith("model/")]
+    found += [Line("outputs", text) for text in _across.outputs(run)]
     found += [Line("start-up", text) for text in _startups(run, stats)]
     found += _memory(run, stats)
     if hit := words.disturbed(run):
@@ -357,9 +364,10 @@ def _memory_name(tag: str) -> str:
 def _others(run: Run, stats: list[Stats]) -> list[Line]:
     """Metrics that this report has no place for, shown as they are."""
     found: dict[str, list[tuple[Case, Stat]]] = {}
+    columns = {tag for tag, _, _ in _metrics(stats)}
     for case, own in zip(run.cases, stats, strict=True):
         for tag, stat in own.items():
-            if not tag.startswith((*_SHOWN, *_EVIDENCE)):
+            if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
                 found.setdefault(tag, []).append((case, stat))
     several = len(run.cases) > 1
     return [

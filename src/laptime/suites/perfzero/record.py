@@ -14,10 +14,11 @@ from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.records.series import Series
+from laptime.records.verdict import Held, Verdict
 from laptime.suites.perfzero.methods import Method
 from laptime.suites.perfzero.schema import text
 from laptime.suites.perfzero.summary import NAME, Point
-from laptime.suites.perfzero.verdict import Outcome
+from laptime.suites.perfzero.verdict import Outcome, Word, held, spreads
 
 MEMORY = Metric(
     tag="evidence/process/memory",
@@ -61,6 +62,36 @@ def case(
         artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
         details={"perfzero": json.loads(text(summary))},
     )
+
+
+def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
+    """One for every bound: whether the mean over the trials keeps it, with its interval from three on."""
+    words: dict[Word, Held] = {"kept": "kept", "violated": "broken", "unclear": "undecided"}
+    found = []
+    for name, each in spreads(trials).items():
+        around = each.ci95 or (each.mean, each.mean)
+        for kind, limit, word in (
+            ("min", each.min_value, held(around, each.min_value, None)),
+            ("max", each.max_value, held(around, None, each.max_value)),
+        ):
+            if limit is None or word is None:
+                continue
+            sentence = f"{name} {each.mean:.4g}, {kind} {limit:.4g}"
+            if each.ci95 is not None:
+                sentence += f", 95 % interval [{each.ci95[0]:.4g}, {each.ci95[1]:.4g}]"
+            found.append(
+                Verdict(
+                    kind=kind,  # type: ignore[arg-type]
+                    case=method.name,
+                    metric=f"reported/{name}",
+                    word=words[word],
+                    limit=limit,
+                    value=each.mean,
+                    ci95=each.ci95,
+                    sentence=sentence,
+                )
+            )
+    return found
 
 
 def _failure(outcome: Outcome, folder: Path) -> Failure:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from msgspec import structs
@@ -16,7 +16,18 @@ import laptime
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.case import Case
-from laptime.records.event import CaseAdded, CaseChanged, Event, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.event import (
+    CaseAdded,
+    CaseChanged,
+    Event,
+    Found,
+    Judged,
+    Progress,
+    RunBuilder,
+    RunFinished,
+    RunStarted,
+)
+from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import new_id, write_whole
@@ -81,8 +92,23 @@ class Session:
                 self._turn(method, index, len(turns), began)
         except KeyboardInterrupt:
             status = "interrupted"
+        self._judge()
         self._emit(RunFinished(status, time.perf_counter() - began))
         return self._builder.run(), self._faults
+
+    def _judge(self) -> None:
+        """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
+        verdicts = [
+            each for method, trials in self._trials.items() for each in record.verdicts(method, trials)
+        ]
+        if verdicts:
+            self._emit(Judged(verdicts))
+        for each in verdicts:
+            if each.word != "kept":
+                severity: Literal["problem", "advice"] = "problem" if each.word == "broken" else "advice"
+                sentence = f"{each.word}: {each.case}: {each.sentence}"
+                kind = f"check/{each.kind}"
+                self._emit(Found(Finding(kind=kind, severity=severity, sentence=sentence, cases=[each.case])))
 
     def _turn(self, method: Method, index: int, turns: int, began: float) -> None:
         trials = self._trials[method]

@@ -131,7 +131,7 @@ def process_info(ended: Ended) -> dict[str, int | float]:
     # The first look's window began before the method did.
     cpu = [look.cpu for look in inside[1:]]
     if end is not None and float(end.get("seconds", 0.0)) > 0:
-        cpu.append(100.0 * (float(end["cpu"]) - float(start["cpu"])) / float(end["seconds"]))
+        cpu.append(_mean_percent(start, end))
     found: dict[str, int | float] = {}
     for name, values in (("max_rss", rss), ("max_vms", vms), ("max_cpu_percent", cpu)):
         if values:
@@ -145,21 +145,33 @@ def _inside(ended: Ended, start: dict[str, Any], end: dict[str, Any] | None) -> 
 
 
 def curve(ended: Ended) -> list[Point]:
-    """The process over time; times before 0 are importing and building."""
+    """The process over time; times before 0 are importing and building.
+
+    What it told at the method's start and end has no window of its own: its CPU time is that of the look
+    before, at the end of a method too short for a look the mean of the method.
+    """
     zero = _began(ended)
-    looks = [
-        Point(time=look.unix - zero, rss=look.rss, vms=look.vms, cpu_percent=look.cpu) for look in ended.looks
+    points = [
+        Point(time=each.unix - zero, rss=each.rss, vms=each.vms, cpu_percent=each.cpu) for each in ended.looks
     ]
-    told = []
-    start = ended.event("started")
-    for event in (start, ended.event("ended") or ended.event("raised")):
-        if start is None or event is None or "rss" not in event:
-            continue
-        seconds, cpu = float(event.get("seconds", 0.0)), float(event["cpu"]) - float(start["cpu"])
-        percent = 100.0 * cpu / seconds if event is not start and seconds > 0 else 0.0
-        own = Point(time=event["unix"] - zero, rss=event["rss"], vms=event["vms"], cpu_percent=percent)
-        told.append(own)
-    return sorted([*looks, *told], key=lambda point: point.time)
+    start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
+    if start is None:
+        return points
+    mean = _mean_percent(start, end)
+    for event in (start, end):
+        if event is not None and "rss" in event:
+            time = float(event["unix"]) - zero
+            before = [each.cpu_percent for each in points if 0 < each.time < time]
+            before = before or [each.cpu_percent for each in points if each.time < 0 and event is start]
+            percent = before[-1] if before else mean
+            points.append(Point(time=time, rss=event["rss"], vms=event["vms"], cpu_percent=percent))
+    return sorted(points, key=lambda point: point.time)
+
+
+def _mean_percent(start: dict[str, Any], end: dict[str, Any] | None) -> float:
+    """CPU time of the method over its wall time, percent of one CPU; 0 when it had no end."""
+    seconds = float(end.get("seconds", 0.0)) if end else 0.0
+    return 100.0 * (float(end["cpu"]) - float(start["cpu"])) / seconds if end and seconds > 0 else 0.0
 
 
 def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict[str, Any]:

@@ -130,15 +130,15 @@ def _spread(metrics: list[Metric]) -> Spread:
         ci95=ci95,
         min_value=last.min_value,
         max_value=last.max_value,
-        bound=_bound(ci95 or (mean, mean), last),
+        bound=held(ci95 or (mean, mean), last.min_value, last.max_value),
     )
 
 
-def _bound(around: tuple[float, float], metric: Metric) -> Word | None:
-    if metric.min_value is None and metric.max_value is None:
+def held(around: tuple[float, float], least: float | None, most: float | None) -> Word | None:
+    """Whether all of an interval keeps the bounds, or none of it; None without bounds."""
+    if least is None and most is None:
         return None
-    least = -math.inf if metric.min_value is None else metric.min_value
-    most = math.inf if metric.max_value is None else metric.max_value
+    least, most = -math.inf if least is None else least, math.inf if most is None else most
     if least <= around[0] and around[1] <= most:
         return "kept"
     return "violated" if around[1] < least or around[0] > most else "unclear"
