@@ -202,13 +202,12 @@ class FileModel:
         """Parameters, MACs and FLOPs: as PyTorch counted them before the export, else those of the graph."""
         source, runtime = self._at(batch)
         if source.counts is not None and source.traced:
-            values = dict(source.counts["series"])
-            for tag in (MACS.tag, FLOPS.tag):
-                if tag in values:
-                    values[tag] *= batch / source.traced
-            note = f"counted by PyTorch before the export, at batch {source.traced}"
-            receipt = {**source.counts["receipt"], "of": f"{note}, and scaled to this batch", "batch": batch}
-            probe = "flop_counter"
+            times, probe = batch / source.traced, "flop_counter"
+            scaled = {MACS.tag: times, FLOPS.tag: times}
+            values = {tag: n * scaled.get(tag, 1.0) for tag, n in source.counts["series"].items()}
+            receipt = {**source.counts["receipt"], "batch": batch}
+            receipt["counted"] = {of: n * times for of, n in receipt.get("counted", {}).items()}
+            receipt["of"] = f"what PyTorch counted before the export at batch {source.traced}, x {times:g}"
         else:
             values, receipt = runtime.count(self._sizes(runtime, batch))
             receipt, probe = {**receipt, "batch": batch}, "graph"
