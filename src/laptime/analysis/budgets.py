@@ -1,4 +1,4 @@
-"""Budgets: is a number at most, or at least, what was allowed? Decided by its 95 % interval, not by its value.
+"""Budgets: is a number at most, or at least, what was allowed? Its 95 % interval decides, not its value.
 
 A budget is kept when the whole interval is within the limit, broken when the whole interval is beyond it, and
 undecided in between, or when the number is invalid or cannot be told.
@@ -80,6 +80,8 @@ def regression(found: Comparison, tolerance: float = TOLERANCE) -> Verdict:
     elif low > limit and found.word == "slower":
         word = "broken"
     ratio = 1 / found.speedup
+    # Where the interval alone would have decided, the comparison says why it may not.
+    doubt = found.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
     return Verdict(
         kind="regression",
         case=found.candidate,
@@ -88,6 +90,13 @@ def regression(found: Comparison, tolerance: float = TOLERANCE) -> Verdict:
         limit=limit,
         value=ratio,
         ci95=(low, high),
-        sentence=f"takes {ratio:.3f} of the baseline's time [{low:.3f}, {high:.3f}], allowed is {limit:.3f}",
-        next="laptime check --against-rev REV   measures both, interleaved" if word == "undecided" else "",
+        sentence=f"takes {ratio:.3f} of the baseline's time [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
+        + (f"; {doubt}" if doubt else ""),
+        next=_decided_by(found) if word == "undecided" else "",
     )
+
+
+def _decided_by(found: Comparison) -> str:
+    if found.pairs:
+        return "measure again with --budget 2m, or on a quieter machine"
+    return "laptime check TARGET --against-rev REV   measures both, interleaved"

@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from laptime.kit.errors import ExitCode
+from laptime.kit.text import count
 
 Held = Literal["kept", "broken", "undecided"]
 
@@ -50,3 +51,13 @@ def exit_code(verdicts: Sequence[Verdict]) -> ExitCode:
     """What the conclusion says to a script."""
     codes = {"kept": ExitCode.OK, "broken": ExitCode.NO, "undecided": ExitCode.UNDECIDED}
     return codes[conclusion(verdicts)]
+
+
+def summary(verdicts: Sequence[Verdict]) -> str:
+    """`1 of 3 checks broken`, the worst word first."""
+    if not verdicts:
+        return "nothing was checked"
+    for word in ("broken", "undecided"):
+        if number := sum(verdict.word == word for verdict in verdicts):
+            return f"{number} of {count(len(verdicts), 'check')} {word}"
+    return f"{count(len(verdicts), 'check')} kept"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laptime.records.run import Run
+from laptime.records.verdict import conclusion, summary
 from laptime.reports import _escape as escape
 from laptime.reports import _words as words
 from laptime.reports._view import View, view
@@ -20,6 +21,7 @@ def render(run: Run) -> str:
     seen = view(run)
     blocks = [
         f"### {escape.text(run.verb)} {escape.name(seen.title)}",
+        f"**{conclusion(run.verdicts)}**: {summary(run.verdicts)}" if run.verdicts else "",
         f"**{seen.trust}**: {escape.text(seen.because)}"
         + (f"  \n**next**: {escape.code(seen.next)}" if seen.next else ""),
         _conditions(seen),

@@ -75,7 +75,7 @@ _LINE = msgspec.json.Decoder(Line)
 
 
 class _File(NamedTuple):
-    path: Path
+    path: str  # a Path takes longer to make than to look up
     relative: str
     mtime: int
     size: int
@@ -120,18 +120,19 @@ def _on_disk(base: Path) -> list[_File]:
             seen = entry.stat()
         except OSError:
             continue
-        path = Path(entry.path)
-        found[folder.id_of(path)] = _File(path, entry.path[start:], seen.st_mtime_ns, seen.st_size)
+        run_id = entry.name.partition(".")[0]
+        found[run_id] = _File(entry.path, entry.path[start:], seen.st_mtime_ns, seen.st_size)
     return [found[run_id] for run_id in sorted(found, reverse=True)]
 
 
 def _read(file: _File) -> Line | None:
+    path = Path(file.path)
     try:
-        return line_of(files.read(file.path), file.relative)
+        return line_of(files.read(path), file.relative)
     except UsageError as error:
-        if not file.path.exists():
+        if not path.exists():
             return None
-        return Line(id=folder.id_of(file.path), path=file.relative, fault=error.why or error.what)
+        return Line(id=folder.id_of(path), path=file.relative, fault=error.why or error.what)
 
 
 def line_of(run: Run, path: str) -> Line:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -16,6 +17,9 @@ from laptime.records.event import Event
 from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.store.journal import Journal
+
+if TYPE_CHECKING:
+    from laptime.verbs.lane import OpenSession
 
 
 def carry_out(
@@ -35,8 +39,13 @@ def carry_out(
     return run, code if code == ExitCode.INTERRUPTED else delivered or code
 
 
-def measured(request: BenchRequest, *, voice: Voice) -> tuple[Run, LaptimeError | None]:
+def measured(
+    request: BenchRequest, *, voice: Voice, start: OpenSession | None = None
+) -> tuple[Run, LaptimeError | None]:
     """The run, and what is to be said when it could not be kept where it belongs.
+
+    Args:
+        start: how a variant's worker is started; None in the usual way.
 
     Raises:
         UsageError: the request is impossible.
@@ -52,7 +61,7 @@ def measured(request: BenchRequest, *, voice: Voice) -> tuple[Run, LaptimeError 
 
         from laptime.verbs.bench import bench  # not for those who only deliver: `laptime trace`, `show`
 
-        run = bench(request, emit)
+        run = bench(request, emit, open_session=start) if start else bench(request, emit)
     if journal is None or journal.path is None:
         run = structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
     else:

@@ -1,0 +1,134 @@
+"""Check a run against budgets, a baseline, or an earlier revision."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from laptime.apps.cli import asked, measuring, output
+from laptime.apps.cli.commands.compare import as_measured, stored
+from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.quantity import share
+from laptime.records.plan import BenchRequest
+from laptime.records.run import Run
+from laptime.records.verdict import Verdict, conclusion, exit_code, summary
+from laptime.store import files
+from laptime.verbs import check as verb
+from laptime.verbs.check import Rules
+
+
+@click.command("check", cls=asked.Measuring)
+@click.argument("subject", metavar="RUN | TARGET", default="last")
+@click.option("--against", metavar="RUN", help="No slower than this stored run.")
+@click.option(
+    "--against-rev", metavar="REV", help="No slower than at this git revision: both measured, interleaved."
+)
+@click.option("--budgets", metavar="FILE", help="Limits. [default: laptime.toml, where there is one]")
+@click.option("--tolerance", metavar="PERCENT", help="So much slower is allowed. [default: 5%]")
+@click.option("--force", is_flag=True, help="Check runs made under different conditions all the same.")
+@asked.measuring_options
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    subject: str,
+    against: str | None,
+    against_rev: str | None,
+    budgets: str | None,
+    tolerance: str | None,
+    force: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **given: Any,
+) -> int:
+    """Check a run against budgets, a baseline, or an earlier revision.
+
+    The subject is a stored run (the last one, unless told), or a target, which is measured first. Exits with
+    0 when all is kept, 1 when something is broken, 3 when the intervals cannot decide.
+
+    \b
+    laptime check last --against baseline -o junit.xml
+    laptime check model.py:build --against-rev main -o comment.md
+    laptime check                  # the budgets in laptime.toml
+    """
+    voice = context.find_object(Voice) or Voice()
+    rules = _rules(budgets, tolerance)
+    reference = against or ("" if against_rev else rules.against)
+    if not (reference or against_rev or any(b.max is not None or b.min is not None for b in rules.budget)):
+        raise UsageError(
+            "there is nothing to check against",
+            why="neither --against, --against-rev, nor a [[budget]] in laptime.toml",
+            next="laptime check last --against last~1",
+        )
+    reports = output.planned(outputs)
+    baseline = files.load(reference) if reference else None
+    run = stored(subject)
+    verdicts: list[Verdict] = []
+    if run is None or against_rev:
+        known = run or baseline
+        request = asked.request(context, [s.target for s in run.subjects] if run else [subject], given=given)
+        request = as_measured(known, request) if known else request
+        run = _measured(request, against_rev, voice)
+        if code := measuring.exit_code(run):
+            return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
+    if against_rev:
+        verdicts += verb.of_revision(run, rules)
+    verdicts += verb.against_budgets(run, rules)
+    if baseline is not None:
+        verdicts += verb.against_run(run, baseline, rules, force=force)
+    output.result(_document(run, verdicts) if as_json else _text(verdicts))
+    failed = output.write(verb.told(run, verdicts), reports, voice=voice)
+    for error in failed:
+        voice.complain(error)
+    return ExitCode.USAGE if failed else exit_code(verdicts)
+
+
+def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
+    """The request carried out: now, or now and at a revision."""
+    if revision is None:
+        run, complaint = measuring.measured(request, voice=voice)
+        if complaint:
+            voice.complain(complaint)
+        return run
+    from laptime.verbs.revision import against_revision  # needs the rooms that measure
+
+    return against_revision(
+        request, revision, lambda asked, start: measuring.measured(asked, voice=voice, start=start)[0]
+    )
+
+
+def _rules(path: str | None, tolerance: str | None) -> Rules:
+    file = Path(path) if path else verb.FILE
+    rules = verb.read_rules(file) if path or file.exists() else Rules()
+    if tolerance is None:
+        return rules
+    share(tolerance)  # raises when it is none
+    return msgspec.structs.replace(rules, tolerance=tolerance)
+
+
+def _text(verdicts: list[Verdict]) -> str:
+    lines = [f"{conclusion(verdicts)}: {summary(verdicts)}", ""]
+    for each in sorted(verdicts, key=lambda verdict: ("broken", "undecided", "kept").index(verdict.word)):
+        lines += [f"{each.word:<10} {one_line(each.case)}", f"  {each.metric}   {one_line(each.sentence)}"]
+        if each.next:
+            lines.append(f"  next: {one_line(each.next)}")
+    return "\n".join(lines)
+
+
+def _document(run: Run, verdicts: list[Verdict]) -> str:
+    document = {
+        "schema": "laptime.check/1",
+        "run": run.id,
+        "conclusion": conclusion(verdicts),
+        "verdicts": [
+            {name: getattr(verdict, name) for name in verdict.__struct_fields__} for verdict in verdicts
+        ],
+    }
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

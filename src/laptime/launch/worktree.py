@@ -1,0 +1,103 @@
+"""The user's repository as it was at another revision, in a temporary folder beside the working tree.
+
+`git worktree` makes it: no clone, no network, and the working tree stays as it is. Hooks are not run.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from laptime.kit.errors import UsageError
+
+
+class Revision(NamedTuple):
+    """A checked-out revision.
+
+    Attributes:
+        commit: its full hash.
+        folder: what the current folder is in it.
+        top: of the working tree; place: the same of the revision.
+    """
+
+    commit: str
+    folder: Path
+    top: Path
+    place: Path
+
+    def python_path(self, known: str) -> str:
+        """A PYTHONPATH with which a process imports the revision's code, and not the working tree's.
+
+        Entries inside the working tree are turned to the revision; its own folder and `src` come after
+        them, and so before what is installed, which may be the working tree (`pip install -e`).
+        """
+        entries = [Path(entry) for entry in known.split(os.pathsep) if entry]
+        moved = [
+            self.place / entry.relative_to(self.top)
+            if entry.is_absolute() and entry.is_relative_to(self.top)
+            else entry
+            for entry in entries
+        ]
+        own = [folder for folder in (self.place, self.place / "src") if folder.is_dir()]
+        return os.pathsep.join(map(str, dict.fromkeys([*moved, *own])))
+
+
+@contextlib.contextmanager
+def checked_out(revision: str) -> Iterator[Revision]:
+    """A revision of the repository of the current folder, gone again at the end.
+
+    Raises:
+        UsageError: this is no repository, or it has no such revision, or no such folder in it.
+    """
+    top = Path(_git("rev-parse", "--show-toplevel", what="this folder is in no git repository"))
+    prefix = _git("rev-parse", "--show-prefix", what="this folder is in no git repository")
+    commit = _git(
+        "rev-parse",
+        "--verify",
+        "--end-of-options",
+        f"{revision}^{{commit}}",
+        what=f"git knows no revision {revision!r}",
+        then="git log --oneline",
+    )
+    with tempfile.TemporaryDirectory(prefix="laptime-revision-") as temporary:
+        place = Path(temporary).resolve() / commit[:12]
+        add = ("worktree", "add", "--quiet", "--detach", str(place), commit)
+        _git(*add, what=f"{revision} cannot be checked out")
+        try:
+            folder = place / prefix
+            if not folder.is_dir():
+                raise UsageError(
+                    f"there is no folder {prefix} at {revision}",
+                    why="targets are looked for in the folder that this was started in",
+                    next="start in a folder that both revisions have",
+                )
+            yield Revision(commit, folder, top, place)
+        finally:
+            with contextlib.suppress(UsageError):
+                _git("worktree", "remove", "--force", str(place), what="")
+
+
+def _git(*arguments: str, what: str, then: str = "") -> str:
+    """What git says.
+
+    Raises:
+        UsageError: `what`, and git's own words.
+    """
+    command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", *arguments]
+    # A hook of git's that calls us would set these, and with them mean another repository.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, env={**environ, "LC_ALL": "C"}
+        )
+    except OSError as error:
+        raise UsageError(what, why=f"git cannot be started: {error.strerror}", next="install git") from error
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"git ended with status {done.returncode}"]
+        raise UsageError(what, why=lines[-1], next=then)
+    return done.stdout.rstrip("\n")
