@@ -96,6 +96,12 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
         need(seen.get("finite") in (True, False, None), f"{who}: `finite` is True, False or None")
     if isinstance(model, protocol.Compiles):
         need(model.compiles() >= 0, f"{who}: compiles() counts from 0")
+    if isinstance(model, protocol.TimesCompilation):
+        taken = model.compile_seconds(batch)
+        need(taken is None or taken >= 0, f"{who}: compile_seconds() gave {taken!r}: seconds or None")
+    if isinstance(model, protocol.Exports):
+        taken = model.exported()
+        need(taken is None or taken >= 0, f"{who}: exported() gave {taken!r}: seconds or None")
     if isinstance(model, protocol.Scoped):
         workload = model.workload(batch)  # type: ignore[attr-defined]
         for _ in range(2):  # entered again for the next block

@@ -158,9 +158,10 @@ def _check_options(request: BenchRequest, backends: list[str]) -> None:
             continue
         known = sorted({each for backend in backends for each in _known_options(backend)})
         near = closest(name, known)
+        asked = list(dict.fromkeys(backends))
         raise UsageError(
-            f"{' and '.join(dict.fromkeys(backends))} have no option called {name!r}",
-            why=f"known: {', '.join(known)}" if known else "they have no options of their own",
+            f"{' and '.join(asked)} {'has' if len(asked) == 1 else 'have'} no option called {name!r}",
+            why=f"known: {', '.join(known)}" if known else "there are none",
             next=f"did you mean --option {near}={request.options[name][0]}?"
             if near
             else "laptime bench --help",
