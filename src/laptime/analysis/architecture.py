@@ -109,9 +109,10 @@ def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
 def _parameters(ours: Size, theirs: Size) -> tuple[str, bool | None]:
     if ours.every is None or theirs.every is None:
         return "parameters not told by both", None
-    mine, others = ({size.trainable, size.every, size.held} - {None} for size in (ours, theirs))
-    if shared := [number for number in mine & others if number is not None]:
-        return f"{max(shared):,.0f} parameters in both", True
+    others = {theirs.trainable, theirs.every, theirs.held}
+    for number in (ours.trainable, ours.every, ours.held):
+        if number is not None and number in others:
+            return f"{number:,.0f} parameters in both", True
     a, b = ours.every, theirs.every
     if ours.trainable and theirs.trainable:
         a, b = ours.trainable, theirs.trainable

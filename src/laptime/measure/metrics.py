@@ -61,8 +61,9 @@ COLD_START = Metric(
     unit="s",
     title="cold start",
     better="lower",
-    meaning="From a fresh process to the first answer: import, export, load and first call.",
-    lies_when="Files are in the page cache, or the export is there from before (see `time/export`).",
+    meaning="From a fresh process to the first answer: import, load and first call; exporting, which is done "
+    "once beforehand, is a number of its own.",
+    lies_when="Files are in the page cache; the first start after boot is slower.",
 )
 WARM_UP = Metric(
     tag="time/warm_up",

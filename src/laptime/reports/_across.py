@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laptime.records.comparison import Comparison
 from laptime.records.run import Run
+from laptime.reports._words import label, printable
 
 COLUMNS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
 """Metric columns: tag, title, regime."""
@@ -22,6 +23,20 @@ def against_first(run: Run) -> list[str]:
     found = {each.candidate: _word(each) for each in run.comparisons}
     baselines = {each.baseline for each in run.comparisons}
     return [found.get(case.key, "baseline" if case.key in baselines else "-") for case in run.cases]
+
+
+def lines(run: Run) -> list[tuple[str, str]]:
+    """Before any word on speed: whether it is one model at all, and whether outputs agree, by topic.
+
+    Outputs that do not agree are reasons against the numbers, and told there.
+    """
+    models = [("model", printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")]
+    checked = ((case, each) for case in run.cases for each in case.checks if each.name == "agreement")
+    return models + [
+        ("outputs", f"{label(case, run)}: {printable(each.sentence)}")
+        for case, each in checked
+        if each.outcome == "ok"
+    ]
 
 
 def _word(each: Comparison) -> str:

@@ -51,11 +51,7 @@ class Cell(Struct, frozen=True, kw_only=True):
 
 
 class Column(Struct, frozen=True, kw_only=True):
-    """A column of the case table; `regime` (or where it was measured) stands under the title.
-
-    Attributes:
-        extra: a narrow page can do without it.
-    """
+    """A column of the case table; `regime` stands under the title; narrow pages leave out an `extra` one."""
 
     title: str
     regime: str = ""
@@ -263,9 +259,7 @@ def _needs(case: Case, stat: Stat) -> str:
 def lines(run: Run, stats: list[Stats]) -> list[Line]:
     """What stands below the table: model, start-up, memory, disturbance, and metrics nobody foresaw."""
     found = [Line("model", text) for text in _models(run, stats)]
-    # Before any word on speed: whether it is one model at all.
-    found += [Line("model", words.printable(f.sentence)) for f in run.findings if f.kind.startswith("model/")]
-    found += [Line("outputs", text) for text in _across.outputs(run)]
+    found += [Line(*each) for each in _across.lines(run)]
     found += [Line("start-up", text) for text in _startups(run, stats)]
     found += _memory(run, stats)
     if hit := words.disturbed(run):

@@ -64,8 +64,7 @@ def _with_cold_start(case: Case) -> Case:
     timed = [part for part in parts if part is not None and part.samples]
     if len(timed) < len(parts):
         return case
-    exported = case.find(metrics.EXPORT.tag)
-    seconds = sum(part.samples[0] for part in [*timed, *([exported] if exported else [])])
+    seconds = sum(part.samples[0] for part in timed)
     return _replaced(case, Series(metric=metrics.COLD_START, samples=[seconds], probe="wall"))
 
 

@@ -55,7 +55,9 @@ def same(name: str, *, backends: Sequence[str] = (), python: Mapping[str, str] |
         raise _unknown(name, known)
     targets = list(found.values())
     recipes = [parse(target) for target in targets]
-    able = list(backends) or [each for each in here if any(fits(recipe, each) for recipe in recipes)]
+    # Each framework's own first: the baseline is a model as it was written, not as it was exported.
+    ordered = sorted(here, key=lambda each: each not in found)
+    able = list(backends) or [each for each in ordered if any(fits(recipe, each) for recipe in recipes)]
     if len(targets) == len(able) == 1:
         raise Unavailable(
             f"only {able[0]} is here to run {targets[0]}",
@@ -70,7 +72,7 @@ def _collections() -> list[str]:
     kinds = [
         kind for kind in registry.names("targets") if f"{kind}:NAME" == registry.load("targets", kind).FORM
     ]
-    return sorted(kinds, key=lambda kind: (kind not in OWN, kind))
+    return sorted(kinds, key=lambda kind: OWN.index(kind) if kind in OWN else len(OWN))
 
 
 def _recipe(kind: str) -> Recipe:

@@ -56,6 +56,28 @@ def test_warm_up_costs_the_first_call_and_all_before_the_level() -> None:
     assert "5 more calls" in cost.note
 
 
+def test_a_cold_start_is_import_load_and_first_call_and_no_export() -> None:
+    parts = [(metrics.IMPORT, 2.0), (metrics.LOAD, 0.3), (metrics.EXPORT, 60.0)]
+    series = [Series(metric=metric, samples=[seconds]) for metric, seconds in parts]
+    case = runs.case(first_call(0.5), *series, runs.timings(0.01, n=100))
+    found = judged(case, runs.environment(), PLAN).find("time/cold_start")
+    assert found is not None
+    assert found.samples == [pytest.approx(2.8)]
+
+
+def test_a_start_of_which_a_part_is_unknown_is_not_told() -> None:
+    case = runs.case(first_call(0.5), runs.timings(0.01, n=100))
+    assert judged(case, runs.environment(), PLAN).find("time/cold_start") is None
+
+
+def test_what_a_compiler_told_is_not_estimated() -> None:
+    told = Series(metric=metrics.COMPILE, samples=[0.4])
+    case = runs.case(first_call(0.5), told, runs.timings(0.01, n=100), axes={"compile": "default"})
+    found = judged(case, runs.environment(), PLAN).find("time/compile")
+    assert found is not None
+    assert found.samples == [0.4]
+
+
 def test_warm_up_of_later_processes_is_not_added_up() -> None:
     case = runs.case(first_call(0.5), runs.timings(0.01, n=200, warm_up=5, processes=2, spread=0.001))
     cost = judged(case, runs.environment(), PLAN).find("time/warm_up")

@@ -320,4 +320,4 @@ def request(
         targets = [*targets, *found.targets]
         flags["backends"] = found.backends
         origins.setdefault("backends", "machine")
-    return BenchRequest(targets=[*targets], **flags, origins=origins)  # type: ignore[arg-type]
+    return BenchRequest(targets=[*targets], **flags, origins=origins)

@@ -1,10 +1,11 @@
-"""Does an exported model make of its inputs what the original makes? Else its speed is that of another program.
+"""Does an exported model make of its inputs what the original makes? Else its speed is another program's.
 
 Lies when: the inputs exercise only part of the model.
 """
 
 from __future__ import annotations
 
+from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
@@ -27,7 +28,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     told = f"largest error {found['max_error']:.2g} ({found['relative']:.1g} of the largest output), "
     told += f"cosine {found['cosine']:.6f}"
     if found.get("top1") is not None:
-        told += f", top-1 the same in {found['top1']:.0%}"
+        told += f", top-1 the same in {percent(found['top1'])}"
     if found["cosine"] < COARSE:
         return _answer("fail", f"its outputs are not those of the original: {told}")
     if found["cosine"] < NEAR and case.axes.get("dtype") == "float32":
