@@ -126,12 +126,17 @@ def groups(history: History, by: str) -> list[Group]:
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
-    """One block a value; beyond `width`, one a group of neighbours, by their median."""
+    """One block a value; beyond `width`, one a group of neighbours, by their median.
+
+    From 20 values on, the highest and the lowest twentieth are cut off: one wild run flattens no line.
+    """
     if len(values) > width:
         edges = [round(at * len(values) / width) for at in range(width + 1)]
         values = [statistics.median(values[a:b]) for a, b in pairwise(edges)]
-    low, high = min(values), max(values)
+    ordered = sorted(values)
+    cut = len(values) // 20
+    low, high = ordered[cut], ordered[-1 - cut]
     middle = (low + high) / 2
     span = max(high - low, LEAST_SPAN * abs(middle)) or 1.0
     shares = [(value - middle) / span + 0.5 for value in values]
-    return "".join(BLOCKS[min(len(BLOCKS) - 1, int(share * len(BLOCKS)))] for share in shares)
+    return "".join(BLOCKS[max(0, min(len(BLOCKS) - 1, int(share * len(BLOCKS))))] for share in shares)

@@ -37,7 +37,7 @@ class Chart(NamedTuple):
 def html(histories: Sequence[History], *, by: str) -> str:
     """The whole page; complete, offline, readable without JavaScript."""
     style, script = asset("page.css"), asset("shell.js")
-    worse = [step for each in histories for step in each.steps if step.word == "worse"]
+    worse = [each for each in histories if each.steps and each.steps[-1].word == "worse"]
     steps = [step for each in histories for step in each.steps]
     return template(asset("history.html")).render(
         policy=policy(style, script),
