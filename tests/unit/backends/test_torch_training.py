@@ -35,6 +35,13 @@ def build():
 def own_loss():
     return OwnLoss(), torch.randn(8, 16)
 
+def convolutions():
+    layers = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.Conv2d(32, 32, 3, padding=1, groups=32, stride=2), nn.Flatten(),
+        nn.Linear(32 * 16, 4),
+    )
+    return layers, torch.randn(2, 3, 8, 8)
+
 def detached():
     net = Net()
     return lambda x: net(x).detach(), torch.randn(8, 16)
@@ -92,6 +99,14 @@ def test_flops_of_a_step_are_counted_backward_pass_and_all(place: Path) -> None:
     assert counted["flops"] == 3 * forward - 2 * 4 * 16 * 32
     assert counted["params/trainable"] == 16 * 32 + 32 + 2 * 32 + 32 * 4 + 4
     assert receipt["step"] == "zero gradients, forward, loss, backward, optimizer"
+
+
+def test_groups_of_a_convolution_count_in_its_gradients(place: Path) -> None:
+    series, receipt = opened(place, "convolutions").count(2)
+    counted = {each.metric.tag: each.samples[0] for each in series}
+    first, grouped, last = (2 * 2 * n for n in (64 * 32 * 3 * 9, 16 * 32 * 9, 32 * 16 * 4))
+    assert counted["flops"] == 2 * first + 3 * grouped + 3 * last
+    assert receipt["doubtful"] == []
 
 
 def test_a_loss_of_the_models_own_is_taken(place: Path) -> None:
