@@ -1,0 +1,232 @@
+"""Run named benchmarks, store each as it ends, and tell which budgets were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import click
+
+from laptime.apps.cli import asked, measuring, output
+from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.progress import Listener, progress
+from laptime.apps.cli.suite_commands.list import show
+from laptime.kit.errors import ExitCode, LaptimeError
+from laptime.kit.text import count
+from laptime.kit.units import show as shown
+from laptime.records.case import Case
+from laptime.records.run import Run
+from laptime.suites.choosing import chosen
+from laptime.suites.loading import load
+from laptime.verbs.suite import Item
+
+
+@click.command("run")
+@click.argument("where", metavar="FILE.toml | FILE.py | FOLDER | NAME")
+@click.option("--match", multiple=True, metavar="TEXT", help="Found in the name, or a tag. Repeatable.")
+@click.option("--quick", is_flag=True, help="Smallest batch, preset quick, none tagged large: for a laptop.")
+@click.option("--list", "only_list", is_flag=True, help="Say what there is, measure nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would run and about how long, measure nothing.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes of every variant.")
+@click.option(
+    "--timeout", callback=asked.duration, metavar="TIME", help="A step that takes longer counts as hung."
+)
+@click.option("--resume", is_flag=True, help="Keep what the last run of this suite has measured.")
+@click.option("--baseline", metavar="SUITE", help="Judge regressions against this suite's stored runs.")
+@click.option("--name", metavar="TEXT", help="Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@report_options
+@voice_options
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    where: str,
+    match: tuple[str, ...],
+    quick: bool,
+    only_list: bool,
+    outputs: tuple[str, ...],
+    as_json: bool,
+    **wishes: Any,
+) -> int:
+    """Run named benchmarks, store each as it ends, and tell which budgets were kept.
+
+    Each benchmark runs in fresh processes of its own; one that fails is marked, and the rest goes on.
+    Exits with 1 when a budget is broken, 3 when one cannot be decided, 4 when measured code failed, 5 when
+    nothing matches.
+
+    \b
+    laptime suite run standard --quick
+    laptime suite run bench.toml --match vision --trials 3 -o report.html
+    laptime suite run bench.toml --resume
+    """
+    voice = context.find_object(Voice) or Voice()
+    suites = [chosen(suite, match, quick=quick) for suite in load(where)]
+    if wishes["name"]:
+        suites = [_renamed(suite, wishes["name"], len(suites)) for suite in suites]
+    if not any(suite.benchmark for suite in suites):
+        voice.say(f"no benchmark of {where} matches   next: laptime suite list {where}")
+        return ExitCode.NOTHING
+    if only_list:
+        return show(suites)
+    return _carried_out(where, suites, outputs, as_json, voice, wishes)
+
+
+def _carried_out(
+    where: str,
+    suites: list[Any],
+    outputs: Sequence[str],
+    as_json: bool,
+    voice: Voice,
+    wishes: dict[str, Any],
+) -> int:
+    from laptime.verbs import suite as verb
+
+    reports = output.planned(outputs)
+    items = verb.prepare(
+        suites,
+        trials=wishes["trials"],
+        timeout=wishes["timeout"],
+        baseline=wishes["baseline"] or "",
+        resume=wishes["resume"],
+    )
+    if wishes["dry_run"]:
+        return _foretold(items)
+    _announce(items, voice)
+    complaints: list[LaptimeError] = []
+
+    def watch(item: Item) -> AbstractContextManager[Listener]:
+        return progress(quiet=voice.quiet)
+
+    run = verb.measure(
+        items,
+        watch=watch,
+        ended=lambda item, run: voice.say(_ended(item, run)),
+        complain=complaints.append,
+        save=wishes["save"],
+    )
+    if as_json:
+        output.show(run, format="json")
+    else:
+        output.result(_text(run))
+    failed = [*complaints, *output.write(run, reports, voice=voice)]
+    for error in failed:
+        voice.complain(error)
+    if run.status == "interrupted" and wishes["save"]:
+        voice.say(f"the rest is measured by: laptime suite run {where} --resume")
+    return exit_code(run) or (ExitCode.USAGE if failed else ExitCode.OK)
+
+
+def exit_code(run: Run) -> ExitCode:
+    """What a suite says to a script: a broken budget is the answer no, whatever else there was."""
+    code = measuring.exit_code(run)
+    words = {verdict.word for verdict in run.verdicts}
+    if code in (ExitCode.INTERRUPTED, ExitCode.BUG):
+        return code
+    if "broken" in words:
+        return ExitCode.NO
+    return code or (ExitCode.UNDECIDED if "undecided" in words else ExitCode.OK)
+
+
+def _renamed(suite: Any, name: str, several: int) -> Any:
+    from msgspec import structs
+
+    return structs.replace(
+        suite, name=name if several == 1 else f"{name} {suite.name}", baseline=suite.baseline or suite.name
+    )
+
+
+def _announce(items: list[Item], voice: Voice) -> None:
+    left = [item for item in items if item.done is None]
+    stored = f", {len(items) - len(left)} of them stored already" if len(left) < len(items) else ""
+    seconds = sum(item.seconds for item in left)
+    about = f", about {_about(seconds)}" if left else ""
+    voice.say(f"{count(len(items), 'benchmark')}{stored}{about}")
+
+
+def _about(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+
+
+def _foretold(items: list[Item]) -> ExitCode:
+    rows = []
+    for item in items:
+        made = item.made
+        if isinstance(made, LaptimeError):
+            what, about = f"cannot run: {one_line(made.what)}", "-"
+        else:
+            cases = len(made.variants) * max(1, len(made.batches))
+            what = f"{count(cases, 'case')}, {count(made.processes, 'trial')}"
+            about = f"{_about(item.seconds)} {'as last time' if item.is_known else 'planned'}"
+        rows.append((one_line(item.request.name), what, "stored already" if item.done else about))
+    total = _about(sum(item.seconds for item in items if item.done is None))
+    longer = "" if all(item.is_known for item in items) else "; what was never measured here may take longer"
+    output.result(output.table(("benchmark", "what", "time"), rows) + f"\n\nabout {total} in all{longer}")
+    return ExitCode.OK
+
+
+def _ended(item: Item, run: Run) -> str:
+    """One line for a benchmark that has ended: its numbers, and its worst word."""
+    words = [verdict.word for verdict in run.verdicts]
+    word = next((word for word in ("broken", "undecided", "kept") if word in words), "")
+    failed = next((case.failure.what for case in run.cases if case.failure), "")
+    number = failed or ", ".join(row[2] for row in _rows(run))
+    return one_line("  ".join(part for part in (item.request.name, number, word) if part))
+
+
+def _rows(run: Run) -> list[tuple[str, ...]]:
+    from laptime.analysis.summary import headline, main_throughput
+    from laptime.reports import _words as words
+
+    found: list[tuple[str, ...]] = []
+    for case in run.cases:
+        stat, rate = headline(case), main_throughput(case)
+        margin = f"±{words.percent(stat.precision)}" if stat and stat.precision is not None else "-"
+        verdicts = [each.word for each in run.verdicts if each.case == case.key]
+        budget = next((word for word in ("broken", "undecided", "kept") if word in verdicts), "-")
+        found.append(
+            (
+                one_line(str(case.axes.get("benchmark", case.target))),
+                _case(case, run),
+                shown(stat.value, stat.unit, stat.ci95) if stat else "-",
+                margin,
+                shown(rate.value, rate.unit, rate.ci95) if rate else "-",
+                budget,
+                case.trust if case.status == "ok" else case.status,
+            )
+        )
+    return found
+
+
+def _case(case: Case, run: Run) -> str:
+    """What tells a case from the others of its benchmark, in words."""
+    from laptime.reports._words import axis_phrase, printable
+
+    name = case.axes.get("benchmark")
+    targets = {other.target for other in run.cases if other.axes.get("benchmark") == name}
+    axes = {axis: value for axis, value in case.axes.items() if axis not in ("benchmark", "device", "dtype")}
+    if case.axes.get("dtype") != "float32":
+        axes["dtype"] = case.axes.get("dtype", "")
+    phrases = [axis_phrase(axis, value) for axis, value in axes.items() if value != ""]
+    return ", ".join([printable(case.target)] * (len(targets) > 1) + phrases)
+
+
+def _text(run: Run) -> str:
+    """The table of all cases, and under it what was not kept, and what failed."""
+    from laptime.verbs.check import summary
+
+    titles = ("benchmark", "case", "latency", "95 %", "items/s", "budget", "verdict")
+    lines = [output.table(titles, _rows(run), right=("latency", "95 %", "items/s")), ""]
+    for verdict in run.verdicts:
+        if verdict.word != "kept":
+            lines.append(one_line(f"{verdict.word}: {verdict.case}: {verdict.sentence}"))
+            lines += [f"  next: {one_line(verdict.next)}"] if verdict.next else []
+    for case in run.cases:
+        if case.failure is not None:
+            lines.append(one_line(f"failed: {case.key}: {case.failure.what}; {case.failure.why}"))
+            lines += [f"  next: {one_line(case.failure.next)}"] if case.failure.next else []
+    if run.verdicts:
+        lines.append(summary(run.verdicts))
+    return "\n".join(lines).rstrip()

@@ -1,0 +1,325 @@
+"""`suite`: one benchmark after the other, each stored as it ends, and what all of them came to.
+
+One benchmark is one `bench`: its own fresh processes, its own run in the store, named `SUITE:BENCHMARK`.
+One that fails, hangs or is killed is marked, and the rest goes on.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+import laptime
+from laptime.kit.clock import utc_now
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.measure.engine import failure_of
+from laptime.probes import machine
+from laptime.records.case import Case
+from laptime.records.event import Event, Found, Judged, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.membership import Membership
+from laptime.records.plan import BenchRequest
+from laptime.records.run import Run, Subject
+from laptime.records.verdict import Verdict
+from laptime.store.folder import new_id
+from laptime.store.journal import Journal
+from laptime.suites import Benchmark, Suite, digest, limits
+from laptime.suites.choosing import request
+from laptime.suites.kept import Kept
+from laptime.verbs import bench as _bench
+from laptime.verbs.check import told
+from laptime.verbs.compare import compare_runs
+from laptime.verbs.lane import OpenSession, fresh_process
+from laptime.verbs.planning import Plan, plan
+
+OVERHEAD = 6.0
+"""Seconds for starting, loading and the passes of one variant in one process, as long as nobody knows."""
+
+Listener = Callable[[Event], None]
+
+
+class Item(NamedTuple):
+    """One benchmark on its way.
+
+    Attributes:
+        suite, benchmark, request: what is asked.
+        made: the plan for it, or what makes it impossible.
+        baseline: the stored run that regressions are judged against; None when there is none.
+        done: the stored run that answers it already; None when it is still to be measured.
+        seconds: how long it took last time, or about how long it is planned to take.
+        is_known: whether it was measured before.
+    """
+
+    suite: Suite
+    benchmark: Benchmark
+    request: BenchRequest
+    made: Plan | LaptimeError
+    baseline: Run | None
+    done: Run | None
+    seconds: float
+    is_known: bool
+
+    @property
+    def membership(self) -> Membership:
+        """What its run is to know of its suite; the id is still to come."""
+        subjects = self.made.subjects if isinstance(self.made, Plan) else []
+        return Membership(
+            id="",
+            name=self.suite.name,
+            benchmark=self.benchmark.name,
+            question=digest(self.request, subjects),
+            tags=self.benchmark.tags,
+        )
+
+
+def prepare(
+    suites: list[Suite],
+    *,
+    trials: int | None = None,
+    timeout: float | None = None,
+    baseline: str = "",
+    resume: bool = False,
+) -> list[Item]:
+    """Every benchmark with its plan, checked as far as it can be without measuring.
+
+    Args:
+        trials, timeout: for all benchmarks, whatever the suite says.
+        baseline: name of the suite whose runs regressions are judged against.
+        resume: take over what the last run of these suites has measured.
+
+    Raises:
+        UsageError: a quantity in a suite cannot be read.
+    """
+    kept = Kept()
+    asked = [
+        (suite, each, request(suite, each, trials=trials, timeout=timeout))
+        for suite in suites
+        for each in suite.benchmark
+    ]
+    stored = kept.latest([wanted.name for _, _, wanted in asked]) if resume else {}
+    suite_id = next((run.suite.id for run in stored.values() if run.suite), "")
+    items = []
+    for suite, each, wanted in asked:
+        last = kept.newest(wanted.name)
+        against = f"{baseline or suite.baseline or suite.name}:{each.name}"
+        made = _planned(wanted)
+        item = Item(
+            suite=suite,
+            benchmark=each,
+            request=wanted,
+            made=made,
+            baseline=kept.newest(against, before=suite_id) if each.regression is not None else None,
+            done=None,
+            seconds=last.seconds if last else _expected(made),
+            is_known=last is not None,
+        )
+        items.append(item._replace(done=_answer(item, stored.get(wanted.name))))
+    return items
+
+
+def _planned(wanted: BenchRequest) -> Plan | LaptimeError:
+    try:
+        return plan(wanted)
+    except LaptimeError as error:  # this one fails; the others are measured
+        return error
+
+
+def _expected(made: Plan | LaptimeError) -> float:
+    if isinstance(made, LaptimeError):
+        return 0.0
+    return made.budget + OVERHEAD * len(made.variants) * max(1, len(made.batches)) * made.processes
+
+
+def _answer(item: Item, run: Run | None) -> Run | None:
+    """The stored run, if it answers the very same question, and nothing in it failed."""
+    if run is None or run.suite is None or run.suite.question != item.membership.question:
+        return None
+    return run if all(case.status == "ok" for case in run.cases) else None
+
+
+def _silent(item: Item) -> AbstractContextManager[Listener]:
+    return nullcontext(lambda event: None)
+
+
+def measure(
+    items: list[Item],
+    *,
+    watch: Callable[[Item], AbstractContextManager[Listener]] = _silent,
+    ended: Callable[[Item, Run], None] = lambda item, run: None,
+    complain: Callable[[LaptimeError], object] = lambda error: None,
+    save: bool = True,
+    open_session: OpenSession = fresh_process,
+) -> Run:
+    """Measure what is not done yet, benchmark by benchmark; everything together as one run.
+
+    Args:
+        watch: a listener for the events of one benchmark, with progress of the whole suite.
+        ended: told of each benchmark as it ends.
+        complain: told when a run could not be stored where it belongs.
+    """
+    suite_id = next((item.done.suite.id for item in items if item.done and item.done.suite), new_id())
+    done: list[tuple[Item, Run]] = []
+    status = "complete"
+    total = sum(item.seconds for item in items if item.done is None) or 1.0
+    spent = 0.0
+    for number, item in enumerate(items, start=1):
+        if item.done is not None:
+            run = _rejudged(item, item.done)
+        else:
+            where = _Whole(number, len(items), spent, item.seconds, total)
+            try:
+                with watch(item) as listener:
+                    run = _one(item, suite_id, where.told(listener), complain, save, open_session)
+            except KeyboardInterrupt:
+                status = "interrupted"
+                break
+            spent += item.seconds
+        done.append((item, run))
+        ended(item, run)
+        if run.status == "interrupted":
+            status = "interrupted"
+            break
+    return combined(done, suite_id, status=status)
+
+
+class _Whole(NamedTuple):
+    """Where one benchmark stands in the whole suite; times in seconds."""
+
+    number: int
+    of: int
+    before: float
+    own: float
+    total: float
+
+    def told(self, listener: Listener) -> Listener:
+        """The listener, which hears of the whole suite's progress instead of the benchmark's."""
+
+        def hear(event: Event) -> None:
+            if isinstance(event, Progress):
+                after = self.total - self.before - self.own
+                event = Progress(
+                    done=min(1.0, (self.before + event.done * self.own) / self.total),
+                    remaining=max(event.remaining, (1 - event.done) * self.own) + max(0.0, after),
+                    text=f"{self.number} of {self.of}: {event.text}",
+                )
+            listener(event)
+
+        return hear
+
+
+def _one(
+    item: Item,
+    suite_id: str,
+    listener: Listener,
+    complain: Callable[[LaptimeError], object],
+    save: bool,
+    open_session: OpenSession,
+) -> Run:
+    membership = structs.replace(item.membership, id=suite_id)
+    if isinstance(item.made, LaptimeError):
+        return _impossible(item, item.made, membership)
+    builder = RunBuilder()
+    with Journal() if save else nullcontext() as journal:
+
+        def forward(event: Event) -> None:
+            builder(event)
+            if journal is not None:
+                journal(event)
+            listener(event)
+
+        def hear(event: Event) -> None:
+            if isinstance(event, RunStarted):
+                event = RunStarted(structs.replace(event.run, suite=membership))
+            if isinstance(event, RunFinished):
+                judged = _rejudged(item, builder.run())
+                forward(Judged(judged.verdicts))
+                for finding in judged.findings[: len(judged.verdicts)]:
+                    forward(Found(finding))
+            forward(event)
+
+        _bench.bench(item.request, hear, open_session=open_session)
+        if journal is not None and journal.complaint is not None:
+            complain(journal.complaint)
+        run = builder.run()
+        return structs.replace(run, id=journal.run_id) if journal is not None else run
+
+
+def _impossible(item: Item, error: LaptimeError, membership: Membership) -> Run:
+    """The run of a benchmark that cannot even begin: its cases failed."""
+    failure = failure_of(error)
+    targets = item.benchmark.measured
+    return Run(
+        id=new_id(),
+        name=item.request.name,
+        started=utc_now(),
+        laptime=laptime.__version__,
+        status="failed",
+        subjects=[Subject(target=target) for target in targets],
+        environment=machine.environment(),
+        cases=[
+            Case(key=target, target=target, axes={}, status="failed", failure=failure) for target in targets
+        ],
+        suite=membership,
+    )
+
+
+def _rejudged(item: Item, run: Run) -> Run:
+    """The run with the verdicts on its budgets, as findings, too."""
+    verdicts = limits.judged(item.benchmark, run)
+    if item.benchmark.regression is not None:
+        verdicts += limits.regressions(item.benchmark, run, _against(item, run))
+    plain = [finding for finding in run.findings if not finding.kind.startswith("check/")]
+    return told(structs.replace(run, findings=plain), verdicts)
+
+
+def _against(item: Item, run: Run) -> Any:
+    if item.baseline is None:
+        return "no run of this benchmark was stored before; this one is the first"
+    try:
+        return compare_runs(item.baseline, run)
+    except UsageError as error:
+        return f"{error.what}: {error.why}"
+
+
+def combined(done: list[tuple[Item, Run]], suite_id: str, *, status: str = "complete") -> Run:
+    """All benchmarks as one run: every case with the axis `benchmark`, and all verdicts.
+
+    It is not stored: the runs of its benchmarks are, and `--resume` puts them together again.
+    """
+    several = len({item.suite.name for item, _ in done}) > 1
+    cases: list[Case] = []
+    verdicts: list[Verdict] = []
+    for item, run in done:
+        label = run.name if several else item.benchmark.name
+        keys = {case.key: f"{label}/{case.key}" for case in run.cases}
+        for case in run.cases:
+            axes = {"benchmark": label, **case.axes}
+            cases.append(structs.replace(case, key=keys[case.key], axes=axes))
+        verdicts += [structs.replace(each, case=keys.get(each.case, each.case)) for each in run.verdicts]
+    runs = [run for _, run in done]
+    environment = runs[0].environment if runs else machine.environment()
+    for run in runs[1:]:
+        environment = structs.replace(
+            environment,
+            libraries={**environment.libraries, **run.environment.libraries},
+            knobs={**environment.knobs, **run.environment.knobs},
+        )
+    return told(
+        Run(
+            id=suite_id,
+            verb="suite",
+            name=", ".join(dict.fromkeys(item.suite.name for item, _ in done)),
+            started=min((run.started for run in runs), default=utc_now()),
+            seconds=sum(run.seconds for run in runs),
+            laptime=laptime.__version__,
+            command=["laptime", *sys.argv[1:]],
+            status=status,  # type: ignore[arg-type]
+            subjects=list(dict.fromkeys(subject for run in runs for subject in run.subjects)),
+            environment=environment,
+            cases=cases,
+        ),
+        verdicts,
+    )
