@@ -17,11 +17,10 @@ from laptime.kit.text import closest
 from laptime.records.event import RunFinished, RunStarted
 from laptime.records.run import Run
 from laptime.store import folder
-from laptime.store.encoding import decode
 from laptime.store.folder import new_id as new_id
 from laptime.store.journal import Journal
 from laptime.store.recovery import is_running, read_journal
-from laptime.store.schema import DAMAGE, Head, Opening, damaged, read_run
+from laptime.store.schema import damaged, read_run
 
 _LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
 
@@ -118,7 +117,7 @@ def find(reference: str, root: Path | None = None) -> Path:
         finished = sum(1 for _ in _ended(runs))
         why = f"only {finished} of them {'has' if finished == 1 else 'have'} ended"
         raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
-    near = closest(reference, {name for name in map(_name, runs) if name})
+    near = closest(reference, _named(root))
     raise UsageError(
         f"no run answers to {reference!r}",
         why="it is no path, no id or part of one, and no --name of a stored run",
@@ -143,8 +142,7 @@ def lookup(reference: str, root: Path | None = None) -> Path | None:
     for path in runs:
         if folder.id_of(path) == reference:
             return path
-    named = next((path for path in runs if reference and _name(path) == reference), None)
-    return named or _by_part(reference, runs)
+    return _named(root).get(reference) or _by_part(reference, runs)
 
 
 def _by_part(part: str, runs: list[Path]) -> Path | None:
@@ -167,15 +165,16 @@ def _ended(runs: list[Path]) -> Iterator[Path]:
     return (path for path in runs if path.suffix != ".jsonl" or not is_running(path))
 
 
-def _name(path: Path) -> str:
-    """The --name of a stored run, read without the samples; "" for none, or a damaged file."""
-    try:
-        data = _bytes(path)
-        if path.suffix == ".jsonl":
-            return decode(data.partition(b"\n")[0], Opening).run.name
-        return decode(data, Head).name
-    except (*DAMAGE, UsageError):
-        return ""
+def _named(root: Path | None) -> dict[str, Path]:
+    """Runs by their --name; of equal names the newest counts."""
+    from laptime.store import index  # which reads runs with this module
+
+    base = root or folder.home()
+    found: dict[str, Path] = {}
+    for line in index.lines(root)[0]:
+        if line.name:
+            found.setdefault(line.name, base / line.path)
+    return found
 
 
 def _bytes(path: Path) -> bytes:
