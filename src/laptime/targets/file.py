@@ -9,7 +9,7 @@ from typing import Any
 from laptime.kit import registry
 from laptime.kit.errors import TargetError
 from laptime.kit.text import closest
-from laptime.targets import Program, Recipe, _code
+from laptime.targets import Program, Recipe, _code, saved_model
 
 FORM = "file.py:FUNCTION"
 
@@ -26,7 +26,9 @@ def _is_of_another_kind(text: str) -> bool:
 
 
 def resolve(text: str) -> Recipe:
-    """The recipe for a function in a file; the file is read, not run."""
+    """The recipe for a function in a file; the file is read, not run. A folder may be a SavedModel."""
+    if saved_model.is_one(Path(text).expanduser()):
+        return saved_model.resolve(text)
     place, name = _split(text)
     path = _existing(place, text).resolve()
     if not name:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from dataclasses import replace
 
-from laptime.kit.errors import TargetError, UserCodeError
-from laptime.kit.text import closest
-from laptime.targets import Program, Recipe, _code
+from laptime.kit.errors import UserCodeError
+from laptime.targets import Program, Recipe, _model_file
 
 FORM = "FILE.keras"
 
@@ -18,23 +17,8 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a saved model; the file is hashed, not read."""
-    path = Path(text).expanduser()
-    if not path.is_file():
-        near = closest(path.name, [entry.name for entry in path.parent.glob("*.keras")])
-        raise TargetError(
-            f"there is no file {text}",
-            why=f"looked in {path.parent.resolve()}",
-            next=f"did you mean {path.parent / near}?" if near else "model.save('model.keras') writes one",
-        )
-    return Recipe(
-        target=text,
-        kind="keras_file",
-        build=lambda batch: _build(path.resolve(), text),
-        backend="tensorflow",
-        source=text,
-        sha256=_code.sha256(path),
-        packages=("keras",),
-    )
+    recipe = _model_file.resolve(text, kind="keras_file", backend="tensorflow")
+    return replace(recipe, build=lambda batch: _build(recipe.file, text), file="", packages=("keras",))
 
 
 def names() -> list[str]:
@@ -42,7 +26,7 @@ def names() -> list[str]:
     return []
 
 
-def _build(path: Path, text: str) -> Program:
+def _build(path: str, text: str) -> Program:
     import keras
 
     try:

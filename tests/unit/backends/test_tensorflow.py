@@ -205,6 +205,34 @@ def test_calls_of_other_graphs_are_looked_into(user: Any) -> None:
     assert value(model.count(2)[0], "macs") == 64
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_grouped_convolutions_which_keras_gives_to_xla_are_counted(number: int, tmp_path: Path) -> None:
+    layers = [keras.layers.Conv2D(6, 3, groups=3, padding="same", use_bias=False) for _ in range(number)]
+    made = keras.Sequential([keras.Input((8, 8, 6)), *layers])
+    variant = Variant(target="made", backend="tensorflow", device="cpu")
+    macs = number * 8 * 8 * 6 * 9 * 2
+    series, receipt = backend.open_object(made, None, variant).count(1)
+    assert value(series, "macs") == macs, receipt
+    made.export(tmp_path / "exported", verbose=False)
+    series, receipt = backend.open(
+        Variant(target=f"{tmp_path}/exported/", backend="tensorflow", device="cpu")
+    ).count(3)
+    assert (value(series, "macs") == 3 * macs) == receipt["complete"], receipt
+    assert receipt["complete"] or receipt["doubtful"] == ["Conv2D"]
+
+
+def test_control_flow_of_python_in_a_function_is_traced_as_it_is() -> None:
+    def branches(x: Any) -> Any:
+        if tf.reduce_sum(x) > 0:
+            return tf.matmul(x, x)
+        return x
+
+    variant = Variant(target="f", backend="tensorflow", device="cpu")
+    _, receipt = backend.open_object(tf.function(branches), tf.ones((4, 4)), variant).count(4)
+    assert not receipt["complete"]
+    assert not tf.config.functions_run_eagerly()
+
+
 def test_what_loops_do_is_doubtful() -> None:
     def loop(x: Any) -> Any:
         return tf.while_loop(lambda y: tf.reduce_sum(y) < 1e9, lambda y: (tf.matmul(y, y) + 1,), (x,))
@@ -282,7 +310,7 @@ def test_a_dtype_that_a_model_does_not_have_is_refused(user: Any) -> None:
         ({"options": {"mode": "fast"}}, "no mode 'fast'"),
         ({"compile": "max-autotune"}, "do not go together"),
         ({"dtype": "float23"}, "no dtype is called"),
-        ({"options": {"inter_op_threads": "many"}}, "no number of threads"),
+        ({"options": {"inter_threads": "many"}}, "no number of threads"),
         ({"threads": 77}, "cannot be chosen any more"),
     ],
 )

@@ -32,7 +32,7 @@ TARGETS = ("keras", "keras_file", "saved_model", "file", "module")
 OPTIONS = {
     "mode": "function (a tf.function; so Keras models run when nothing is said), xla, eager, or predict "
     "(model.predict, Keras's own loop)",
-    "inter_op_threads": "operators that may run at once; --threads is for the threads inside one",
+    "inter_threads": "operators that may run at once; --threads is for the threads inside one",
 }
 _WHEELS = ("tensorflow", "tensorflow-cpu", "tensorflow-rocm", "tensorflow-macos", "tf-nightly")
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
@@ -65,7 +65,7 @@ def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
     macs: Counter[str] = Counter()
     others: Counter[str] = Counter()
     unknown: Counter[str] = Counter()
-    for operator in _flat(concrete).get_operations():
+    for operator in _flat(concrete):
         formula = _FORMULAS.get(operator.type)
         if formula is None:
             others[operator.type] += not operator.type.startswith(_NOTHING)
@@ -97,14 +97,31 @@ def work(concrete: Any) -> tuple[list[Series], dict[str, Any]]:
     ], receipt
 
 
-def _flat(concrete: Any) -> Any:
-    """The graph without calls of other graphs: they are put in place, which also makes their shapes known."""
+def _flat(concrete: Any) -> Iterator[Any]:
+    """The operators of a graph and of those that it calls, with the shapes that they are called with."""
     if not any(operator.type in _CALLS for operator in concrete.graph.get_operations()):
-        return concrete.graph
-    # TensorFlow offers this nowhere else; its own converters are built on it.
+        return iter(concrete.graph.get_operations())
+    # TensorFlow offers this nowhere else; its own converters are built on it. With variables as constants
+    # called graphs can be put in place, and their shapes are known.
     from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
-    return convert_variables_to_constants_v2(concrete, lower_control_flow=False).graph
+    frozen = convert_variables_to_constants_v2(concrete, lower_control_flow=False).graph
+    library = {each.signature.name: each for each in frozen.as_graph_def().library.function}
+    return _operators(frozen, library)
+
+
+def _operators(graph: Any, library: dict[str, Any]) -> Iterator[Any]:
+    """What is left of calls are those that XLA must compile; behind the first of them shapes may be open."""
+    from tensorflow.python.framework.function_def_to_graph import function_def_to_graph
+
+    for operator in graph.get_operations():
+        called = library.get(operator.get_attr("f").name) if operator.type in _CALLS else None
+        if called is None:
+            yield operator
+            continue
+        called.ClearField("arg_attr")  # shapes from when it was saved, with an open batch
+        shapes = [tensor.shape for tensor in operator.inputs]
+        yield from _operators(function_def_to_graph(called, input_shapes=shapes), library)
 
 
 def _number(formula: Callable[[Any], int], operator: Any) -> int | None:

@@ -145,16 +145,26 @@ def bound(call: Any, inputs: Any, mode: Mode, batch: int) -> Bound:
 
 
 def graph_of(call: Any, one: Bound) -> Any:
-    """The traced graph of a bound model, traced aside where it runs eager, in `predict`, or as it was saved.
+    """A bound model as a graph that knows every shape: traced aside, tf.functions in it put in place.
 
-    A saved graph leaves the batch open; around it is another one that knows every shape.
+    Those with Python control flow of their own cannot be put in place, nor can graphs that were saved.
     """
     import tensorflow as tf
 
-    if hasattr(one.function, "get_concrete_function"):
-        return one.trace()
     python = _python(call)
-    return tf.function(lambda *a, **k: python(*a, **k)).get_concrete_function(*one.args, **one.kwargs)
+
+    def traced() -> Any:
+        return tf.function(lambda *a, **k: python(*a, **k)).get_concrete_function(*one.args, **one.kwargs)
+
+    were_eager = tf.config.functions_run_eagerly()
+    try:
+        tf.config.run_functions_eagerly(True)
+        return traced()
+    except Exception:
+        tf.config.run_functions_eagerly(were_eager)
+        return traced()
+    finally:
+        tf.config.run_functions_eagerly(were_eager)
 
 
 def _python(call: Any) -> Callable[..., Any]:

@@ -69,7 +69,7 @@ def _set_threads(variant: Variant) -> None:
             threading.set_intra_op_parallelism_threads,
         ),
         (
-            _number(variant.options.get("inter_op_threads")),
+            _number(variant.options.get("inter_threads")),
             threading.get_inter_op_parallelism_threads,
             threading.set_inter_op_parallelism_threads,
         ),
@@ -87,7 +87,7 @@ def _number(text: str | None) -> int | None:
     raise UsageError(
         f"{text!r} is no number of threads",
         why="a whole number above zero",
-        next="--option inter_op_threads=1",
+        next="--option inter_threads=1",
     )
 
 
