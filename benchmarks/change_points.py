@@ -62,7 +62,7 @@ def named(draw: Draw, n: int, seeds: int, step: float = 0.0, after: int = 0) -> 
 def main() -> int:
     """Print both tables; 1 when noise is called a change more often than promised."""
     options = parser(__doc__ or "")
-    options.add_argument("--seeds", type=int, default=1000, help="histories of each kind")
+    options.add_argument("--seeds", type=int, default=400, help="histories of each kind")
     asked = options.parse_args()
     data: dict[str, Any] = {**head("Change points"), "level": LEVEL, "null": [], "planted": []}
     # Three standard errors above the promise: a right method is called wrong by chance 1 in 700 times.
