@@ -96,6 +96,24 @@ def test_a_benchmark_that_fails_is_marked_and_the_rest_goes_on(tmp_path: Path) -
     assert {"mine:fast", "mine:last"} <= set(stored(tmp_path))
 
 
+@pytest.mark.slow
+def test_one_that_hangs_or_ends_its_process_costs_no_other_its_numbers(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(
+        "import os, signal, time\n"
+        "def hangs():\n    return lambda: time.sleep(1000)\n"
+        "def dies():\n    return lambda: os.kill(os.getpid(), signal.SIGSEGV)\n"
+    )
+    text = FAST
+    for name in ("hangs", "dies"):
+        text += f'[[benchmark]]\nname = "{name}"\ntarget = "model.py:{name}"\nbackend = "null"\n'
+    text += '[[benchmark]]\nname = "last"\ntarget = "null:noop"\n'
+    done = laptime("suite", "run", written(tmp_path, text), "--timeout", "3s", cwd=tmp_path)
+    assert done.returncode == 4, done.stdout + done.stderr
+    assert "gave no answer within 3 s" in done.stdout
+    assert "SIGSEGV" in done.stdout
+    assert {"mine:fast", "mine:hangs", "mine:dies", "mine:last"} == set(stored(tmp_path))
+
+
 def test_nothing_that_matches_is_exit_5(tmp_path: Path) -> None:
     done = laptime("suite", "run", written(tmp_path, FAST), "--match", "zzz", cwd=tmp_path)
     assert done.returncode == 5

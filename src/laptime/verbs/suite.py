@@ -169,7 +169,8 @@ def measure(
         if item.done is not None:
             run = _rejudged(item, item.done)
         else:
-            where = _Whole(number, len(items), spent, item.seconds, total)
+            place = f"{number} of {len(items)}, {item.benchmark.name}"
+            where = _Whole(place, spent, item.seconds, total)
             try:
                 with watch(item) as listener:
                     run = _one(item, suite_id, where.told(listener), complain, save, open_session)
@@ -188,8 +189,7 @@ def measure(
 class _Whole(NamedTuple):
     """Where one benchmark stands in the whole suite; times in seconds."""
 
-    number: int
-    of: int
+    place: str
     before: float
     own: float
     total: float
@@ -203,7 +203,7 @@ class _Whole(NamedTuple):
                 event = Progress(
                     done=min(1.0, (self.before + event.done * self.own) / self.total),
                     remaining=max(event.remaining, (1 - event.done) * self.own) + max(0.0, after),
-                    text=f"{self.number} of {self.of}: {event.text}",
+                    text=f"{self.place}: {event.text}",
                 )
             listener(event)
 

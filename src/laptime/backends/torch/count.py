@@ -139,7 +139,7 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
 def _convolution_backward(
     gradient: Any, inputs: Any, weight: Any, *settings: Any, out_shape: Any = None, **named: Any
 ) -> int:
-    """FLOPs of a convolution's gradients, from shapes: each of the two makes the products of the forward pass.
+    """FLOPs of a convolution's gradients, from shapes: each of the two has the products of the forward pass.
 
     torch's own formula (2.15 and before) leaves groups out of account: it tells 32 times the work for the
     gradient of the weights of a depthwise convolution of 32 channels.

@@ -103,7 +103,7 @@ def _carried_out(
     run = verb.measure(
         items,
         watch=watch,
-        ended=lambda item, run: voice.say(_ended(item, run)),
+        ended=lambda item, run: voice.say(_ended(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
     )
@@ -167,13 +167,17 @@ def _foretold(items: list[Item]) -> ExitCode:
     return ExitCode.OK
 
 
-def _ended(item: Item, run: Run) -> str:
-    """One line for a benchmark that has ended: its numbers, and its worst word."""
+def _ended(item: Item, run: Run, items: list[Item]) -> str:
+    """One line for a benchmark that has ended: its numbers, its worst word, and what is left."""
+    number = items.index(item) + 1
+    seconds = sum(each.seconds for each in items[number:] if each.done is None)
+    left = f"{number} of {len(items)}" + (f", about {_about(seconds)} left" if seconds >= 1 else "")
     words = [verdict.word for verdict in run.verdicts]
     word = next((word for word in ("broken", "undecided", "kept") if word in words), "")
     failed = next((case.failure.what for case in run.cases if case.failure), "")
-    number = failed or ", ".join(row[2] for row in _rows(run))
-    return one_line("  ".join(part for part in (item.request.name, number, word) if part))
+    numbers = failed or ", ".join(row[2] for row in _rows(run))
+    parts = (item.request.name, numbers, word, f"({left})")
+    return one_line("  ".join(part for part in parts if part))
 
 
 def _rows(run: Run) -> list[tuple[str, ...]]:
