@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from laptime.kit.registry import load as extension
@@ -38,6 +38,8 @@ def bench(
     regimes: Sequence[str] = (),
     rate: float | None = None,
     timeout: float = 120.0,
+    backends: Sequence[str] = (),
+    python: Mapping[str, str] | None = None,
     name: str = "",
     save: bool = False,
     on_event: Callable[[Event], None] | None = None,
@@ -53,6 +55,9 @@ def bench(
         dtype: float32, bfloat16, float16, one or several; None takes an object as it is.
         precision: half-width of the 95 % interval asked for, as a share.
         budget: seconds of measuring in all.
+        backends: frameworks to run it with, `["torch", "onnxruntime"]`; none: the one a target implies, torch
+            for an object.
+        python: interpreters of backends' workers, for targets in words.
         save: keep the run under .laptime/.
         on_event: hears everything as it happens.
 
@@ -87,6 +92,8 @@ def bench(
         regimes=list(regimes),
         rate=rate,
         timeout=timeout,
+        backends=list(backends),
+        python=dict(python or {}),
         name=name,
         save=save,
         origins=given,

@@ -241,7 +241,7 @@ class _Bench:
                 environment,
                 devices=[*environment.devices, *(d for d in lane.loaded.devices if d.name not in known)],
                 libraries={**environment.libraries, **lane.loaded.libraries},
-                knobs={**environment.knobs, **lane.loaded.knobs},
+                knobs={**environment.knobs, **lane.knobs()},
             )
         self._emit(EnvironmentChanged(environment))
 

@@ -185,6 +185,13 @@ class Lane:
                 case = msgspec.structs.replace(case, details={**case.details, **message.details})
         return case
 
+    def knobs(self) -> dict[str, Any]:
+        """Settings that the worker told; and the version of its Python, where that is not laptime's own."""
+        if self.loaded is None:
+            return {}
+        own = {f"{self.variant.backend}.python": self.loaded.python} if self.variant.python else {}
+        return {**self.loaded.knobs, **own}
+
     def peak_on_paper(self) -> dict[str, Any]:
         """What tables say that the device reaches at most, for backends that measure no peak themselves."""
         if self.loaded is None or not self.loaded.devices:
@@ -258,8 +265,6 @@ class Lane:
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
         if isinstance(self._session, InProcess):
             details["in_process"] = True
-        if loaded and self.variant.python:
-            details["python"] = loaded.python
         if len(self.batches) > 1:
             details["shared_process"] = len(self.batches)
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))

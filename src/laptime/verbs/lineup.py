@@ -62,7 +62,8 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
 def fits(recipe: Recipe, backend: str) -> bool:
     """Whether a backend can run targets of this kind; one that does not say which ones it can takes any."""
     known = _kinds(backend)
-    return recipe.kind in known or recipe.backend == backend or not known
+    # An object of this process may be anything; its backend says what is wrong with it.
+    return recipe.kind in (*known, "object") or recipe.backend == backend or not known
 
 
 def _kinds(backend: str) -> list[str]:

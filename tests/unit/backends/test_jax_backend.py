@@ -11,6 +11,7 @@ jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
+import laptime  # noqa: E402
 from laptime.backends import jax as backend  # noqa: E402
 from laptime.backends.jax import inputs  # noqa: E402
 from laptime.backends.jax.model import JaxModel  # noqa: E402
@@ -137,6 +138,14 @@ def test_an_nnx_module_is_not_changed() -> None:
     assert series(model, 4)["params/all"] >= 16 * 8 + 8
     assert model.check_outputs(4)["shape"] == "float32 (4, 8)"
     assert not net.layers[1].deterministic
+
+
+def test_an_object_of_this_process_is_measured_by_the_backend_that_is_named() -> None:
+    run = laptime.bench(lambda x: x @ x.T, ITEMS, backends=["jax"], batch=4, preset="quick", budget=0.2)
+    (found,) = run.cases
+    assert found.status == "ok", found.failure
+    assert found.axes["backend"] == "jax"
+    assert found.find("time/compile") is not None
 
 
 def test_a_function_may_take_the_batch_size(write: Write) -> None:
