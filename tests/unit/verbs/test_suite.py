@@ -108,6 +108,14 @@ def test_a_benchmark_that_cannot_begin_is_a_failed_case() -> None:
     assert run.cases[0].failure.kind == "target"
 
 
+def test_a_target_that_vanishes_meanwhile_costs_the_others_nothing(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("def build(): return len\n")
+    items = verb.prepare([suite(Benchmark(name="gone", target=f"{tmp_path}/model.py:build"), fast())])
+    (tmp_path / "model.py").unlink()
+    run = verb.measure(items, open_session=ScriptedMachine({FAST: 0.001}).open_session)
+    assert [case.status for case in run.cases] == ["failed", "ok"]
+
+
 def test_a_regression_is_judged_against_the_run_before() -> None:
     once, _, _ = measured(suite(fast(regression=4.0)))
     assert [verdict.word for verdict in once.verdicts] == ["undecided"]
