@@ -10,7 +10,7 @@ and may have:
 
     TARGETS: tuple[str, ...]     kinds of targets that it can run; without it any
     OPTIONS: dict[str, str]      settings of its own and what they mean, given by --option NAME=VALUE; a name
-                                 that ends in a dot stands for all that begin so. In `Variant.options`, as text
+                                 that ends in a dot stands for all that begin so. Text in `Variant.options`
 
 Parent and worker exchange JSON lines: commands in, messages out, `Done` or `Failed` last.
 """
@@ -127,7 +127,7 @@ class ChecksOutputs(Protocol):
 
 @runtime_checkable
 class GivesOutputs(Protocol):
-    """Runs on inputs made elsewhere, so that what two frameworks make of one model can be held side by side."""
+    """Runs on inputs made elsewhere, so that what two frameworks make of one model can be compared."""
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """What the model makes of these inputs, floats as float32 (float64 stays).
@@ -144,7 +144,7 @@ class Exports(Protocol):
     """Can be made by another framework's exporter on the way."""
 
     def exported(self) -> float | None:
-        """Seconds of `open` that went into exporting, or finding what was exported before; None: nothing was."""
+        """Seconds of `open` that went into exporting, or finding an earlier export; None: there was none."""
         ...
 
 

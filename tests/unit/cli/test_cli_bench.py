@@ -95,7 +95,7 @@ def test_bare_compile_does_not_swallow_the_target(laptime: Laptime, fake_bench: 
         (["--backend", "torhc"], "--backend: no backend is called 'torhc'", "did you mean 'torch'?"),
         (["--backend", "torch,nul"], "--backend: no backend is called 'nul'", "did you mean 'null'?"),
         (["--backend", ","], "--backend: no backend is called ','", "laptime doctor"),
-        (["--python", "python3"], "--python: 'python3' gives no value to a name", "tensorflow=.venv-tf/bin/python"),
+        (["--python", "python3"], "--python: 'python3' gives no value to a name", ".venv-tf/bin/python"),
         (["--python", "torhc=a"], "--python: no backend is called 'torhc'", "did you mean 'torch'?"),
         (["--compile=fastest"], "'fastest' is not one of", "--help"),
         (["--regime", "isolated", "--rate", "20"], "--rate needs the paced regime", "isolated,paced"),
