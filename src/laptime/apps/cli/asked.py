@@ -249,7 +249,7 @@ _OPTIONS = (
         multiple=True,
         callback=_read_by(shapes),
         metavar="NAME=3x224x224",
-        help="Sizes that a model file leaves open: an input's without the batch, or a dimension's. Repeatable.",
+        help="Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
     click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT."),
