@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from laptime.kit.errors import LaptimeError, OutOfMemory, UserCodeError
+from laptime.kit.registry import names
 from laptime.measure import protocol
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -36,6 +37,8 @@ def check_backend(
     takes(module.available)
     takes(module.open, "variant")
     takes(module.open_object, "subject", "inputs", "variant")
+    kinds = getattr(module, "TARGETS", ())
+    need(set(kinds) <= {*names("targets")}, f"backends/{name}: TARGETS names {kinds}, not all of them kinds")
     versions = module.available()
     need(_texts(versions), f"backends/{name}: available() gave {versions!r}, wanted names and versions")
     variant = Variant(target=target, backend=name, device=device)
@@ -102,6 +105,9 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
     if isinstance(model, protocol.Exports):
         taken = model.exported()
         need(taken is None or taken >= 0, f"{who}: exported() gave {taken!r}: seconds or None")
+    if isinstance(model, protocol.TimesCompilation):
+        seconds = model.compile_seconds(batch)
+        need(seconds is None or seconds >= 0, f"{who}: compile_seconds() gave {seconds}")
     if isinstance(model, protocol.Scoped):
         workload = model.workload(batch)  # type: ignore[attr-defined]
         for _ in range(2):  # entered again for the next block
