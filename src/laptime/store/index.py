@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,11 @@ _FORMAT = 1
 _FRESH = 2.0
 """Seconds since its last change for which a file is not believed to be done with: file systems tell the
 time of a change no finer than that (FAT), and a second change within it would not show."""
-_TABLE = "create table lines (path text primary key, mtime integer, size integer, line blob) without rowid"
+_TABLES = (
+    "create table if not exists lines"
+    " (path text primary key, mtime integer, size integer, line blob) without rowid",
+    "create table if not exists made (version text primary key)",
+)
 
 
 class Number(Struct, frozen=True, kw_only=True):
@@ -72,6 +76,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 _LINE = msgspec.json.Decoder(Line)
+Known = dict[tuple[str, int, int], bytes]
 
 
 class _File(NamedTuple):
@@ -93,21 +98,22 @@ def lines(root: Path | None = None, limit: int | None = None) -> tuple[list[Line
     wanted = every if limit is None else every[:limit]
     if not wanted:
         return [], 0
-    with _opened(base) as index:
-        known = _known(index)
-        found: list[Line] = []
-        fresh: list[tuple[str, int, int, bytes]] = []
-        newest = (time.time() - _FRESH) * 1e9
-        for file in wanted:
-            line = _decoded(known.get((file.relative, file.mtime, file.size)))
+    index, known = _opened(base / NAME)
+    found: list[Line] = []
+    fresh: list[tuple[str, int, int, bytes]] = []
+    newest = (time.time() - _FRESH) * 1e9
+    for file in wanted:
+        line = _decoded(known.get((file.relative, file.mtime, file.size)))
+        if line is None:
+            line = _read(file)
             if line is None:
-                line = _read(file)
-                if line is None:
-                    continue  # another process has just finished or removed it
-                if line.status != "running" and file.mtime < newest:
-                    fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(line)))
-            found.append(line)
+                continue  # another process has just finished or removed it
+            if line.status != "running" and file.mtime < newest:
+                fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(line)))
+        found.append(line)
+    if index is not None:
         _keep(index, fresh, gone=_gone(known, every))
+        index.close()
     return found, len(every)
 
 
@@ -177,51 +183,41 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     return (run.cases[0].key if run.cases else ""), None
 
 
-@contextlib.contextmanager
-def _opened(base: Path) -> Iterator[sqlite3.Connection | None]:
-    """The index, made or made anew when it is not there or of no use; None where that is impossible."""
-    index = _connected(base / NAME)
-    if index is None:
-        with contextlib.suppress(OSError):
-            (base / NAME).unlink(missing_ok=True)
-        index = _connected(base / NAME)
-    try:
-        yield index
-    finally:
-        if index is not None:
-            index.close()
+def _opened(path: Path) -> tuple[sqlite3.Connection | None, Known]:
+    """The index and what it holds, made anew where it is of no use; None where it cannot be used now."""
+    for _ in range(2):
+        index = None
+        try:
+            index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
+            return index, _content(index)
+        except sqlite3.DatabaseError as error:
+            if index is not None:
+                index.close()
+            if isinstance(error, sqlite3.OperationalError):  # locked, or no place to write: not damaged
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+    return None, {}
 
 
-def _connected(path: Path) -> sqlite3.Connection | None:
-    """An open index of this version, or None."""
+def _content(index: sqlite3.Connection) -> Known:
+    """Lines, still as JSON, by path, time of change and size; the tables are made where there are none.
+
+    Raises:
+        sqlite3.DatabaseError: damaged, or made by another version.
+    """
     made_by = f"{_FORMAT}/{__version__}"
-    index = None
-    try:
-        index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
-        index.execute("pragma synchronous = off")  # it can be made again
-        tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
-        if tables and (
-            "lines" not in tables or index.execute("select version from made").fetchone() != (made_by,)
-        ):
-            raise sqlite3.DatabaseError("damaged, or made by another version")
-        if not tables:
-            index.executescript(f"begin; {_TABLE}; create table made (version text); commit;")
-            index.execute("insert into made values (?)", (made_by,))
-    except sqlite3.Error:
-        if index is not None:
-            index.close()
-        return None
-    return index
-
-
-def _known(index: sqlite3.Connection | None) -> dict[tuple[str, int, int], bytes]:
-    """Lines, still as JSON, by path, time of change and size."""
-    if index is None:
-        return {}
-    try:
-        rows = index.execute("select path, mtime, size, line from lines").fetchall()
-    except sqlite3.Error:
-        return {}
+    index.execute("pragma synchronous = off")  # it can be made again
+    tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
+    if not tables:
+        index.execute("begin immediate")
+        for table in _TABLES:
+            index.execute(table)
+        index.execute("insert or ignore into made values (?)", (made_by,))
+        index.execute("commit")
+    elif tables != {"lines", "made"} or index.execute("select * from made").fetchall() != [(made_by,)]:
+        raise sqlite3.DatabaseError("damaged, or made by another version")
+    rows = index.execute("select path, mtime, size, line from lines").fetchall()
     return {(path, mtime, size): line for path, mtime, size, line in rows}
 
 
@@ -239,9 +235,9 @@ def _gone(known: Iterable[tuple[str, int, int]], every: list[_File]) -> list[str
     return [path for path, _, _ in known if path not in there]
 
 
-def _keep(index: sqlite3.Connection | None, fresh: list[Any], *, gone: list[str]) -> None:
+def _keep(index: sqlite3.Connection, fresh: list[Any], *, gone: list[str]) -> None:
     """Put new lines in and take those of missing files out; what fails is done next time."""
-    if index is None or not (fresh or gone):
+    if not (fresh or gone):
         return
     with contextlib.suppress(sqlite3.Error):
         index.execute("begin immediate")

@@ -119,6 +119,20 @@ def test_an_index_of_no_use_is_made_anew(root: Path, damage: str, reads: Reads) 
     assert len(reads) == before
 
 
+def test_an_index_with_a_damaged_page_is_made_anew(root: Path, reads: Reads) -> None:
+    for number in range(1, 10):
+        stored(root, number, "n" * 3000)
+    expected = lines(root)
+    path = root / index.NAME
+    content = bytearray(path.read_bytes())
+    content[8192 : len(content) - 4096] = b"\xff" * (len(content) - 12288)
+    path.write_bytes(content)
+    assert lines(root) == expected
+    before = len(reads)
+    assert lines(root) == expected
+    assert len(reads) == before
+
+
 def test_listing_works_where_nothing_can_be_written(root: Path) -> None:
     stored(root, 1)
     (root / index.NAME).mkdir()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -20,6 +20,9 @@ from laptime.records.verdict import Verdict, conclusion, exit_code, summary
 from laptime.store import files
 from laptime.verbs import check as verb
 from laptime.verbs.check import Rules
+
+if TYPE_CHECKING:
+    from laptime.verbs.lane import OpenSession
 
 
 @click.command("check", cls=asked.Measuring)
@@ -61,25 +64,17 @@ def command(
     voice = context.find_object(Voice) or Voice()
     rules = _rules(budgets, tolerance)
     reference = against or ("" if against_rev else rules.against)
-    if not (reference or against_rev or any(b.max is not None or b.min is not None for b in rules.budget)):
-        raise UsageError(
-            "there is nothing to check against",
-            why="neither --against, --against-rev, nor a [[budget]] in laptime.toml",
-            next="laptime check last --against last~1",
-        )
+    _refuse_nothing(reference or against_rev, rules)
     reports = output.planned(outputs)
     baseline = files.load(reference) if reference else None
     run = stored(subject)
-    verdicts: list[Verdict] = []
     if run is None or against_rev:
         known = run or baseline
         request = asked.request(context, [s.target for s in run.subjects] if run else [subject], given=given)
-        request = as_measured(known, request) if known else request
-        run = _measured(request, against_rev, voice)
+        run = _measured(as_measured(known, request) if known else request, against_rev, voice)
         if code := measuring.exit_code(run):
             return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
-    if against_rev:
-        verdicts += verb.of_revision(run, rules)
+    verdicts = verb.of_revision(run, rules) if against_rev else []
     verdicts += verb.against_budgets(run, rules)
     if baseline is not None:
         verdicts += verb.against_run(run, baseline, rules, force=force)
@@ -88,6 +83,16 @@ def command(
     for error in failed:
         voice.complain(error)
     return ExitCode.USAGE if failed else exit_code(verdicts)
+
+
+def _refuse_nothing(reference: str | None, rules: Rules) -> None:
+    if reference or any(budget.max is not None or budget.min is not None for budget in rules.budget):
+        return
+    raise UsageError(
+        "there is nothing to check against",
+        why="neither --against, --against-rev, nor a [[budget]] in laptime.toml",
+        next="laptime check last --against last~1",
+    )
 
 
 def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
@@ -99,9 +104,13 @@ def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
         return run
     from laptime.verbs.revision import against_revision  # needs the rooms that measure
 
-    return against_revision(
-        request, revision, lambda asked, start: measuring.measured(asked, voice=voice, start=start)[0]
-    )
+    def measure(wanted: BenchRequest, start: OpenSession) -> Run:
+        run, complaint = measuring.measured(wanted, voice=voice, start=start)
+        if complaint:
+            voice.complain(complaint)
+        return run
+
+    return against_revision(request, revision, measure)
 
 
 def _rules(path: str | None, tolerance: str | None) -> Rules:
