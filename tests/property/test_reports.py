@@ -96,5 +96,5 @@ def test_every_report_renders_every_run(made):
         assert shown.strip()
         if name == "json":
             assert json.loads(shown)["verdict"] == made.trust
-        elif name != "html":
+        elif name in ("text", "markdown"):  # the others are formats of other tools
             assert made.trust in shown

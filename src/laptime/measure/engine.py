@@ -43,7 +43,7 @@ from laptime.measure.protocol import (
     TimesDevice,
     Workload,
 )
-from laptime.probes import clocks, garbage, scheduler
+from laptime.probes import clocks, garbage, host_memory, scheduler
 from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
@@ -192,7 +192,16 @@ class Engine:
         if command.regime == "paced":
             label = [b | (Label.LATE if late > 1e-3 else 0) for b, late in zip(label, tape.late, strict=True)]
         series = _as_series(tape, command.regime, label)
-        return Samples(batch=command.batch, series=[*series, *self._clock_column(series[0])])
+        more = [*self._clock_column(series[0]), *self._memory_now()]
+        return Samples(batch=command.batch, series=[*series, *more])
+
+    def _memory_now(self) -> list[Series]:
+        """The process's memory at the end of a block, while nothing is timed."""
+        now = host_memory.resident()
+        if now is None:
+            return []
+        at = [round(self._clock.now(), 6)]
+        return [Series(metric=host_memory.OVER_TIME, samples=[float(now)], at=at, probe="host_memory")]
 
     def _clock_column(self, latency: Series) -> list[Series]:
         """The device's clock now, at the end of a block, beside each of its samples."""

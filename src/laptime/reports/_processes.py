@@ -1,4 +1,4 @@
-"""A process over time: its memory and the CPUs it used, of benchmarks that were watched from outside."""
+"""A process over time: its memory, and the CPU time of benchmarks that were watched from outside."""
 
 from __future__ import annotations
 
@@ -20,35 +20,32 @@ _HEIGHT, _GAP = 110.0, 46.0
 
 
 def curves(run: Run) -> list[tuple[str, Markup]]:
-    """A drawing for every case whose process was watched, with the case's name."""
+    """A drawing for every case whose process was looked at more than once, with the case's name."""
     return [
-        (words.label(case, run), _drawn(case, memory, cpu))
+        (words.label(case, run), _drawn(case, memory, case.find(CPU)))
         for case in run.cases
-        if (memory := case.find(MEMORY)) and (cpu := case.find(CPU)) and len(memory.at) > 1
+        if (memory := case.find(MEMORY)) and len(memory.at) == len(memory.samples) > 1
     ]
 
 
-def _drawn(case: Case, memory: Series, cpu: Series) -> Markup:
+def _drawn(case: Case, memory: Series, cpu: Series | None) -> Markup:
     x = Scale(min(memory.at), max(memory.at), _LEFT, _RIGHT)
-    upper = _panel(memory, x, top=24.0, class_="line c0", title="memory")
-    lower = _panel(cpu, x, top=24.0 + _HEIGHT + _GAP, class_="line c1", title="CPU time")
-    bottom = 24.0 + 2 * _HEIGHT + _GAP
-    ticks = x.ticks(8)
+    panels = [(memory, "line c0", "memory")] + ([(cpu, "line c1", "CPU time")] if cpu else [])
     parts = [
-        upper,
-        lower,
+        _panel(series, x, top=24.0 + index * (_HEIGHT + _GAP), class_=class_, title=title)
+        for index, (series, class_, title) in enumerate(panels)
+    ]
+    bottom = 24.0 + len(panels) * _HEIGHT + (len(panels) - 1) * _GAP
+    ticks = x.ticks(8)
+    caption = "the method began; before it: import and constructor" if cpu else "the run started"
+    middle = (_LEFT + _RIGHT) / 2
+    parts += [
         bottom_axis(x, zip(ticks, tick_texts(ticks, 1.0), strict=True), y=bottom),
-        el(
-            "text",
-            "seconds since the method began; before it: import and constructor",
-            x=(_LEFT + _RIGHT) / 2,
-            y=bottom + 34,
-            class_="tick middle",
-        ),
+        el("text", f"seconds since {caption}", x=middle, y=bottom + 34, class_="tick middle"),
     ]
     if x.low < 0 < x.high:
         parts.append(el("line", x1=x(0.0), x2=x(0.0), y1=24, y2=bottom, class_="boundary"))
-    label = f"memory and CPU time of {words.printable(case.target)} over time"
+    label = f"{' and '.join(title for _, _, title in panels)} of {words.printable(case.target)} over time"
     return drawing(_WIDTH, bottom + 44, *parts, label=label)
 
 

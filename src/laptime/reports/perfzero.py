@@ -45,7 +45,7 @@ def document(run: Run, case: Case) -> dict[str, Any]:
             "harness_info": {"version": run.laptime},
             "has_exception": case.status == "failed",
             "execution_label": run.name,
-            "flags": {name: setting.value for name, setting in run.plan.items()},
+            "flags": {name: each.value for name, each in run.plan.items() if each.value is not None},
             "site_package_info": _tree(run.environment),
         },
         "setup_info": {},
@@ -94,9 +94,10 @@ def _tree(environment: Environment) -> dict[str, Any]:
 def _process(case: Case) -> dict[str, Any]:
     """Figures of the worker process; only numbers, and only those that were measured."""
     found: dict[str, Any] = {}
-    peak = case.find("memory/host/peak")
-    if peak is not None and peak.samples:
-        found["max_rss"] = int(max(peak.samples))
+    peaks = [case.find(tag) for tag in ("memory/host/peak", "evidence/process/memory")]
+    sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
+    if sizes:
+        found["max_rss"] = int(max(sizes))
     virtual = case.details.get("memory", {}).get("host", {}).get("virtual")
     if virtual:
         found["max_vms"] = int(virtual)
@@ -122,7 +123,8 @@ def cpu_percent(case: Case) -> list[tuple[float, float]]:
 
 def _more(run: Run, case: Case) -> dict[str, Any]:
     """What PerfZero has no place for."""
-    curve = cpu_percent(case)
+    curve, memory = cpu_percent(case), case.find("evidence/process/memory")
+    looks = list(zip(memory.at, memory.samples, strict=False)) if memory else []
     return {
         "version": run.laptime,
         "verdict": {
@@ -136,13 +138,15 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
             if _sound(s)
         },
         "process": {
-            "cpu_percent": [
-                {"time": when, "cpu_percent": percent}
-                for when, percent in curve[:: math.ceil(len(curve) / POINTS) or 1]
-            ]
+            "cpu_percent": [{"time": when, "cpu_percent": percent} for when, percent in _thinned(curve)],
+            "memory": [{"time": when, "rss": bytes_} for when, bytes_ in _thinned(looks)],
         },
         "environment": {"fingerprint": run.environment.fingerprint, **msgspec.to_builtins(run.environment)},
     }
+
+
+def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    return points[:: math.ceil(len(points) / POINTS) or 1]
 
 
 def _unix(started: str) -> float:

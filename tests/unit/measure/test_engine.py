@@ -68,12 +68,22 @@ def test_series_of_a_block_are_of_one_length(regime: str) -> None:
     done(engine, Prepare(batch=1))
     found = done(engine, quick(regime=regime, rate=1000.0))
     assert isinstance(found, Samples)
-    latency, *evidence = found.series
+    latency, *evidence = [series for series in found.series if series.metric.tag != "evidence/process/memory"]
     assert latency.key == ("latency", regime)
-    assert {series.regime for series in found.series} == {regime}
+    assert {series.regime for series in (latency, *evidence)} == {regime}
     assert {len(series.samples) for series in evidence} == {len(latency.samples)}
     assert all(value > 0 for value in latency.samples)
     assert latency.at == sorted(latency.at)
+
+
+def test_the_memory_of_the_process_is_told_once_a_block_after_its_last_call() -> None:
+    engine = loaded(lambda x: sum(range(2000)))
+    done(engine, Prepare(batch=1))
+    found = done(engine, quick(regime="isolated"))
+    assert isinstance(found, Samples)
+    (memory,) = [series for series in found.series if series.metric.tag == "evidence/process/memory"]
+    assert memory.samples[0] > 2**20
+    assert memory.at[0] > found.series[0].at[-1]
 
 
 def test_commands_out_of_order_are_answered_with_the_mistake() -> None:

@@ -53,6 +53,7 @@ def test_what_a_filter_and_a_name_both_mean_runs_once() -> None:
         {"execution_id": "../elsewhere"},
         {"execution_id": ".."},
         {"execution_id": ""},
+        {"python": "/nowhere/python"},
     ],
 )
 def test_a_flag_that_cannot_be_carried_out_is_refused_in_three_lines(wrong: dict[str, object]) -> None:

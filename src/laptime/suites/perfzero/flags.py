@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,12 @@ def checked(flags: Flags) -> Flags:
     constructor_arguments(flags)
     windows(flags)
     tpu(flags)
+    if flags.python and shutil.which(flags.python) is None:
+        raise UsageError(
+            f"there is no interpreter {flags.python}",
+            why="--python names one",
+            next="--python $(which python)",
+        )
     key = flags.gcloud_key_file_url
     if key and not Path(key.removeprefix("file://")).is_file():
         raise UsageError(

@@ -20,13 +20,7 @@ from laptime.suites.perfzero.schema import text
 from laptime.suites.perfzero.summary import NAME, Point
 from laptime.suites.perfzero.verdict import Outcome, Word, held, spreads
 
-MEMORY = Metric(
-    tag="evidence/process/memory",
-    unit="B",
-    title="memory of the process",
-    meaning="Resident set of the benchmark's process and its children.",
-    lies_when="Processes share pages: they count once for each. Peaks between two looks are missed.",
-)
+MEMORY = host_memory.OVER_TIME
 CPU = Metric(
     tag="evidence/process/cpu",
     unit="ratio",
