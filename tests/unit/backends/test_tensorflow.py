@@ -280,8 +280,9 @@ def test_inputs_that_do_not_fit_are_the_users_error(user: Any) -> None:
 
 def test_exhausted_memory_is_told_from_other_errors(user: Any) -> None:
     model = user("plain")
-    told = model.explain(tf.errors.ResourceExhaustedError(None, None, "OOM when allocating tensor"), 8)
+    told = model.explain(tf.errors.ResourceExhaustedError(None, None, "{{node x}} OOM when allocating"), 8)
     assert isinstance(told, OutOfMemory)
+    assert told.why == "OOM when allocating"
 
 
 def test_outputs_that_are_no_numbers_are_seen(user: Any) -> None:

@@ -56,9 +56,12 @@ def imports(variant: Variant) -> None:
     Raises:
         Unavailable: one of them is not installed or does not import, or Keras runs on something else here.
         TargetError: see `laptime.targets.parse`.
+        UsageError: the variant asks for what no model can do.
     """
+    from laptime.backends.tensorflow import prepare
     from laptime.targets import parse
 
+    prepare.check(variant)
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
     import_all(parse(variant.target).packages)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from laptime.kit.errors import LaptimeError, OutOfMemory, UserCodeError
 from laptime.targets._code import line_of
 
 _EXHAUSTED = ("OOM when allocating", "Out of memory", "out of memory", "std::bad_alloc")
 _UNCOMPILABLE = ("unsupported operations", "XLA can't", "must be a compile-time constant", "tf2xla")
+_NODE = re.compile(
+    r"^(\{\{[^}]*\}\}\s*)+"
+)  # "{{function_node __inference_call_47}}", names of nobody's choice
 _LONGEST = 300
 
 
@@ -57,5 +62,5 @@ def _line(error: BaseException) -> str:
     """The first line that says something: Keras and TensorFlow put frames of their own before it."""
     lines = [line.strip() for line in str(error).splitlines()]
     told = next((line for line in lines if line and not line.startswith("Graph execution error")), "")
-    told = told or type(error).__name__
+    told = _NODE.sub("", told) or type(error).__name__
     return told if len(told) <= _LONGEST else told[: _LONGEST - 4] + " ..."

@@ -37,7 +37,6 @@ def load(variant: Variant) -> TensorflowModel:
     """The target of a variant, built. See `laptime.backends.tensorflow.open`."""
     import tensorflow as tf
 
-    prepare.check(variant)
     recipe = parse(variant.target)
     prepare.check_kind(recipe)
     device = place.claim(variant)

@@ -41,15 +41,15 @@ def _is_graph(call: Any) -> bool:
     return isinstance(call, Served | tf.types.experimental.Callable)
 
 
-def mode_of(call: Any, variant: Variant) -> Mode:
-    """The mode that is asked for, or this kind of model's own.
+def asked_for(variant: Variant) -> Mode | None:
+    """The mode that a variant asks for; None when it asks for none.
 
     Raises:
-        UsageError: there is no such mode, or this model cannot run in it.
+        UsageError: there is no such mode.
     """
     asked = variant.options.get("mode") or ("xla" if variant.compile else "")
     if not asked:
-        return "function" if is_keras(call) or _is_graph(call) else "eager"
+        return None
     if variant.compile and (asked != "xla" or variant.compile not in ("default", "xla")):
         raise UsageError(
             f"--compile {variant.compile} and --option mode={asked} do not go together",
@@ -63,6 +63,18 @@ def mode_of(call: Any, variant: Variant) -> Mode:
             why=f"known: {', '.join(MODES)}",
             next=f"--option mode={closest(asked, MODES) or 'function'}",
         )
+    return found
+
+
+def mode_of(call: Any, variant: Variant) -> Mode:
+    """The mode that is asked for, or this kind of model's own.
+
+    Raises:
+        UsageError: there is no such mode, or this model cannot run in it.
+    """
+    found = asked_for(variant)
+    if found is None:
+        return "function" if is_keras(call) or _is_graph(call) else "eager"
     if found == "predict" and not hasattr(call, "predict"):
         raise UsageError(
             "only Keras models have predict",

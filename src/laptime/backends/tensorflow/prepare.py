@@ -84,11 +84,12 @@ def policy(dtype: str) -> Iterator[None]:
 
 
 def check(variant: Variant) -> None:
-    """Refuse dtypes that TensorFlow computes nothing in.
+    """Refuse what no model can do, before anything is imported.
 
     Raises:
-        UsageError: it is none of `DTYPES`.
+        UsageError: the dtype is none of `DTYPES`, or the mode none of `modes.MODES`.
     """
+    modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
         near = closest(variant.dtype, DTYPES)
         raise UsageError(
