@@ -17,7 +17,7 @@ from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.quantity import amount, share
 from laptime.kit.text import closest
-from laptime.records.case import Case
+from laptime.records.case import Case, case_key
 from laptime.records.comparison import Comparison
 from laptime.records.finding import Finding
 from laptime.records.run import Run
@@ -177,6 +177,19 @@ def of_revision(run: Run, rules: Rules) -> list[Verdict]:
         structs.replace(verdict, case=re.sub(r"/again=\d+$", "", verdict.case))
         for verdict in regressions(run, run.comparisons, rules)
     ]
+
+
+def present(run: Run) -> Run:
+    """Of a run of every target at a revision and now, what is true now, under the keys it had alone."""
+    axes = {c.key: {name: v for name, v in c.axes.items() if name != "again"} for c in run.cases}
+    return structs.replace(
+        run,
+        cases=[
+            structs.replace(case, key=case_key(case.target, axes[case.key]), axes=axes[case.key])
+            for case in run.cases
+            if _is_second(case)
+        ],
+    )
 
 
 def _tolerance(case: Case, rules: Rules) -> float:

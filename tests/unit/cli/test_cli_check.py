@@ -16,6 +16,7 @@ from laptime.records.case import Failure
 from laptime.records.run import Run
 from laptime.store import files
 from laptime.testing import runs
+from laptime.verbs.check import Rules, of_pairs, of_revision, present
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]
@@ -164,3 +165,17 @@ def test_undecided_does_not_pass_in_ci(laptime: Laptime) -> None:
     suite = ElementTree.fromstring(Path("junit.xml").read_text()).find("testsuite")
     assert suite is not None
     assert suite.get("errors") == "1"
+
+
+def test_budgets_hold_for_what_is_now_not_for_the_revision() -> None:
+    cases = [
+        runs.case(runs.timings(level), axes={"batch": 4, **again})
+        for level, again in ((0.040, {}), (0.010, {"again": 2}))
+    ]
+    (now,) = present(runs.run(*cases)).cases
+    assert now.key == cases[0].key
+    assert now.series == cases[1].series
+    (verdict,) = of_revision(
+        structs.replace(runs.run(*cases), comparisons=of_pairs(runs.run(*cases))), Rules()
+    )
+    assert (verdict.case, verdict.word) == (now.key, "kept")

@@ -75,9 +75,10 @@ def command(
         if code := measuring.exit_code(run):
             return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
     verdicts = verb.of_revision(run, rules) if against_rev else []
-    verdicts += verb.against_budgets(run, rules)
+    now = verb.present(run) if against_rev else run
+    verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
-        verdicts += verb.against_run(run, baseline, rules, force=force)
+        verdicts += verb.against_run(now, baseline, rules, force=force)
     output.result(_document(run, verdicts) if as_json else _text(verdicts))
     failed = output.write(verb.told(run, verdicts), reports, voice=voice)
     for error in failed:
