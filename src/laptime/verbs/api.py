@@ -32,6 +32,7 @@ def bench(
     threads: Sequence[int] = (),
     channels_last: bool = False,
     compile: str = "",
+    train: str = "",
     precision: float | None = None,
     budget: float | None = None,
     preset: Literal["quick", "standard", "strict"] = "standard",
@@ -53,6 +54,7 @@ def bench(
             mapping (keyword arguments), a dataclass. Re-batched along their common leading dimension.
         batch: items in a call; one or several.
         dtype: float32, bfloat16, float16, one or several; None takes an object as it is.
+        train: an optimizer (sgd, adamw) measures full training steps of a target in words.
         precision: half-width of the 95 % interval asked for, as a share.
         budget: seconds of measuring in all.
         backends: frameworks to run it with, `["torch", "onnxruntime"]`; none: the one a target implies, torch
@@ -86,6 +88,7 @@ def bench(
         threads=list(threads),
         channels_last=channels_last,
         compile=compile,
+        train=train,
         precision=precision,
         budget=budget,
         preset=preset,
