@@ -88,7 +88,7 @@ def models(tmp_path: Path) -> Path:
         (["bench", "modle.py:good"], ["modle.py"]),
         (["bench", "model.py"], ["model.py"]),
         (["bench", "null:noop", "--rate", "nan"], ["--rate nan is impossible"]),
-        (["bench"], ["TARGET"]),
+        (["bench"], ["no target was named"]),
         (["bnech", "null:noop"], ["bench"]),
         (["show", "last"], ["laptime bench"]),
         (["compare", "last~1", "last"], ["laptime"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.architecture import same_models
-from laptime.analysis.compare import compare
+from laptime.analysis.compare import compare, sentence
 from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
@@ -92,9 +92,18 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
         for regime in ("isolated", "device", "saturated", "paced"):
             comparison = compare(baseline, case, regime=regime)
             if comparison is not None:
-                found.append(comparison)
+                found.append(_worded(comparison, baseline, case))
                 break
     return found
+
+
+def _worded(comparison: Comparison, *sides: Case) -> Comparison:
+    """The comparison, without a winner where a side's number means nothing: other outputs, too fast ..."""
+    wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
+    if wrong is None or comparison.word == "unclear":
+        return comparison
+    told = sentence("unclear", comparison.speedup, comparison.ci95, comparison.margin)
+    return msgspec.structs.replace(comparison, word="unclear", sentence=f"{told}; {wrong.sentence}")
 
 
 def _variant(case: Case) -> tuple[object, ...]:

@@ -3,9 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from laptime.measure import metrics
 from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.records.series import Series
 from laptime.testing import runs
@@ -76,6 +78,19 @@ def test_what_a_compiler_told_is_not_estimated() -> None:
     found = judged(case, runs.environment(), PLAN).find("time/compile")
     assert found is not None
     assert found.samples == [0.4]
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_there_is_no_winner_where_one_side_computes_something_else(at: int) -> None:
+    cases = [measured(1, 0.02), measured(1, 0.01, target="b:c")]
+    (fair,) = comparisons(cases)
+    assert fair.word == "faster"
+    other = Check(name="agreement", outcome="fail", sentence="its outputs are not those of the original")
+    cases[at] = structs.replace(cases[at], checks=[other])
+    (found,) = comparisons(cases)
+    assert found.word == "unclear"
+    assert found.sentence.endswith(other.sentence)
+    assert found.ci95 == fair.ci95
 
 
 def test_warm_up_of_later_processes_is_not_added_up() -> None:
