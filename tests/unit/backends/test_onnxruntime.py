@@ -222,6 +222,28 @@ def test_a_torch_target_is_exported_once_and_agrees(
 
 @pytest.mark.slow
 @pytest.mark.torch
+def test_a_model_for_one_batch_size_is_exported_for_each_and_keywords_find_their_place(
+    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript")
+    monkeypatch.setenv("LAPTIME_CACHE", str(cached))
+    (tmp_path / "one.py").write_text(
+        "import torch\n"
+        "class One(torch.nn.Module):\n"
+        "    def forward(self, x, scale):\n"
+        "        return (x + 1 if x.shape[0] == 2 else x).sum(1, keepdim=True) * scale\n"
+        "def build(): return One(), {'scale': torch.randn(5, 3), 'x': torch.randn(5, 4)}\n"
+    )
+    model = opened(f"{tmp_path}/one.py:build")
+    assert model.facts()["export"]["batch"] == 2
+    for batch in (2, 3):
+        seen = model.check_outputs(batch)
+        assert seen["shape"] == f"float32 ({batch}, 3)"
+        assert seen["against_torch"]["max_error"] < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.torch
 def test_what_cannot_be_exported_is_told_with_the_reason(
     tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ import laptime
 if TYPE_CHECKING:
     import torch
 
-REVISION = 1
+REVISION = 2
 """Goes up when the exporter writes something else for the same model."""
 
 PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers")

@@ -26,6 +26,7 @@ import numpy as np
 
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx.content import content, versions
+from laptime.backends.torch.tensors import tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
 from laptime.records.plan import Variant
 
@@ -59,8 +60,9 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     model = torch_backend.open(plain)
     work = model.workload(batch or TRACED)
     assert isinstance(work.eager, partial)
-    module, args, kwargs = _module(work.eager.func), work.eager.args, work.eager.keywords
-    inputs = _in_order(module, args, kwargs)
+    module, args = _module(work.eager.func), work.eager.args
+    kwargs = _in_order(module, work.eager.keywords)
+    inputs = tensors([*args, *kwargs.values()])
     asked = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
     folder = root / f"onnx-{content(module, inputs, asked)[:24]}"
     if (folder / "about.json").is_file():
@@ -70,20 +72,19 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     try:
         with torch.no_grad():
             program = _traced(module, args, kwargs, inputs, opset=opset, batch=batch)
-            names = [each.name for each in program.model.graph.inputs]
-            _save_sample(draft, inputs, names, module(*args, **kwargs))
+            takes = program.model.graph.inputs
+            _check(inputs, takes)
+            _save_sample(draft, inputs, module(*args, **kwargs))
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
-        any_batch = all(
-            not isinstance(each.shape[0], int) for each in program.model.graph.inputs if each.shape
-        )
+        any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
         about = {
             "batch": None if any_batch and batch is None else work.batch,
             "traced": work.batch,
             "opset": opset,
             "versions": versions(),
             "seconds": time.perf_counter() - started,
-            "inputs": names,
+            "inputs": [each.name for each in takes],
             "counts": _counts(model, work.batch),
             "origin": model.facts()["inputs"]["origin"],
         }
@@ -123,12 +124,10 @@ def _module(call: Any) -> torch.nn.Module:
     return Calls().eval()
 
 
-def _in_order(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[torch.Tensor]:
-    """The tensors of a call as the exporter orders them: by the module's signature."""
-    from laptime.backends.torch.tensors import tensors
-
-    bound = inspect.signature(module.forward).bind(*args, **kwargs)
-    return tensors(list(bound.arguments.values()))
+def _in_order(module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Keyword arguments in the order of the module's signature, whatever order they were given in."""
+    known = [name for name in inspect.signature(module.forward).parameters if name in kwargs]
+    return {name: kwargs[name] for name in dict.fromkeys([*known, *kwargs])}
 
 
 def _traced(
@@ -175,15 +174,24 @@ def _first_words(error: BaseException) -> str:
     return lines[0][:300] if lines else type(deepest).__name__
 
 
-def _save_sample(folder: Path, inputs: list[torch.Tensor], names: list[str], output: Any) -> None:
-    from laptime.backends.torch.tensors import tensors
+def _check(inputs: list[torch.Tensor], takes: Any) -> None:
+    """The exported model takes what went into the one in PyTorch, in this order."""
 
-    if len(inputs) != len(names):
+    def fits(tensor: torch.Tensor, each: Any) -> bool:
+        sizes = list(each.shape or ())
+        return len(sizes) == tensor.ndim and all(
+            size == own for size, own in zip(sizes, tensor.shape, strict=True) if isinstance(size, int)
+        )
+
+    if len(inputs) != len(takes) or not all(map(fits, inputs, takes)):
         raise UserCodeError(
             "the exported model takes other inputs than the one in PyTorch",
-            why=f"{len(inputs)} tensors went in, it takes {', '.join(names) or 'none'}",
+            why=f"{len(inputs)} tensors went in, it takes {', '.join(e.name for e in takes) or 'none'}",
             next="pass tensors only, as arguments of forward",
         )
+
+
+def _save_sample(folder: Path, inputs: list[torch.Tensor], output: Any) -> None:
     arrays = {f"input_{at}": _array(tensor) for at, tensor in enumerate(inputs)}
     arrays |= {f"output_{at}": _array(tensor) for at, tensor in enumerate(tensors(output))}
     np.savez(folder / "sample.npz", **arrays)  # type: ignore[arg-type]

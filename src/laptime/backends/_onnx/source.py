@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -137,15 +139,31 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     """
     told = [REVISION, sorted(versions().items()), recipe.target, recipe.source]
     key = hashlib.sha256(repr([*told, variant.dtype, variant.seed, opset, batch]).encode()).hexdigest()[:24]
-    if recipe.packages and (known := cache.get("onnx", key)):
-        folder = Path(str(known.get("folder", "")))
-        if (folder / "about.json").is_file():
-            return folder, True
+    if recipe.packages and (known := _known(key)):
+        return known, True
     root = _root()
-    before = {entry.name for entry in root.glob("onnx-*")}
-    folder = _in_own_process(variant, opset=opset, batch=batch, root=root)
-    cache.put("onnx", key, {"folder": str(folder), "target": recipe.target})
+    with _alone(root / f".onnx-{key}.lock"):
+        if recipe.packages and (known := _known(key)):  # exported by another process while we waited
+            return known, True
+        before = {entry.name for entry in root.glob("onnx-*")}
+        folder = _in_own_process(variant, opset=opset, batch=batch, root=root)
+        cache.put("onnx", key, {"folder": str(folder), "target": recipe.target})
     return folder, folder.name in before
+
+
+def _known(key: str) -> Path | None:
+    """The folder of an export that was made before; None when there is none, or no longer."""
+    noted = cache.get("onnx", key)
+    folder = Path(str(noted["folder"])) if noted and noted.get("folder") else None
+    return folder if folder is not None and (folder / "about.json").is_file() else None
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[None]:
+    """One process at a time: workers of several batch sizes load the same model together."""
+    with file.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _root() -> Path:
