@@ -14,6 +14,7 @@ from laptime.records.comparison import Comparison, Word
 from laptime.records.environment import differences
 from laptime.records.run import Run
 from laptime.records.series import Series
+from laptime.verbs.finish import worded
 
 BETWEEN_RUNS = 0.02
 """Standard deviation, as a share, assumed between two runs of one program at different times.
@@ -54,8 +55,8 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
         )
     virtual = bool(a.environment.virtual or b.environment.virtual)
     between = BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS
-    compared = [_compare(*pair, same_run=a.id == b.id, between=between) for pair in pairs]
-    return [comparison for comparison in compared if comparison is not None]
+    compared = [(pair, _compare(*pair, same_run=a.id == b.id, between=between)) for pair in pairs]
+    return [worded(comparison, *pair) for pair, comparison in compared if comparison is not None]
 
 
 def refuse_profiles(*runs: Run) -> None:

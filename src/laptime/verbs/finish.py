@@ -92,12 +92,12 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
         for regime in ("isolated", "device", "saturated", "paced"):
             comparison = compare(baseline, case, regime=regime)
             if comparison is not None:
-                found.append(_worded(comparison, baseline, case))
+                found.append(worded(comparison, baseline, case))
                 break
     return found
 
 
-def _worded(comparison: Comparison, *sides: Case) -> Comparison:
+def worded(comparison: Comparison, *sides: Case) -> Comparison:
     """The comparison, without a winner where a side's number means nothing: other outputs, too fast ..."""
     wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
     if wrong is None or comparison.word == "unclear":
