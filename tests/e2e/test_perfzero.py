@@ -372,3 +372,19 @@ def test_ctrl_c_keeps_what_was_run_and_leaves_no_process(work: Path) -> None:
     stored = files.load("last", work / ".laptime")
     assert stored.status == "interrupted"
     assert [case.status for case in stored.cases] == ["ok", "interrupted"]
+
+
+def test_a_window_of_the_profiler_ends_with_the_method(work: Path) -> None:
+    (work / "tensorflow.py").write_text(
+        "import types\n__version__ = '0.0'\n"
+        "def start(folder): open('calls', 'a').write('start ')\n"
+        "def stop(): open('calls', 'a').write('stop ')\n"
+        "profiler = types.SimpleNamespace(experimental=types.SimpleNamespace(start=start, stop=stop))\n"
+    )
+    done = perfzero(work, methods("memory"), "--profiler_enabled_time=0:")
+    assert done.returncode == 0, done.stderr
+    assert (work / "calls").read_text().split() == ["start", "stop"]
+    assert summaries(work)["memory"]["ml_framework_info"]["name"] == "tensorflow"
+    perfzero(work, methods("pass"), "--profiler_enabled_time=500:600")
+    events = summaries(work)["pass"]["laptime"]["profiler"]
+    assert [event["event"] for event in events] == ["profiler_late"]

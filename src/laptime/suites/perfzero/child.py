@@ -25,6 +25,8 @@ from typing import Any
 FRAMEWORKS = ("tensorflow", "torch", "jax")
 LONGEST = 2000
 """Characters of an exception's message that are kept."""
+PROFILE_WRITTEN = 120.0
+"""Seconds that a profile may take to be written."""
 
 
 class Teller:
@@ -114,27 +116,40 @@ def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
     return {**{name: value for name, value in given.items() if name in named}, **own}
 
 
-def profile(windows: list[list[float]], folder: str, tell: Teller) -> threading.Thread | None:
-    """Start and stop TensorFlow's profiler at seconds after now, in a thread; None when not asked for."""
-    if not windows:
-        return None
-    began = time.monotonic()
+class Profiler:
+    """TensorFlow's profiler in windows of seconds after now, in a thread; nothing without windows."""
 
-    def work() -> None:
+    def __init__(self, windows: list[list[float]], folder: str, tell: Teller) -> None:
+        self._windows, self._folder, self._tell = windows, folder, tell
+        self._over = threading.Event()
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._work, name="laptime-profiler", daemon=True)
+        if windows:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """The method is over: an open window ends here, and what it recorded is written."""
+        self._over.set()
+        if self._windows:
+            self._thread.join(PROFILE_WRITTEN)
+
+    def _work(self) -> None:
         try:
             profiler = importlib.import_module("tensorflow").profiler.experimental
-            for begin, end in windows:
-                time.sleep(max(0.0, began + begin - time.monotonic()))
-                profiler.start(folder)
-                time.sleep(max(0.0, began + end - time.monotonic()))
+            for begin, end in self._windows:
+                if self._until(begin):
+                    self._tell("profiler_late", begin=begin)
+                    return
+                profiler.start(self._folder)
+                self._until(end)
                 profiler.stop()
-                tell("profiled", begin=begin, end=end)
+                self._tell("profiled", begin=begin, end=time.monotonic() - self._began)
         except Exception as error:
-            tell("profiler_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
+            self._tell("profiler_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
 
-    thread = threading.Thread(target=work, name="laptime-profiler", daemon=True)
-    thread.start()
-    return thread
+    def _until(self, second: float) -> bool:
+        """Wait for a second after the method began; True when the method is over before."""
+        return self._over.wait(max(0.0, self._began + second - time.monotonic()))
 
 
 def run(request: dict[str, Any], tell: Teller) -> None:
@@ -155,11 +170,14 @@ def run(request: dict[str, Any], tell: Teller) -> None:
         reset_peak()
         phase = "method"
         tell("started", **figures())
-        profile(request["profile"], request["profile_folder"], tell)
+        profiler = Profiler(request["profile"], request["profile_folder"], tell)
         begin = time.perf_counter()
-        method()
-        seconds = took()
-        tell("ended", seconds=seconds, framework=framework(), **figures())
+        try:
+            method()
+        finally:
+            seconds, at_end = took(), {**figures(), "unix": time.time()}
+            profiler.stop()
+        tell("ended", seconds=seconds, framework=framework(), **at_end)
     except BaseException as error:  # SystemExit and KeyboardInterrupt out of a benchmark are failures, too
         tell(
             "raised",
@@ -209,8 +227,8 @@ def main() -> None:
         request = json.load(file)
     # This file's own folder is no place for a benchmark's imports; the paths asked for come last, as PerfZero
     # has them, behind what is installed.
-    sys.path[0] = os.getcwd()  # noqa: PTH109
-    sys.path.extend(request["python_path"])
+    own = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    sys.path[:] = [os.getcwd(), *(path for path in sys.path if path != own), *request["python_path"]]  # noqa: PTH109
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):  # asked before a hung process is ended: the log then says where it hung
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)

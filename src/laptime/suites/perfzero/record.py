@@ -155,6 +155,10 @@ def _checks(outcome: Outcome, trials: int) -> list[Check]:
     if outcome.units_doubtful:
         sentence = "the reported wall time is longer than the method ran: it is not in seconds"
         found.append(Check(name="units", outcome="note", sentence=sentence))
+    for event in outcome.ended.events:
+        if event["event"] in ("profiler_failed", "profiler_late"):
+            why = event.get("message") or f"the method was over before second {event.get('begin'):g}"
+            found.append(Check(name="profiler", outcome="note", sentence=f"nothing was profiled: {why}"))
     if trials < 2:
         sentence = "one trial: how much the numbers vary is not known (--benchmark_num_trials=5)"
         found.append(Check(name="trials", outcome="note", sentence=sentence))

@@ -219,6 +219,7 @@ def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict
             "constructor_seconds": _seconds(ended, "constructed"),
             "method_seconds": _seconds(ended, "ended"),
         },
+        "profiler": [event for event in ended.events if str(event.get("event")).startswith("profile")],
         "preparing": conditions.timing,
         "repositories": {name: repo.dirty for name, repo in conditions.repos.items()},
         "environment": {"fingerprint": environment.fingerprint, **msgspec.to_builtins(environment)},
