@@ -166,7 +166,7 @@ class TensorflowModel:
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings of TensorFlow, and how the model is run."""
-        return {"tf.mode": self._mode, **place.knobs()}
+        return {"tf.mode": self._mode, **place.knobs(self._device)}
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters and buffers; MACs and FLOPs of the traced graph. See `count`."""

@@ -11,8 +11,19 @@ from laptime.kit.text import closest
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 
-_ENVIRONMENT = (
-    "TF_",
+_ENVIRONMENT = (  # not TF_ alone: Terraform's variables begin so, too
+    "TF_CUDA_",
+    "TF_CUDNN_",
+    "TF_DETERMINISTIC_",
+    "TF_DISABLE_",
+    "TF_ENABLE_",
+    "TF_FORCE_",
+    "TF_GPU_",
+    "TF_MKL_",
+    "TF_NUM_",
+    "TF_ONEDNN_",
+    "TF_USE_",
+    "TF_XLA_",
     "XLA_",
     "KERAS_BACKEND",
     "OMP_",
@@ -24,7 +35,6 @@ _ENVIRONMENT = (
     "CUDA_VISIBLE_DEVICES",
     "NVIDIA_TF32_OVERRIDE",
 )
-_NO_SPEED = ("TF_CPP_", "TF2_BEHAVIOR")
 
 
 def claim(variant: Variant) -> str:
@@ -143,7 +153,7 @@ def libraries(name: str) -> dict[str, str]:
     return found
 
 
-def knobs() -> dict[str, Any]:
+def knobs(name: str) -> dict[str, Any]:
     """Effective settings of TensorFlow that change speed or results, and the environment behind them."""
     import tensorflow as tf
 
@@ -153,11 +163,12 @@ def knobs() -> dict[str, Any]:
         "tf.intra_op_threads": threading.get_intra_op_parallelism_threads() or cpus,
         "tf.inter_op_threads": threading.get_inter_op_parallelism_threads() or cpus,
         "tf.jit": str(tf.config.optimizer.get_jit() or "off"),
-        "tf.tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
         "tf.synchronous": tf.config.experimental.get_synchronous_execution(),
     }
+    if name != "cpu":
+        found["tf.tf32"] = tf.config.experimental.tensor_float_32_execution_enabled()
     for variable in sorted(os.environ):
         is_folder = variable.endswith(("_DIR", "_PATH", "_HOME"))
-        if variable.startswith(_ENVIRONMENT) and not variable.startswith(_NO_SPEED) and not is_folder:
+        if variable.startswith(_ENVIRONMENT) and not is_folder:
             found[f"env.{variable}"] = os.environ[variable]
     return found
