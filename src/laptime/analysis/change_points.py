@@ -40,6 +40,9 @@ SHORTEST = 3
 
 _PERMUTATIONS, _MOST = 1999, 19_999
 _CHUNK = 100
+_AT_ONCE = 2_000_000
+"""Contrasts held in memory at once."""
+
 _ENOUGH = 30
 """Permutations that beat the data after which it is clear that nothing is there (Besag & Clifford 1991)."""
 _WINDOW, _WILD = 7, 4.0
@@ -130,9 +133,10 @@ def _best(logs: Floats, level: float) -> tuple[int, float]:
         return int(splits[1][best]), 1.0
     dice = np.random.default_rng(len(logs))
     most = min(_MOST, max(_PERMUTATIONS, math.ceil(2 / level)))
+    chunk = max(1, min(_CHUNK, _AT_ONCE // len(splits[0])))
     beaten = drawn = 0
     while drawn < most and beaten < _ENOUGH:
-        number = min(_CHUNK, most - drawn)
+        number = min(chunk, most - drawn)
         shuffled = dice.permuted(np.broadcast_to(logs, (number, len(logs))), axis=1)
         beaten += int((_contrasts(shuffled, splits).max(axis=1) >= reached).sum())
         drawn += number
