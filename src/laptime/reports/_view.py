@@ -219,7 +219,9 @@ def _metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     # What a benchmark of the user's said itself, of runs without timings of ours.
     own_words = dict.fromkeys(tag for own in stats for tag in own if tag.startswith("reported/"))
     reported = [tag for tag in own_words if tag.count("/") == 1] if not regimes else []
-    found += [(tag, tag.removeprefix("reported/"), "reported") for tag in reported[:_MOST_REPORTED]]
+    found += [
+        (tag, words.printable(tag.removeprefix("reported/")), "reported") for tag in reported[:_MOST_REPORTED]
+    ]
     return found
 
 
