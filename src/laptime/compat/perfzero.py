@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ class Benchmark:
         )
         prefix = os.environ.get(VARIABLE)
         if prefix is None:
-            print(report)  # noqa: T201, as TensorFlow does
+            sys.stdout.write(f"{report}\n")  # as TensorFlow does
             return
         path = Path(prefix + report.name.replace("/", "__"))
         try:
