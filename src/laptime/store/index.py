@@ -76,7 +76,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 _LINE = msgspec.json.Decoder(Line)
-Known = dict[tuple[str, int, int], bytes]
+Known = dict[tuple[str, int, int], bytes | None]
 
 
 class _File(NamedTuple):
@@ -98,7 +98,7 @@ def lines(root: Path | None = None, limit: int | None = None) -> tuple[list[Line
     wanted = every if limit is None else every[:limit]
     if not wanted:
         return [], 0
-    index, known = _opened(base / NAME)
+    index, known = _opened(base / NAME, least=min(file.relative for file in wanted))
     found: list[Line] = []
     fresh: list[tuple[str, int, int, bytes]] = []
     newest = (time.time() - _FRESH) * 1e9
@@ -183,13 +183,13 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     return (run.cases[0].key if run.cases else ""), None
 
 
-def _opened(path: Path) -> tuple[sqlite3.Connection | None, Known]:
+def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Known]:
     """The index and what it holds, made anew where it is of no use; None where it cannot be used now."""
     for _ in range(2):
         index = None
         try:
             index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
-            return index, _content(index)
+            return index, _content(index, least)
         except sqlite3.DatabaseError as error:
             if index is not None:
                 index.close()
@@ -200,8 +200,11 @@ def _opened(path: Path) -> tuple[sqlite3.Connection | None, Known]:
     return None, {}
 
 
-def _content(index: sqlite3.Connection) -> Known:
+def _content(index: sqlite3.Connection, least: str) -> Known:
     """Lines, still as JSON, by path, time of change and size; the tables are made where there are none.
+
+    Args:
+        least: lines of paths that sort before this one are not fetched, and None.
 
     Raises:
         sqlite3.DatabaseError: damaged, or made by another version.
@@ -217,7 +220,8 @@ def _content(index: sqlite3.Connection) -> Known:
         index.execute("commit")
     elif tables != {"lines", "made"} or index.execute("select * from made").fetchall() != [(made_by,)]:
         raise sqlite3.DatabaseError("damaged, or made by another version")
-    rows = index.execute("select path, mtime, size, line from lines").fetchall()
+    query = "select path, mtime, size, case when path >= ? then line end from lines"
+    rows = index.execute(query, (least,)).fetchall()
     return {(path, mtime, size): line for path, mtime, size, line in rows}
 
 

@@ -32,7 +32,8 @@ def test_front_door_imports_nothing_heavy(arguments: list[str]) -> None:
 
 
 def test_commands_import_no_framework() -> None:
-    for arguments in (["bench", "--help"], ["list"], ["show", "--help"], ["compare", "--help"]):
+    for arguments in (["bench", "--help"], ["list"], ["show", "--help"], ["compare", "--help"],
+                      ["check", "--help"], ["history", "--help"], ["import", "--help"]):  # fmt: skip
         assert _imported_by(*arguments) & {"torch", "torchvision", "timm"} == set(), arguments
 
 

@@ -60,6 +60,7 @@ def test_lines_are_read_once_and_newest_comes_first(root: Path, reads: Reads) ->
     assert lines(root) == (found, 2)
     assert len(reads) == 2
     assert lines(root, limit=1) == (found[:1], 2)
+    assert len(reads) == 2
 
 
 def test_a_line_says_what_the_run_says(root: Path) -> None:
