@@ -152,7 +152,7 @@ class Idle(Struct, frozen=True, kw_only=True):
 
 
 class Phase(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of the training step on the host: data, forward, loss, backward, optimizer, other.
+    """A part of the training step on the host: data, forward, loss, backward, optimizer, compute, other.
 
     Attributes:
         host_ns: mean per step, on the thread that runs the loop.

@@ -42,7 +42,7 @@ class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: file name without folders.
         bytes: of JSON in it, uncompressed.
         events: of all kinds.
-        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later).
+        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow).
         truncated: it ends in the middle; what came before was used.
         warnings: sentences about what was repaired or left out.
     """

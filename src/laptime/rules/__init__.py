@@ -1,7 +1,8 @@
 """Diagnoses, one file each: a profile in, a finding out.
 
 Each file has `rule(profile) -> Finding | None`, a pure function on records. None means: nothing to say about
-this profile. Its docstring says when it lies and where its thresholds come from.
+this profile. Its docstring says when it lies and where its thresholds come from. `FRAMEWORKS` names those
+that it has advice for; without it that is torch.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def _facts(machine: Environment) -> dict[str, str | int | float | bool]:
 
 def _ask(name: str, profile: Profile) -> Finding | None:
     try:
-        found: Finding | None = load("rules", name).rule(profile)
+        module = load("rules", name)
+        if profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",)):
+            return None
+        found: Finding | None = module.rule(profile)
     except LaptimeError as error:
         return _broken(name, error.why)
     except Exception as error:  # one rule's fault must not cost the user all the others' answers

@@ -14,6 +14,8 @@ from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import missing
 
+FRAMEWORKS = ("torch", "tensorflow")
+
 
 def rule(profile: Profile) -> Finding | None:
     """Say what is missing."""

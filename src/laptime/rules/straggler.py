@@ -17,6 +17,8 @@ from laptime.rules._verdict import straggler as worst_of
 
 THRESHOLD = 0.05
 
+FRAMEWORKS = ("torch", "tensorflow")
+
 
 def rule(profile: Profile) -> Finding | None:
     """Name the rank, how often it is last, and what it does meanwhile."""

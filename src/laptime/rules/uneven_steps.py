@@ -26,6 +26,8 @@ _WORDS = {
     "other_ns": "nothing that the trace names (Python, or another program on this CPU)",
 }
 
+FRAMEWORKS = ("torch", "tensorflow")
+
 
 def rule(profile: Profile) -> Finding | None:
     """Name the longest step, and which of its parts grew."""

@@ -343,6 +343,11 @@ _FIRING: dict[str, Callable[[], Profile]] = {
     "straggler": ranks,
     "synchronisation": _synchronisation,
     "tensor_cores_unused": lambda: gpu(tensor_cores=0.0),
+    "tf_data": lambda: _with(
+        loaded(gpu(data=30), 30),
+        facts={"framework": "tensorflow"},
+        annotations=[mark("Iterator::Root::BatchV2", host=30)],
+    ),
     "tiny_kernels": lambda: _with(gpu(), launches=Launches(launches=8_000, tiny=7_000, tiny_ns=40 * MS)),
     "unaligned_matmul": lambda: _with(
         gpu(), operators_by_shape=[operator("aten::addmm", device=12, shapes=ODD, dtypes=HALF)]

@@ -62,6 +62,7 @@ def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostK
     works = np.isin(host.kind, (HostKind.OPERATOR, HostKind.ANNOTATION))
     loads = works & names.rows(trace.texts, host.name, names.is_dataloader)
     runs = works & ~names.rows(trace.texts, host.name, names.is_step)
+    runs &= ~names.rows(trace.texts, host.name, names.is_input_stage)  # ahead of the loop, beside it
     on_device = [
         intervals.union(device.start[take], device.end[take])
         for take in (

@@ -10,9 +10,11 @@ from typing import NamedTuple
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
 
-SUFFIXES = (".json", ".json.gz")
+SUFFIXES = (".json", ".json.gz", ".xplane.pb")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
 _WORKER = re.compile(r"(?:^|[^a-z])(?:worker|node|gpu|r)[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
+_SESSION = re.compile(r"^(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)$")
+"""The folder of a session, `plugins/profile/2026_11_21_18_40_50`, as TensorFlow names it."""
 _SPAN = re.compile(r"\.(\d{10,})\.pt\.trace\.json")
 
 
@@ -84,6 +86,8 @@ def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         match = _SPAN.search(path.name)
         key = (path.parent, path.name[: match.start()] if match else path.name)
         span = int(match.group(1)) if match else 0
+        if path.name.endswith(".xplane.pb") and (session := _SESSION.match(path.parent.name)):
+            key, span = (path.parent.parent, path.name), int("".join(session.groups()))
         if key in kept and kept[key][0] >= span:
             dropped.append(path)
             continue

@@ -113,11 +113,18 @@ def is_tensor_core_eligible(texts: Sequence[str]) -> Mask:
     return is_tensor_core_eligible_plugin(texts) | _later_eligible(texts)
 
 
-is_dataloader = _matching(r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#")
-"""Waiting for a batch: `enumerate(DataLoader)#....__next__`, `enumerate(DataPipe)#...`.
+is_dataloader = _matching(
+    r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#"
+    r"|^(MultiDevice)?IteratorGetNext\w*(::DoCompute)?$"
+)
+"""Waiting for a batch: `enumerate(DataLoader)#....__next__`, `enumerate(DataPipe)#...`; `IteratorGetNext` of
+tf.data.
 
-Lies when: a loader of one's own, or tf.data or DALI, has other names.
+Lies when: a loader of one's own, or DALI, has other names.
 """
+
+is_input_stage = _matching(r"^(Iterator|MakeIterator)::|^Prefetch(Produce|Consume)$")
+"""Stages of a tf.data pipeline, most of which run ahead of the loop on threads of their own."""
 
 is_launch = _matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
 """Runtime and driver calls that launch kernels or graphs of them."""

@@ -3,7 +3,8 @@
 Every instant of a step on that thread belongs to one phase; the first that fits has it:
 
 1. `laptime::NAME` annotations (data, backward, loss, forward, optimizer), where `laptime profile` wrote them;
-   the forward and backward of a closure are not the optimizer's;
+   the forward and backward of a closure are not the optimizer's; compute: calls of TensorFlow's functions and
+   operations, which do not tell the others apart;
 2. optimizer: `Optimizer.step#...` and `Optimizer.zero_grad#...`;
 3. data: waiting for a DataLoader;
 4. backward: the autograd engine is at work, on this thread or on its own; pauses of the engine belong to it
@@ -30,7 +31,7 @@ from laptime.trace.names import Family
 from laptime.trace.once import once
 from laptime.trace.view import View
 
-ORDER = ("data", "forward", "loss", "backward", "optimizer", "other")
+ORDER = ("data", "forward", "loss", "backward", "optimizer", "compute", "other")
 _OWN = "laptime::"
 
 
@@ -74,6 +75,9 @@ def loop_thread(view: View) -> int:
     else the one with the most operators outside autograd."""
     host = view.trace.host
     runs = operators(view)
+    computes = named(view, _only(_OWN + "compute"))
+    if computes.any():  # TensorFlow: the loop calls, threads of a pool run the operators
+        return int(host.thread[np.argmax(computes)])
     worked = np.bincount(host.thread[at_work(view)], minlength=len(view.trace.threads)) > 0
     for rows in (named(view, names.is_step), named(view, _is_own) | named(view, names.is_dataloader)):
         if rows.any() and worked[thread := int(np.bincount(host.thread[rows]).argmax())]:
@@ -124,7 +128,7 @@ def cover(view: View, take: Mask, thread: int) -> Ranges:
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     """Phases and what they claim of the loop's thread, in the order in which they may take it."""
     written = named(view, _is_own)
-    own = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer"), EMPTY)
+    own = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
     for name in own if written.any() else ():
         own[name] = cover(view, written & named(view, _only(_OWN + name)), thread)
     optimizer = intervals.join(own["optimizer"], cover(view, named(view, _is_optimizer), thread))
@@ -135,6 +139,8 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     backward = intervals.join(own["backward"], backward)
     plain = intervals.subtract(intervals.subtract(running, elsewhere), backward)
     forward = _forward(view, plain, backward, data, intervals.join(elsewhere, backward))
+    if own["compute"].total:  # nothing tells forward and backward apart
+        forward = EMPTY
     return [
         *own.items(),
         ("optimizer", optimizer),
@@ -210,7 +216,7 @@ def _having(pattern: str) -> Family:
     return lambda texts: np.array([search(text) is not None for text in texts], bool)
 
 
-_is_own = _having(rf"^{_OWN}(data|forward|loss|backward|optimizer)$")
+_is_own = _having(rf"^{_OWN}(data|forward|loss|backward|optimizer|compute)$")
 _is_optimizer = _having(r"^Optimizer\.(step|zero_grad)#")
 _is_autograd = _having(r"^(autograd::engine|torch::autograd)::|Backward\d*$")
 _is_loading = _having(rf"^{_OWN}data$|torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")

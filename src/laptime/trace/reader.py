@@ -1,4 +1,4 @@
-"""A Kineto trace file of any version into columns.
+"""A trace file into columns: Kineto's of any version, and TensorFlow's, which xplane/ reads.
 
 Large plain files are cut into stretches that other processes decode at the same time; packed ones are
 unpacked on a thread ahead of the decoding. Memory holds the columns and a few blocks, never the file.
@@ -22,6 +22,7 @@ from laptime.trace import _assemble, _crew
 from laptime.trace._gather import Gather, Imprecise, Part
 from laptime.trace._stream import Ahead, Cut
 from laptime.trace.columns import Trace
+from laptime.trace.xplane import reading as xplane
 
 LARGE = 48 << 20
 """Bytes from which another process (0.15 s to start) pays for itself."""
@@ -40,6 +41,8 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
     Raises:
         UsageError: it cannot be opened, or it is no trace.
     """
+    if path.name.endswith(xplane.SUFFIX):
+        return xplane.read(path)
     try:
         with path.open("rb") as file:
             packed = file.read(2) == _GZIP

@@ -130,7 +130,7 @@ def _first(
         progress(0.4, f"analysing {path.name}")
         return (profile.profile(seen), seen), list(paths[number + 1 :]), skipped
     raise files.NoTraces(
-        f"none of the {count(len(paths), 'JSON file')} is a PyTorch profiler trace",
+        f"none of the {count(len(paths), 'file')} is a profiler trace",
         why=skipped[0],
         next="laptime profile script.py, or laptime trace FILE",
     )

@@ -167,6 +167,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         "hardly any launches: the host does something else",
         with_(gpu(host=60), launches=Launches(launches=49 * STEPS)),
     ),
+    ("tf_data", "5 %", with_(made.loaded(gpu(data=5), 5), facts={"framework": "tensorflow"})),
     ("tiny_kernels", "the host is the limit", with_(FIRING["tiny_kernels"], overview=gpu(host=60).overview)),
     (
         "tiny_kernels",

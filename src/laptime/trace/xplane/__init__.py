@@ -1,0 +1,12 @@
+"""TensorFlow's profiler files (`HOST.xplane.pb`) as columns; everything behind them is shared with Kineto.
+
+wire     protocol buffers' wire format: bytes -> fields
+space    XSpace -> planes, lines, events
+host     what an event on a CPU thread is
+steps    where a step begins and ends, and its phases
+streams  GPU planes -> kernels, copies, memsets
+reading  one file -> columns.Trace
+
+Neither TensorFlow nor protobuf is needed. Field numbers: tsl/profiler/protobuf/xplane.proto; names of events
+and stats: tsl/profiler/utils/xplane_schema.cc (TensorFlow 2.21).
+"""

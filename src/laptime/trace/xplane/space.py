@@ -1,0 +1,167 @@
+"""XSpace: planes (a host, a GPU), their lines (threads, streams), events on these. As written, not judged.
+
+Only the stats that somebody reads are decoded: tf.data alone writes twenty with every element.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from laptime.trace.xplane.wire import NUMBER, double, fields, signed
+
+Fact = int | float | str
+NO_FACTS: dict[str, Fact] = {}
+
+Words = dict[int, str]
+
+OF_EVENTS = frozenset(
+    {"step_num", "tf_function_call", "correlation_id", "kernel_details", "memcpy_details", "memset_details"}
+)
+"""Stats of events that are read."""
+
+
+class Kind(NamedTuple):
+    """What events share: name, and the one to show where it differs."""
+
+    name: str
+    shown: str
+
+
+class Event(NamedTuple):
+    """One range: what it is (a key of `Plane.kinds`), ns since the profiler was started, stats."""
+
+    kind: int
+    start: int
+    end: int
+    facts: dict[str, Fact]
+
+
+class Line(NamedTuple):
+    """A thread or a stream."""
+
+    name: str
+    events: list[Event]
+
+
+class Plane(NamedTuple):
+    """A host or a device."""
+
+    name: str
+    kinds: dict[int, Kind]
+    lines: list[Line]
+    facts: dict[str, Fact]
+
+
+def planes(data: bytes) -> list[Plane]:
+    """All planes of a file.
+
+    Raises:
+        Damaged: the bytes are no XSpace.
+    """
+    return [_plane(data, at, end) for field, at, end in fields(data, 0, len(data)) if _whole(field, 1, end)]
+
+
+def _whole(field: int, wanted: int, end: int) -> bool:
+    """Whether this is the wanted field; one of another type is unknown, as protobuf has it."""
+    return field == wanted and end != NUMBER
+
+
+def _plane(data: bytes, at: int, end: int) -> Plane:
+    name = ""
+    lines, stats = [], []
+    kinds = dict[int, Kind]()
+    words = Words()
+    for field, begin, stop in fields(data, at, end):
+        if stop == NUMBER:
+            continue
+        if field == 2:
+            name = _text(data, begin, stop)
+        elif field == 3:
+            lines.append((begin, stop))  # read when the names are known, which come behind it
+        elif field == 4:
+            number, kind = _entry(data, begin, stop)
+            kinds[number] = kind
+        elif field == 5:
+            number, kind = _entry(data, begin, stop)
+            words[number] = kind.name
+        elif field == 6:
+            stats.append((begin, stop))
+    facts = dict[str, Fact]()
+    for begin, stop in stats:
+        _stat(data, begin, stop, words, facts)
+    return Plane(name, kinds, [_line(data, *each, words) for each in lines], facts)
+
+
+def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
+    """An entry of event_metadata (name 2, display name 4) or of stat_metadata (name 2)."""
+    number, kind = 0, Kind("", "")
+    for field, value, stop in fields(data, at, end):
+        if field == 1 and stop == NUMBER:
+            number = signed(value)
+        elif _whole(field, 2, stop):
+            texts = {
+                inner: _text(data, begin, last)
+                for inner, begin, last in fields(data, value, stop)
+                if inner in (2, 4) and last != NUMBER
+            }
+            kind = Kind(texts.get(2, ""), texts.get(4, ""))
+    return number, kind
+
+
+def _line(data: bytes, at: int, end: int, words: Words) -> Line:
+    name, shown, began = "", "", 0
+    found = []
+    for field, value, stop in fields(data, at, end):
+        if _whole(field, 2, stop):
+            name = _text(data, value, stop)
+        elif _whole(field, 11, stop):
+            shown = _text(data, value, stop)
+        elif field == 3 and stop == NUMBER:
+            began = signed(value)
+        elif _whole(field, 4, stop):
+            found.append((value, stop))
+    return Line(shown or name, [_event(data, *each, began, words) for each in found])
+
+
+def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:
+    kind = offset = duration = 0
+    facts = NO_FACTS
+    for field, value, stop in fields(data, at, end):
+        if stop == NUMBER:
+            if field == 1:
+                kind = signed(value)
+            elif field == 2:
+                offset = signed(value)
+            elif field == 3:
+                duration = signed(value)
+        elif field == 4:
+            own = facts or {}
+            if _stat(data, value, stop, words, own, wanted=False):
+                facts = own
+    # Both ends are rounded the same way, so that what lies inside in ps does so in ns.
+    return Event(kind, began + offset // 1000, began + (offset + duration) // 1000, facts)
+
+
+def _stat(data: bytes, at: int, end: int, words: Words, into: dict[str, Fact], wanted: bool = True) -> bool:
+    """Add one stat, if all are wanted or this one is; whether it was added."""
+    name = ""
+    value: Fact = 0
+    for field, raw, stop in fields(data, at, end):
+        if field == 1 and stop == NUMBER:
+            name = words.get(signed(raw), "")
+            if not wanted and name not in OF_EVENTS:
+                return False
+        elif field == 5 and stop != NUMBER:
+            value = _text(data, raw, stop)
+        elif stop == NUMBER and field == 2:
+            value = double(raw)
+        elif stop == NUMBER and field in (3, 4):
+            value = signed(raw)
+        elif stop == NUMBER and field == 7:
+            value = words.get(signed(raw), "")
+    into[name] = value
+    return True
+
+
+def _text(data: bytes, begin: int, end: int) -> str:
+    return data[begin:end].decode(errors="replace")
