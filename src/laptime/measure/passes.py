@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from laptime.kit.errors import LaptimeError
@@ -31,6 +32,9 @@ PEAK = "peak"
 
 PEAK_SECONDS = 0.4
 
+_LOOKS = 2
+"""A short call may be done by the time its output is looked at; rarely twice."""
+
 _HOST: dict[str, Metric] = {metric.tag: metric for metric in host_memory.METRICS}
 
 
@@ -46,9 +50,29 @@ _Result = tuple[list[Series], dict[str, Any]]
 
 
 def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
-    if not isinstance(model, ChecksOutputs):
-        return [], {}
-    return [], {"outputs": model.check_outputs(command.batch)}
+    told = model.check_outputs(command.batch) if isinstance(model, ChecksOutputs) else {}
+    if any(_is_pending_after_a_call(workload) for _ in range(_LOOKS)):
+        told = {**told, "pending": True}
+    return [], ({"outputs": told} if told else {})
+
+
+def _is_pending_after_a_call(workload: Workload) -> bool:
+    """Whether the result was still being computed when the call, and the wait for it, had returned."""
+    output = workload.call()
+    workload.sync()
+    return is_pending(output)
+
+
+def is_pending(output: Any) -> bool:
+    """Whether an output is known to be still under way: JAX's arrays tell, and PyTorch's CUDA streams."""
+    if isinstance(output, Mapping):
+        return any(is_pending(part) for part in output.values())
+    if isinstance(output, list | tuple):
+        return any(is_pending(part) for part in output)
+    if getattr(output, "is_cuda", False) is True and (torch := sys.modules.get("torch")):
+        return not torch.cuda.current_stream(output.device).query()
+    is_ready = getattr(output, "is_ready", None)
+    return callable(is_ready) and is_ready() is False
 
 
 def _count(command: Pass, model: Model, workload: Workload) -> _Result:

@@ -13,9 +13,12 @@ import numpy as np  # noqa: E402
 
 import laptime  # noqa: E402
 from laptime.backends import jax as backend  # noqa: E402
+from laptime.backends import null  # noqa: E402
 from laptime.backends.jax import inputs  # noqa: E402
 from laptime.backends.jax.model import JaxModel  # noqa: E402
 from laptime.kit.errors import OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError  # noqa: E402
+from laptime.measure import passes  # noqa: E402
+from laptime.measure.protocol import Pass  # noqa: E402
 from laptime.records.plan import Variant  # noqa: E402
 from laptime.testing import check_backend  # noqa: E402
 
@@ -146,6 +149,19 @@ def test_an_object_of_this_process_is_measured_by_the_backend_that_is_named() ->
     assert found.status == "ok", found.failure
     assert found.axes["backend"] == "jax"
     assert found.find("time/compile") is not None
+
+
+def test_a_backend_that_does_not_wait_for_jax_is_found_out() -> None:
+    slow = jax.jit(lambda x: jax.lax.fori_loop(0, 50, lambda _, y: jnp.tanh(y @ y), x))
+    items = jnp.ones((300, 300))
+    slow(items).block_until_ready()
+    found = {}
+    for name, opened in (("null", null.open_object), ("jax", backend.open_object)):
+        model = opened(slow, (items,), Variant(target="mine", backend=name))
+        workload = model.workload(1 if name == "null" else 300)
+        facts = passes.run(Pass(kind="outputs", batch=workload.batch), model, workload)
+        found[name] = facts.details["outputs"].get("pending", False)
+    assert found == {"null": True, "jax": False}
 
 
 def test_a_function_may_take_the_batch_size(write: Write) -> None:

@@ -152,6 +152,11 @@ def test_outputs_of_another_shape_are_another_program() -> None:
     assert "(1, 2)" in answer.sentence
 
 
+@pytest.mark.parametrize(("pending", "word"), [({"pending": True}, "fail"), ({}, None)])
+def test_synchronised(pending: dict[str, bool], word: str | None) -> None:
+    assert outcome("synchronised", case(details={"outputs": pending})) == word
+
+
 def test_in_process() -> None:
     assert outcome("in_process", case(details={"in_process": True})) == "note"
 

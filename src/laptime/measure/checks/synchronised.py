@@ -1,0 +1,23 @@
+"""Was the work done when the clock was read? A call that only starts it takes no time at all.
+
+Lies when: the framework's outputs do not tell (JAX's and PyTorch's do), or a short call happens to be done.
+"""
+
+from __future__ import annotations
+
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Fail when an output was seen to be still under way after the call and the wait for it."""
+    if not case.details.get("outputs", {}).get("pending"):
+        return None
+    return Check(
+        name="synchronised",
+        outcome="fail",
+        sentence="the result was still being computed when the clock was read: nothing waited for it",
+        next="--backend jax for a JAX model; else wait for the result inside the function",
+    )
