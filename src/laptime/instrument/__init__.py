@@ -15,6 +15,7 @@ the script's interpreter needs neither laptime's dependencies nor its version of
     device      waiting for the accelerator, and its own clock
     onednn      primitives of one step on the CPU
     facts       versions, devices and knobs of the script's torch
+    tensorflow  the same for TensorFlow: calls of compiled functions, tf.profiler
     spawned     ranks that the script itself starts
     result      what was observed, as files
 """

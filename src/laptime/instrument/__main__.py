@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from laptime.instrument import program, result
+from laptime.instrument import program, result, tensorflow
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.session import Session
@@ -26,13 +26,17 @@ def main() -> int:
     own = os.getpid()
     session = Session(settings)
     hooks = Hooks(session)
-    watch = WhenImported("torch", hooks.install)
-    watch.install()
+    other = tensorflow.Hooks(session)
+    watches = [WhenImported("torch", hooks.install), WhenImported("tensorflow", other.install)]
+    for watch in watches:
+        watch.install()
     try:
         ended = program.run(words[1:] if is_module else words, is_module=is_module)
     finally:
-        watch.remove()
+        for watch in watches:
+            watch.remove()
         hooks.undo()
+        other.undo()
     if os.getpid() != own:  # a child that the script has forked and that came back here
         return ended.status
     session.finish()

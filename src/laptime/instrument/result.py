@@ -42,7 +42,7 @@ class Observed:
         cycles: traces that were recorded whole; traces: their files in this folder.
         primitives: lines of oneDNN, added up, of one more step; None when not observed.
         clock: what `wall` was read from.
-        torch: whether the script imported it.
+        torch, tensorflow: whether the script imported it.
         complete: all that was asked for was observed.
     """
 
@@ -58,6 +58,7 @@ class Observed:
     primitives: list[dict[str, Any]] | None = None
     clock: str = "host"
     torch: bool = False
+    tensorflow: bool = False
     complete: bool = False
     notes: list[str] = field(default_factory=list)
     libraries: dict[str, str] = field(default_factory=dict)

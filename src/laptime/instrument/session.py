@@ -77,7 +77,9 @@ class Session:
         self.stopped = 0
         self.on_settled: Callable[[], None] = _nothing
         self.on_done: Callable[[], None] = _nothing
-        self._device = Device()
+        self._device: Any = Device()
+        self._make_recorder: Callable[..., Any] = Recorder
+        self._annotates = True
         self._source = ""
         self._begin_anew()
 
@@ -97,6 +99,10 @@ class Session:
         self._timed_since = self._look_at = perf_counter_ns()
         self._run = self._longest_run = self._attempts = 0
         self._has_paused = False
+
+    def use(self, device: Any, recorder: Callable[..., Any]) -> None:
+        """The device and recorder of another framework than torch, whose profiler hears of no phases."""
+        self._device, self._make_recorder, self._annotates = device, recorder, False
 
     # Signals of the hooks.
 
@@ -198,7 +204,7 @@ class Session:
             self._keep_untraced()
             self._recorder = self._window()
             self._recorder.start()
-            self.phases.annotate = True
+            self.phases.annotate = self._annotates
             self._state = "trace"
         elif self._state == "primitives":
             self._capture = Capture()
@@ -235,7 +241,8 @@ class Session:
         elif self._has_paused and self._world == 1:
             warmup = min(warmup, self._longest_run - 1)
             steps = min(steps, self._longest_run - warmup)
-        return Recorder(self.settings, warmup=warmup, steps=steps)
+        found: Recorder = self._make_recorder(self.settings, warmup=warmup, steps=steps)
+        return found
 
     def _ended_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
         assert self._recorder is not None
@@ -288,6 +295,8 @@ class Session:
             host = ended - begun
             wall = self._device.between(mark, end_mark) or host
             named = dict(zip(NAMES, phases, strict=True))
+            if not self._annotates:  # all that is known: inside a compiled function, or outside
+                named = {"compute": named["forward"]}
             samples.append(Sample(wall=wall, host=host, cpu=cpu_ended - cpu_begun, phases=named))
         return samples
 
@@ -327,6 +336,9 @@ class Session:
             seen.torch = True
             with suppress(RuntimeError):
                 seen.libraries, seen.devices, seen.knobs = facts.libraries(), facts.devices(), facts.knobs()
+        elif "tensorflow" in sys.modules:
+            seen.tensorflow = True
+            seen.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}
         result.write(self.settings.folder, "observed", seen.rank, seen)
 
     def _unfinished(self) -> None:

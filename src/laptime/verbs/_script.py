@@ -245,6 +245,12 @@ def no_step(program: Program, outcome: Outcome) -> LaptimeError:
     name = program.subject.target
     if outcome.interrupted:
         return UserCodeError(f"{name} was interrupted before its first step", next="give it more time")
+    if any(seen.tensorflow for seen in outcome.observed):
+        return UsageError(
+            f"no step was found in {name}",
+            why="a step of a TensorFlow program is a call of a tf.function, as in Keras's fit and predict",
+            next="compile the step: @tf.function, or model.compile(run_eagerly=False)",
+        )
     if not any(seen.torch for seen in outcome.observed):
         return UsageError(
             f"no step was found in {name}: it does not use torch",

@@ -115,7 +115,8 @@ def where(run: Run) -> list[str]:
     events = sum(file.events for file in profile.files)
     many = f"{count(len(profile.files), 'file')}, " if len(profile.files) > 1 else ""
     length = size(sum(file.bytes for file in profile.files))
-    phrases.append(f"{many}{count(events, 'event')}, {length} of JSON")
+    form = "" if any(file.format == "xplane" for file in profile.files) else " of JSON"
+    phrases.append(f"{many}{count(events, 'event')}, {length}{form}")
     if run.verb == "profile":
         phrases += words.libraries(run)
     if run.seconds > 0:

@@ -29,6 +29,9 @@ _FUNCTION = re.compile(r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$")
 _EAGER = re.compile(r"^EagerLocalExecute: (?!__|IteratorGetNext)")
 _WAITS = re.compile(r"^(MultiDevice)?IteratorGetNext\w*::DoCompute$|^EagerLocalExecute: IteratorGetNext")
 
+OWN = "laptime::step"
+"""What `laptime profile` writes around its steps; they go before all others."""
+
 
 class Mark(NamedTuple):
     """A range to be added: a step, or a phase of one. Times in ns."""
@@ -94,7 +97,7 @@ def _numbered(
                 found[at, _name(kinds[at], event)].append((number, event.start, event.end))
     if not found:
         return None
-    at, name = max(found, key=lambda key: (key[1] == "train", len(found[key]), -key[0]))
+    at, name = max(found, key=lambda key: (key[1] == OWN, key[1] == "train", len(found[key]), -key[0]))
     return at, name, sorted(found[at, name], key=lambda step: step[1:])
 
 

@@ -105,7 +105,8 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
     for case in run.cases:
         for artifact in case.artifacts:
-            voice.say(f"trace: {artifact.path}   (laptime trace reads it, Perfetto opens it)")
+            opens = "" if artifact.path.endswith(".xplane.pb") else ", Perfetto opens it"
+            voice.say(f"trace: {artifact.path}   (laptime trace reads it{opens})")
     if complaint is not None:
         delivered = voice.complain(complaint)
     code = measuring.exit_code(run)

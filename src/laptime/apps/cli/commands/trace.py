@@ -54,8 +54,9 @@ def command(
 ) -> int:
     """Say where the time of a step goes in profiler traces, and what to change.
 
-    Reads what torch.profiler writes (.json, .json.gz), of any age, on any device, and TensorFlow's .xplane.pb.
-    Several files, or a folder, are the ranks of one job. A file that breaks off is read as far as it goes.
+    Reads what torch.profiler writes (.json, .json.gz), of any age, on any device, and .xplane.pb of
+    TensorFlow. Several files, or a folder, are the ranks of one job. A JSON file that breaks off is read as
+    far as it goes.
 
     \b
     laptime trace trace.json.gz -o report.html
