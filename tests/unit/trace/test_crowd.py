@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,7 @@ def test_a_disk_that_takes_nothing_costs_no_result(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "home").write_text("a file, no folder")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the run goes instead
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
     run = verb.trace([job])
     assert run.profile is not None
