@@ -54,7 +54,7 @@ def finding(
     """
     if gain is not None:
         gain = max(0.0, min(step(profile), gain))
-    known = _row_names(profile)
+    known = row_names(profile)
     return Finding(
         kind=f"trace/{kind}",
         severity=loud or severity(profile, gain, limits),
@@ -75,7 +75,8 @@ def ours(stack: list[str]) -> list[str]:
     return stack[first:]
 
 
-def _row_names(profile: Profile) -> set[str]:
+def row_names(profile: Profile) -> set[str]:
+    """Every row of the tables that a finding can name."""
     tables = {
         "operators": [row.id for row in (*profile.operators, *profile.operators_by_shape)],
         "kernels": [row.id for row in (*profile.kernels, *profile.kernels_by_launch)],

@@ -11,10 +11,9 @@ from msgspec import structs
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
+from laptime.rules._evidence import row_names
 from laptime.testing import diagnosed, profiles
 from laptime.testing.conformance import documented, need, plain, takes
-
-TABLES = ("operators", "kernels", "copies", "modules", "memory", "ranks")
 
 
 def check_rule(name: str) -> None:
@@ -81,16 +80,4 @@ def _check_answer(name: str, answer: object, profile: Profile, story: str) -> No
         )
         need(answer.evidence.get("gain_is"), f"rules/{name} does not say how it computes its gain ({story})")
     for row in answer.rows:
-        need(row in _rows(profile), f"rules/{name} names the row {row!r}, which is not there ({story})")
-
-
-def _rows(profile: Profile) -> set[str]:
-    names = {
-        "operators": [row.id for row in (*profile.operators, *profile.operators_by_shape)],
-        "kernels": [row.id for row in (*profile.kernels, *profile.kernels_by_launch)],
-        "copies": [row.id for row in profile.copies],
-        "modules": [row.id for row in profile.modules],
-        "memory": [row.device for row in profile.memory],
-        "ranks": [str(row.rank) for row in profile.ranks],
-    }
-    return {f"{table}/{name}" for table in TABLES for name in names[table]}
+        need(row in row_names(profile), f"rules/{name} names the row {row!r}, which is not there ({story})")

@@ -116,12 +116,11 @@ def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
 def _by_stack(start: list[int], end: list[int]) -> tuple[Index, Index]:
     """The same for one thread whose ranges cross."""
     parent, depth, open_ = [], [], list[int]()
-    for row, (begin, stop) in enumerate(zip(start, end, strict=True)):
+    for row, begin in enumerate(start):
         while open_ and end[open_[-1]] <= begin:
             open_.pop()
         parent.append(open_[-1] if open_ else NONE)
         depth.append(len(open_))
         open_.append(row)
-        del stop
     # A range that ended below a longer one on the stack is still listed: depths count it, parents do not.
     return np.array(parent, np.int32), np.array(depth, np.int32)

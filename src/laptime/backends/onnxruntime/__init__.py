@@ -11,7 +11,6 @@ inputs and outputs stay on the device (IO binding). Nothing here imports onnxrun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -112,9 +111,9 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     imports(variant)
     from pathlib import Path
 
-    import numpy as np
     import onnxruntime
 
+    from laptime.backends._onnx.asked import listed
     from laptime.backends._onnx.model import FileModel
     from laptime.backends._onnx.source import Source
     from laptime.backends.onnxruntime.session import Session
@@ -125,28 +124,18 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
             why="an onnxruntime.InferenceSession is wanted",
             next="bench('model.onnx') for a file",
         )
-    given = [inputs] if isinstance(inputs, np.ndarray) else inputs
-    given = list(given.values()) if isinstance(given, Mapping) else given
     source = Source(path=Path("session"), facts={"source": "in memory"})
-    return FileModel(variant, source, lambda _: Session.of(variant, subject), given=given)
+    return FileModel(variant, source, lambda _: Session.of(variant, subject), given=listed(inputs))
 
 
 def _check(variant: Variant) -> None:
-    asked = [
-        word
-        for word, is_asked in (
-            ("--compile", bool(variant.compile)),
-            ("--channels-last", variant.channels_last),
-            ("--train", bool(variant.train)),
-        )
-        if is_asked
-    ]
-    if asked:
-        raise UsageError(
-            f"onnxruntime cannot do {' '.join(asked)}",
-            why="that is PyTorch's; here --option optimization=... is what there is",
-            next="--backend torch, or leave it out",
-        )
+    from laptime.backends._onnx.asked import refuse_torch_options
+
+    refuse_torch_options(
+        variant,
+        "onnxruntime",
+        why="that is PyTorch's; here --option optimization=... is what there is",
+    )
     if variant.dtype not in (*DTYPES, "auto"):
         raise UsageError(
             f"onnxruntime cannot run {variant.dtype} here",

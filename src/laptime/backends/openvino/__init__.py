@@ -15,7 +15,6 @@ asked to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
@@ -95,9 +94,9 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
     imports(variant)
     from pathlib import Path
 
-    import numpy as np
     import openvino
 
+    from laptime.backends._onnx.asked import listed
     from laptime.backends._onnx.model import FileModel
     from laptime.backends._onnx.source import Source
     from laptime.backends.openvino.compiled import Compiled
@@ -108,29 +107,21 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
             why="an openvino.Model is wanted",
             next="bench('model.xml') for a file",
         )
-    given = [inputs] if isinstance(inputs, np.ndarray) else inputs
-    given = list(given.values()) if isinstance(given, Mapping) else given
     device = _device(variant)
     source = Source(path=Path("model"), facts={"source": "in memory"})
-    return FileModel(variant, source, lambda _: Compiled(variant, device, source, model=subject), given=given)
+    return FileModel(
+        variant, source, lambda _: Compiled(variant, device, source, model=subject), given=listed(inputs)
+    )
 
 
 def _check(variant: Variant) -> None:
-    asked = [
-        word
-        for word, is_asked in (
-            ("--compile", bool(variant.compile)),
-            ("--channels-last", variant.channels_last),
-            ("--train", bool(variant.train)),
-        )
-        if is_asked
-    ]
-    if asked:
-        raise UsageError(
-            f"openvino cannot do {' '.join(asked)}",
-            why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
-            next="--backend torch, or leave it out",
-        )
+    from laptime.backends._onnx.asked import refuse_torch_options
+
+    refuse_torch_options(
+        variant,
+        "openvino",
+        why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
+    )
     if variant.dtype not in (*PRECISIONS, "auto"):
         raise UsageError(
             f"openvino cannot compute in {variant.dtype}",

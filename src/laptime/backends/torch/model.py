@@ -315,12 +315,8 @@ def _in_inference_mode(
 def _scope(device: torch.device) -> Iterator[None]:
     import torch
 
-    with torch.inference_mode():
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                yield
-        else:
-            yield
+    with torch.inference_mode(), place.current(device):
+        yield
 
 
 def _check(variant: Variant) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -177,3 +177,10 @@ def knobs(device: torch.device) -> dict[str, Any]:
         if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
             found[f"env.{name}"] = os.environ[name]
     return found
+
+
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """Makes a CUDA device the current one while it lasts; nothing on others."""
+    import torch
+
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()

@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends.torch import count, tensors
+from laptime.backends.torch import count, place, tensors
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in
 from laptime.kit.errors import TargetError
@@ -204,9 +204,5 @@ def _optimizer(name: str, parameters: list[Any]) -> torch.optim.Optimizer:
 def _scope(device: torch.device) -> Iterator[None]:
     import torch
 
-    with torch.enable_grad():
-        if device.type == "cuda":
-            with torch.cuda.device(device):
-                yield
-        else:
-            yield
+    with torch.enable_grad(), place.current(device):
+        yield
