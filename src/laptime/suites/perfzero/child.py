@@ -117,15 +117,21 @@ def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Profiler:
-    """TensorFlow's profiler in windows of seconds after now, in a thread; nothing without windows."""
+    """TensorFlow's profiler in windows of seconds after now, in a thread; nothing without windows.
+
+    A window that begins at second 0 is open when the constructor returns: a short method is not missed.
+    """
 
     def __init__(self, windows: list[list[float]], folder: str, tell: Teller) -> None:
         self._windows, self._folder, self._tell = windows, folder, tell
         self._over = threading.Event()
+        self._opened = threading.Event()
         self._began = time.monotonic()
         self._thread = threading.Thread(target=self._work, name="laptime-profiler", daemon=True)
         if windows:
             self._thread.start()
+            if windows[0][0] <= 0:
+                self._opened.wait(PROFILE_WRITTEN)
 
     def stop(self) -> None:
         """The method is over: an open window ends here, and what it recorded is written."""
@@ -141,11 +147,14 @@ class Profiler:
                     self._tell("profiler_late", begin=begin)
                     return
                 profiler.start(self._folder)
+                self._opened.set()
                 self._until(end)
                 profiler.stop()
                 self._tell("profiled", begin=begin, end=time.monotonic() - self._began)
         except Exception as error:
             self._tell("profiler_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
+        finally:
+            self._opened.set()
 
     def _until(self, second: float) -> bool:
         """Wait for a second after the method began; True when the method is over before."""
