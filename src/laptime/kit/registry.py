@@ -22,6 +22,7 @@ ROOMS = {
     "probes": "laptime.probes",
     "checks": "laptime.measure.checks",
     "rules": "laptime.rules",
+    "optimizations": "laptime.tuning.catalogue",
     "imports": "laptime.store.imports",
     "reports": "laptime.reports",
     "commands": "laptime.apps.cli.commands",

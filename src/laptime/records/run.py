@@ -20,6 +20,7 @@ from laptime.records.finding import Finding
 from laptime.records.membership import Membership
 from laptime.records.plan import Setting
 from laptime.records.profile import Profile
+from laptime.records.tuning import Tuning
 from laptime.records.verdict import Verdict
 
 SCHEMA = "laptime.run/1"
@@ -50,6 +51,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
         seconds: wall time of the whole command.
         status: running (in the journal), complete, interrupted, failed.
         profile: where the time of a step goes; only of the verbs trace and profile.
+        tuning: what was tried to make a script faster, and what was kept; only of the verbs tune and verify.
         plan: effective settings, each with its origin.
         verdicts: whether budgets and baselines were kept; empty where nobody asked.
         suite: the suite that it was measured for; None outside of one.
@@ -74,6 +76,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
     verdicts: list[Verdict] = []
     suite: Membership | None = None
     profile: Profile | None = None
+    tuning: Tuning | None = None
 
     @property
     def trust(self) -> Trust:

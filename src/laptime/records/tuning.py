@@ -1,0 +1,248 @@
+"""What `laptime tune` found: diagnosis, ladder, gates, the gain of the whole, the patch.
+
+All times are seconds, all speedups are baseline time over candidate time (above 1 is faster).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Numerics = Literal["exact", "reassociated", "random", "precision", "algorithm"]
+GateWord = Literal["passed", "failed", "undecided", "none"]
+ConvergenceWord = Literal["holds", "fails", "inconclusive", "none"]
+RungWord = Literal[
+    "faster", "slower", "same", "unclear", "failed", "not tried", "suggested", "smaller", "larger"
+]
+
+
+class GateCheck(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One question of a gate.
+
+    Attributes:
+        name: loss, gradient_norm, gradient_direction, gradients, parameters, buffers, optimizer_state,
+            samples,
+            effective_batch, learning_rate, finite, steps, order ...
+        outcome: ok, fail, unknown. unknown never counts as ok.
+        value, limit: what was found and what was allowed; None where it is no number.
+        sentence: with its numbers; names the worst tensor.
+    """
+
+    name: str
+    outcome: Literal["ok", "fail", "unknown"]
+    value: float | None = None
+    limit: float | None = None
+    sentence: str = ""
+
+
+class Gate(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Is it still the same training?
+
+    Attributes:
+        word: passed; failed; undecided (no data never means passed); none: nothing was gated.
+        numerics: the class whose tolerance was applied.
+        steps: optimizer steps that were compared, on captured batches of the script.
+        reason: the first failed check in words, or why nothing is known.
+    """
+
+    word: GateWord = "none"
+    numerics: Numerics = "exact"
+    steps: int = 0
+    reason: str = ""
+    checks: list[GateCheck] = []
+
+
+class Convergence(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Does the final set train as well? Paired by seed, non-inferiority.
+
+    Attributes:
+        word: holds, fails, inconclusive; none: not asked (all changes are exact).
+        metric: what was compared. margin: said beforehand; in units of the metric.
+        difference: mean over seeds of final minus baseline. upper: one-sided 95 % bound of it.
+        seeds, steps: how many. smoke_test: the horizon is too short to be more than that.
+    """
+
+    word: ConvergenceWord = "none"
+    metric: str = "training loss"
+    margin: float | None = None
+    difference: float | None = None
+    upper: float | None = None
+    seeds: int = 0
+    steps: int = 0
+    smoke_test: bool = True
+    sentence: str = ""
+    baseline: list[list[float]] = []
+    final: list[list[float]] = []
+
+
+class Applied(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change: one optimization with its options."""
+
+    name: str
+    options: dict[str, Any] = {}
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a step's time goes, by leaving parts out.
+
+    Attributes:
+        recipe: under these changes. step: seconds, median. shares: seconds by part; add up to `step`.
+        what_if: seconds of a step with parts left out. bound: data, transfer, compute, other.
+        sentence: what bounds the step, in words.
+        syncs: synchronising calls: [{"what", "where", "count"}].
+        noise: A/A: relative standard deviation of a round. detectable: smallest speedup that can be claimed
+            in the budget,
+            as a share of the step.
+        utilization: share of the step that the device works; None where it was not measured.
+    """
+
+    recipe: list[Applied] = []
+    step: float = 0.0
+    shares: dict[str, float] = {}
+    what_if: dict[str, float] = {}
+    bound: str = ""
+    sentence: str = ""
+    syncs: list[dict[str, Any]] = []
+    noise: float | None = None
+    detectable: float | None = None
+    batch: int = 1
+    peak: int | None = None
+    utilization: float | None = None
+    facts: list[str] = []
+    notes: list[str] = []
+
+
+class Rung(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change that was tried, or not.
+
+    Attributes:
+        name: of the optimization. label: with its options, `num_workers=2`. options: of the change.
+        verdict: faster, slower, same, unclear (raced); smaller, larger (goal memory); failed; not tried;
+            suggested.
+        speedup, ci95: against the incumbent of that moment; None when it was not raced.
+        bound: seconds of a step that it could save at most. step: seconds of a step with it.
+        rounds: paired rounds. seconds: of the session that it took; compile_seconds: of these in
+            torch.compile.
+        pays_back: steps after which the compile time is won back; None when there is none.
+        kept: it is in the final set. dropped: it had been kept and was taken out again (leave one out).
+        reason: why kept or not, in words.
+        throughput: samples per second with it. memory: ratio of peaks, candidate over incumbent.
+        utilization: share of the step that the device works, with it.
+        hunk: its edit stands in the patch; edit: why not, where it does not.
+    """
+
+    name: str
+    label: str = ""
+    title: str = ""
+    options: dict[str, Any] = {}
+    numerics: Numerics = "exact"
+    verdict: RungWord = "not tried"
+    speedup: float | None = None
+    ci95: tuple[float, float] | None = None
+    bound: float | None = None
+    step: float | None = None
+    rounds: int = 0
+    ratios: list[float] = []
+    seconds: float = 0.0
+    compile_seconds: float = 0.0
+    pays_back: int | None = None
+    gate: Gate = Gate()
+    kept: bool = False
+    dropped: bool = False
+    reason: str = ""
+    throughput: float | None = None
+    memory: float | None = None
+    utilization: float | None = None
+    hunk: bool = False
+    edit: str = ""
+    suggestion: str = ""
+
+
+class Measured(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Speed of one recipe in fresh processes.
+
+    Attributes:
+        step: seconds, median over processes of medians. ci95: of it. throughput: samples per second.
+        processes: fresh ones. steps: timed in all. samples: raw seconds of steps, one list a process.
+        peak: bytes.
+    """
+
+    step: float
+    ci95: tuple[float, float] | None = None
+    throughput: float = 0.0
+    processes: int = 0
+    steps: int = 0
+    samples: list[list[float]] = []
+    peak: int | None = None
+
+
+class Speedup(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The gain of the whole, measured afresh: baseline time over final time."""
+
+    value: float
+    ci95: tuple[float, float]
+    word: Literal["faster", "slower", "same", "unclear"] = "unclear"
+    pairs: int = 0
+    ratios: list[float] = []
+
+
+class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The patch and its verification.
+
+    Attributes:
+        path: of the .patch file, "" when nothing could be edited. text: the unified diff.
+        hunks: names of the optimizations in it. left_out: names with the reason.
+        applies: `git apply --check` says yes. speedup: of the patched script against the user's, both
+            without recipe.
+        same_losses: its losses are those of the recipe's run; None when they could not be compared.
+        suggestions: unified diff of what is only suggested.
+    """
+
+    path: str = ""
+    text: str = ""
+    hunks: list[str] = []
+    left_out: dict[str, str] = {}
+    applies: bool | None = None
+    speedup: Speedup | None = None
+    same_losses: bool | None = None
+    sentence: str = ""
+    suggestions: str = ""
+
+
+class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that a session of `laptime tune` found.
+
+    Attributes:
+        goal: throughput or memory. mode: fast or certify. budget: seconds.
+        before, after: diagnoses of the script as it is and with the final set.
+        ladder: in the order of trying. ruled_out: names of the catalogue that were not even candidates,
+            with the reason.
+        baseline, final, speedup: measured afresh, in new processes, interleaved: only that is "the gain".
+        recipe: the final set.
+        recipe_path: file for `laptime verify` and `laptime.apply`.
+        seconds_by: of the session, by what was done: diagnose, race, gate, measure, patch, compile.
+        trials: processes that were started.
+        ended: complete, budget (stopped trying), interrupted.
+    """
+
+    goal: Literal["throughput", "memory"] = "throughput"
+    mode: Literal["fast", "certify"] = "fast"
+    budget: float = 600.0
+    before: Diagnosis | None = None
+    after: Diagnosis | None = None
+    ladder: list[Rung] = []
+    ruled_out: dict[str, str] = {}
+    baseline: Measured | None = None
+    final: Measured | None = None
+    speedup: Speedup | None = None
+    recipe: list[Applied] = []
+    recipe_path: str = ""
+    gate: Gate = Gate()
+    convergence: Convergence = Convergence()
+    patch: Patched = Patched()
+    seconds_by: dict[str, float] = {}
+    trials: int = 0
+    ended: str = "complete"
+    breakdown_before: dict[str, float] = {}
+    breakdown_after: dict[str, float] = {}

@@ -1,0 +1,114 @@
+"""What a search asks of the machine, and what it is told. `verbs/tune` has the real one, `testing/worlds`
+scripted ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from laptime.records.tuning import Gate
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.situation import Situation
+
+
+class TrialFailed(Exception):
+    """A recipe crashed, hung, ran out of memory, recompiled for ever or could not be applied.
+
+    Attributes:
+        kind: crashed, hung, memory, recompiles, refused, no_steps, budget.
+        why: one line for the ladder.
+    """
+
+    def __init__(self, kind: str, why: str) -> None:
+        super().__init__(why)
+        self.kind = kind
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Round:
+    """One paired round: both recipes ran side by side in time.
+
+    Attributes:
+        ratio: time per sample of the candidate over that of the incumbent (below 1 is faster).
+        memory: the same of their peaks; None where unknown.
+        process: number of the pair of fresh processes it comes from; rounds of one process are less
+            independent.
+    """
+
+    ratio: float
+    memory: float | None = None
+    process: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something to try.
+
+    Attributes:
+        change: what. title: in words. numerics: its class.
+        bound: seconds of a step that it can save at most, in the present situation.
+        cost: seconds that one round of racing it takes, about; start: seconds before its first round.
+        prior: share of its bound that it is expected to reach, 0 to 1; ranks, decides nothing.
+        space: further options of the same optimization, ordered; a one-dimensional search goes through them.
+        gives, needs, conflicts: facts.
+        live: it can be flipped inside a process.
+    """
+
+    change: Change
+    title: str = ""
+    numerics: str = "exact"
+    bound: float = 0.0
+    cost: float = 1.0
+    start: float = 0.0
+    prior: float = 0.5
+    space: tuple[Change, ...] = ()
+    needs: frozenset[str] = frozenset()
+    gives: frozenset[str] = frozenset()
+    conflicts: frozenset[str] = frozenset()
+    live: bool = False
+
+
+@dataclass(frozen=True)
+class Offered:
+    """What the catalogue has for a situation.
+
+    Attributes:
+        candidates: in no order.
+        ruled_out: names with the reason why they are not tried.
+    """
+
+    candidates: tuple[Candidate, ...] = ()
+    ruled_out: dict[str, str] = field(default_factory=dict)
+
+
+class World(Protocol):
+    """The machine, the script, the catalogue."""
+
+    def elapsed(self) -> float:
+        """Seconds that the session has used."""
+
+    def diagnose(self, recipe: Recipe) -> Situation:
+        """The loop under this recipe.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+
+    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+        """What could be tried on top of a recipe."""
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the
+        trials.
+
+        Args:
+            fresh: every round in two fresh processes, though the change could be flipped in one.
+
+        Raises:
+            TrialFailed: the candidate does not run, or not to the first round.
+        """
+
+    def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
+        """Whether the candidate still trains the same, by the gate of its class."""
