@@ -31,10 +31,16 @@ and may have
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
 
 Options = dict[str, Any]
 """Plain JSON values by name."""
@@ -123,3 +129,23 @@ class Optimization(Protocol):
     def bound(self, situation: Any, options: Options) -> float: ...
     def apply(self, loop: Any, options: Options) -> None: ...
     def edit(self, script: Any, options: Options) -> None: ...
+
+
+def load(name: str) -> ModuleType:
+    """The module of an optimization: a name of the catalogue, of another package's, or the path of a Python file.
+
+    Raises:
+        UsageError: there is none, or the file cannot be imported.
+    """
+    if not name.endswith(".py"):
+        return registry.load("optimizations", name)
+    path = Path(name)
+    spec = importlib.util.spec_from_file_location(f"laptime_optimization_{path.stem}", path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise UsageError(f"there is no optimization {name}", why=f"looked for the file {path.resolve()}")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{name} is broken", why=f"{type(error).__name__}: {error}") from error
+    return module
