@@ -33,12 +33,17 @@ class Call:
         kind: class or function that is called: DataLoader, AdamW, DistributedDataParallel.
         cls: the class. arguments: by name, without those that were not given.
         index: which call of its kind in the script, from 0.
+        site: fields of `situation.Site`: where the user's source calls it. names: of the modules that are
+            known there, for an optimizer. Both are filled by `sites.of_call`, which points call for every
+            Call while a trial diagnoses.
     """
 
     kind: str
     cls: Any
     arguments: dict[str, Any] = field(default_factory=dict)
     index: int = 0
+    site: dict[str, Any] | None = None
+    names: dict[str, Any] = field(default_factory=dict)
 
 
 class Loop(Protocol):
