@@ -1,0 +1,115 @@
+"""What a session of `tune`, or a check of an earlier one, came to: one word for every reader."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from laptime.kit.errors import ExitCode
+from laptime.records.run import Run
+from laptime.records.tuning import Rung, Tuning
+
+Outcome = Literal[
+    "faster",
+    "smaller",
+    "same",
+    "slower",
+    "unclear",
+    "nothing",
+    "gate failed",
+    "gate undecided",
+    "patch fails",
+    "not measured",
+    "interrupted",
+    "dry run",
+    "failed",
+]
+"""faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept."""
+
+CONTROL = "identity"
+"""The optimization that changes nothing; its race is the control of all others."""
+
+_CODES: dict[str, ExitCode] = {
+    "faster": ExitCode.OK,
+    "smaller": ExitCode.OK,
+    "dry run": ExitCode.OK,
+    "same": ExitCode.NOTHING,
+    "nothing": ExitCode.NOTHING,
+    "slower": ExitCode.NO,
+    "gate failed": ExitCode.NO,
+    "patch fails": ExitCode.NO,
+    "unclear": ExitCode.UNDECIDED,
+    "gate undecided": ExitCode.UNDECIDED,
+    "not measured": ExitCode.UNDECIDED,
+    "interrupted": ExitCode.INTERRUPTED,
+    "failed": ExitCode.USER_CODE,
+}
+
+
+def outcome(run: Run) -> Outcome:
+    """What the session came to; the worst that holds. A gain counts only when the gate has passed.
+
+    Raises:
+        ValueError: the run has no tuning.
+    """
+    tuning = run.tuning
+    if tuning is None:
+        raise ValueError(f"the run {run.id} has no tuning")
+    if run.status == "failed":
+        return "failed"
+    if run.status == "interrupted" or tuning.ended == "interrupted":
+        return "interrupted"
+    if dry(run):
+        return "dry run"
+    if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
+        return "gate failed"
+    if not tuning.recipe:
+        return "nothing"
+    gained = _gained(tuning)
+    if gained not in ("faster", "smaller"):
+        return gained
+    if tuning.gate.word != "passed":
+        return "gate undecided"
+    return "patch fails" if broken_patch(tuning) else gained
+
+
+def _gained(tuning: Tuning) -> Outcome:
+    if tuning.goal == "memory":
+        before, after = peaks(tuning)
+        if before is None or after is None:
+            return "not measured"
+        return "smaller" if after < before else "same"
+    return "not measured" if tuning.speedup is None else tuning.speedup.word
+
+
+def peaks(tuning: Tuning) -> tuple[int | None, int | None]:
+    """Peak bytes of the baseline and with the final set, measured afresh."""
+    first, last = tuning.baseline, tuning.final
+    return (first.peak if first else None), (last.peak if last else None)
+
+
+def broken_patch(tuning: Tuning) -> bool:
+    """The patch was tried out and is not what was promised. Not tried out is not broken."""
+    patch = tuning.patch
+    slower = patch.speedup is not None and patch.speedup.word == "slower"
+    return bool(patch.path) and (patch.applies is False or patch.same_losses is False or slower)
+
+
+def dry(run: Run) -> bool:
+    """Whether it was only asked what would be tried."""
+    setting = run.plan.get("dry_run")
+    return setting is not None and setting.value is True
+
+
+def exit_code(run: Run) -> ExitCode:
+    """What the outcome says to a script."""
+    return _CODES[outcome(run)]
+
+
+def control(tuning: Tuning) -> Rung | None:
+    """The race of the script against itself; None when it was not run."""
+    return next((rung for rung in tuning.ladder if rung.name == CONTROL and rung.rounds), None)
+
+
+def tried(tuning: Tuning) -> list[Rung]:
+    """Rungs that were raced or failed in the attempt, the control left out."""
+    return [r for r in tuning.ladder if r.name != CONTROL and r.verdict not in ("not tried", "suggested")]
