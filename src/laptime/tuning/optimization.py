@@ -27,6 +27,9 @@ and may have
 
     SUGGESTS: bool = True   never applied on its own: `edit` makes a suggested diff, `apply` is not called
     why_not(situation) -> str      why `propose` gives nothing, for `--dry-run` and the report
+    PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.3 where it is not said
+    COMPILES: bool = True   the first steps compile: its seconds count against the run that is left
+    MEMORY: bool = True     saves memory and not time: tried only where memory is the goal
 """
 
 from __future__ import annotations
@@ -132,7 +135,7 @@ class Optimization(Protocol):
 
 
 def load(name: str) -> ModuleType:
-    """The module of an optimization: a name of the catalogue, of another package's, or the path of a Python file.
+    """The module of an optimization: a name of the catalogue or of another package, or the path of a file.
 
     Raises:
         UsageError: there is none, or the file cannot be imported.

@@ -17,6 +17,15 @@ Everything is seconds, bytes, counts. `facts` are names that optimizations `NEED
     zero_grad_to_zero             gradients are set to zero, not to None
     tf32_on cudnn_benchmark_on    torch's switches
     syncs_every_step              .item(), .cpu(), print of tensors in every step
+    varying_shapes                inputs of the trained models change their shapes from step to step
+    find_unused                   DistributedDataParallel(find_unused_parameters=True)
+    hf_model                      a trained model is a transformers.PreTrainedModel
+    blocks                        a trained model has a Sequential or ModuleList of two or more alike children
+
+`details` that optimizations ask for, all optional: page_faults (minor faults a step), denormal_share (of the
+parameters'
+and gradients' elements), gc_seconds (garbage collection a step), alloc_retries (of the device allocator),
+attn_implementation (of a hf_model).
 """
 
 from __future__ import annotations
