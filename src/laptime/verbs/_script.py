@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-import laptime
 from laptime import targets
 from laptime.instrument.result import Ended, Observed
 from laptime.instrument.settings import VARIABLE, Settings
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Died, Hung, LaptimeError, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.kit.text import closest
+from laptime.launch.hooked import environment
 from laptime.records.run import Subject
 
 if TYPE_CHECKING:
@@ -129,7 +129,9 @@ def execute(program: Program, *, settings: Settings, timeout: float, output_to_s
         [program.python, "-m", "laptime.instrument", *program.words],
         stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
         stdout=2 if output_to_stderr else None,
-        env=_environment(program, settings),
+        env=environment(
+            Path(settings.folder), program.python, "laptime.instrument", {VARIABLE: settings.text()}
+        ),
         process_group=0,  # Ctrl-C is for us: we hand it on
     )
     outcome = Outcome()
@@ -143,24 +145,6 @@ def execute(program: Program, *, settings: Settings, timeout: float, output_to_s
             os.killpg(process.pid, signal.SIGKILL)  # loaders and servers that it has left
         status = process.wait()
     return replace(_collected(Path(settings.folder), outcome), status=status)
-
-
-def _environment(program: Program, settings: Settings) -> dict[str, str]:
-    """The script's environment: ours, what to do, and that `torchrun` starts its ranks under hooks, too."""
-    found = {**os.environ, VARIABLE: settings.text()}
-    found.setdefault("KINETO_LOG_LEVEL", "99")  # remarks of the profiler's library are none of the script's
-    if program.python != sys.executable:
-        # Another interpreter finds this package, and none of the packages beside it.
-        own = Path(settings.folder) / "path"
-        own.mkdir()
-        (own / "laptime").symlink_to(Path(laptime.__file__).parent)
-        found["PYTHONPATH"] = os.pathsep.join([str(own), *filter(None, [os.environ.get("PYTHONPATH")])])
-    python = os.environ.get("PYTHON_EXEC") or shutil.which(program.python) or program.python
-    wrapper = Path(settings.folder) / "python"
-    wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(python)} -m laptime.instrument "$@"\n')
-    wrapper.chmod(0o755)
-    found["PYTHON_EXEC"] = str(wrapper)
-    return found
 
 
 def _watched(process: subprocess.Popen[bytes], folder: Path, timeout: float) -> Outcome:

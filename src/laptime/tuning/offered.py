@@ -1,0 +1,174 @@
+"""What the catalogue offers for a situation: candidates, and why the others are none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from laptime.kit import registry
+from laptime.tuning import optimization
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.world import Candidate, Offered
+from laptime.tuning.situation import Situation
+
+DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
+STRICT = frozenset({"exact", "reassociated"})
+COMPILING = 60.0
+"""Seconds that torch.compile of a training step takes before anything is known; then what it took."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the user lets us try.
+
+    Attributes:
+        allow: classes beyond the default ones. strict: only exact and reassociated.
+        only, skip: names; extra: files with further optimizations.
+        goal: throughput or memory.
+    """
+
+    allow: tuple[str, ...] = ()
+    strict: bool = False
+    only: tuple[str, ...] = ()
+    skip: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    goal: str = "throughput"
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """Numerics classes that may be tried."""
+        return (STRICT if self.strict else DEFAULT) | set(self.allow)
+
+    def names(self) -> list[str]:
+        """Every name of the catalogue, and the extra files."""
+        return [*registry.names("optimizations"), *self.extra]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """What trials cost, in seconds.
+
+    Attributes:
+        start: from the start of a process to its first timed step.
+        block: of the timed steps of one block.
+        compiling: of torch.compile, once it was seen.
+    """
+
+    start: float = 10.0
+    block: float = 2.0
+    compiling: float = COMPILING
+
+
+def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) -> Offered:
+    """Everything that could be tried on top of a recipe, and why the rest could not."""
+    given = facts_of(recipe)
+    candidates: list[Candidate] = []
+    ruled_out: dict[str, str] = {}
+    for name in choice.names():
+        module = optimization.load(name)
+        why = _why_not(name, module, situation, recipe, given, choice)
+        if why:
+            ruled_out[name] = why
+            continue
+        made = _candidate(name, module, situation, choice, costs)
+        if isinstance(made, str):
+            ruled_out[name] = made
+        else:
+            candidates.append(made)
+    return Offered(tuple(candidates), ruled_out)
+
+
+def suggested(situation: Situation, choice: Choice) -> list[Change]:
+    """Changes that are only ever suggested, never applied: their `edit` shows how."""
+    found = []
+    for name in choice.names():
+        module = optimization.load(name)
+        if not getattr(module, "SUGGESTS", False) or not _is_chosen(name, choice):
+            continue
+        if _missing(module.NEEDS, situation.facts) is None:
+            found += [Change(name, options) for options in module.propose(situation)[:1]]
+    return found
+
+
+def facts_of(recipe: Recipe) -> frozenset[str]:
+    """What the changes of a recipe give."""
+    return frozenset().union(*(optimization.load(name).GIVES for name in recipe.names))
+
+
+def numerics_of(recipe: Recipe, situation: Situation) -> str:
+    """The most far-reaching class of a recipe's changes; exact for none."""
+    classes = [_numerics(optimization.load(own.name), situation, own.options) for own in recipe]
+    return max(classes, key=optimization.NUMERICS.index, default="exact")
+
+
+def _why_not(
+    name: str, module: ModuleType, situation: Situation, recipe: Recipe, given: frozenset[str], choice: Choice
+) -> str:
+    """Why a name is not even a candidate; "" when it may be one."""
+    if not _is_chosen(name, choice):
+        return "left out by --only" if choice.only and name not in choice.only else "left out by --skip"
+    if getattr(module, "SUGGESTS", False):
+        return "only ever suggested, never applied"
+    if name in recipe.names and name != "identity":
+        return "kept already"
+    goal = getattr(module, "GOAL", "throughput")
+    if goal != choice.goal and goal == "memory":
+        return "saves memory, not time: --goal memory"
+    missing = _missing(module.NEEDS, situation.facts | given)
+    if missing is not None:
+        told: Any = getattr(module, "why_not", None)
+        return (told(situation) if told else "") or missing
+    return ""
+
+
+def _is_chosen(name: str, choice: Choice) -> bool:
+    if name == "identity":
+        return name not in choice.skip
+    return (not choice.only or name in choice.only) and name not in choice.skip
+
+
+def _missing(needs: frozenset[str], facts: frozenset[str]) -> str | None:
+    """The first need that does not hold, as a reason; None when all do."""
+    for need in sorted(needs):
+        fact = need.removeprefix("!")
+        if (fact in facts) == need.startswith("!"):
+            return f"the script has {fact} already" if need.startswith("!") else f"needs {fact}"
+    return None
+
+
+def _numerics(module: ModuleType, situation: Situation, options: dict[str, Any]) -> str:
+    refined: Any = getattr(module, "numerics", None)
+    return str(refined(situation, options) if refined else module.NUMERICS)
+
+
+def _candidate(
+    name: str, module: ModuleType, situation: Situation, choice: Choice, costs: Costs
+) -> Candidate | str:
+    """The candidate, or why there is none."""
+    told: Any = getattr(module, "why_not", None)
+    proposed: list[dict[str, Any]] = module.propose(situation)
+    if not proposed:
+        return (told(situation) if told else "") or "cannot help here"
+    classes = [_numerics(module, situation, options) for options in proposed]
+    allowed = [options for options, own in zip(proposed, classes, strict=True) if own in choice.classes]
+    if not allowed:
+        wanted = "--allow algorithm" if classes[0] == "algorithm" else "without --strict"
+        return f"its class is {classes[0]}: {wanted}"
+    changes = [Change(name, options) for options in allowed]
+    live = module.TOGGLE == "live"
+    compiles = costs.compiling if getattr(module, "COMPILES", False) else 0.0
+    return Candidate(
+        change=changes[0],
+        title=module.TITLE,
+        numerics=_numerics(module, situation, allowed[0]),
+        bound=max(module.bound(situation, options) for options in allowed),
+        cost=2 * costs.block if live else 2 * (costs.start + costs.block),
+        start=costs.start + compiles if live else compiles,
+        prior=float(getattr(module, "PRIOR", 0.5)),
+        space=tuple(changes[1:]),
+        needs=module.NEEDS,
+        gives=module.GIVES,
+        conflicts=module.CONFLICTS,
+        live=live,
+    )
