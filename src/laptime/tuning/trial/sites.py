@@ -1,4 +1,4 @@
-"""Where in the user's own files the loop does things: file, line, function, and what an object is called there.
+"""Where in the user's own files the loop does things: file, line, function, and what an object is called.
 
 The place of something is the innermost frame on the stack whose file is the user's: not of the standard
 library, not installed, not ours. So a loop inside a library is placed at the user's call of that library.

@@ -1,0 +1,173 @@
+"""A batch that a loader gave: kept, given again, moved, cut in half, doubled, described.
+
+Batches are tensors in tuples, lists, named tuples, dicts and objects that behave like dicts (BatchEncoding).
+Everything else in them is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+LEVELS = 256
+"""An image that came from bytes has no more different values in a channel."""
+LONGEST = 4
+"""Columns from which on an integer matrix can be padded sequences."""
+
+
+def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
+    """The same structure with every tensor replaced; containers are new, so that a `pop` harms no other."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        return change(batch)
+    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
+        return type(batch)(*(mapped(each, change) for each in batch))
+    if isinstance(batch, (list, tuple)):
+        return type(batch)([mapped(each, change) for each in batch])
+    if isinstance(batch, MutableMapping):
+        made = copy.copy(batch)
+        for key, value in batch.items():
+            made[key] = mapped(value, change)
+        return made
+    return batch
+
+
+def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Every tensor with where it is: `[0]`, `['labels']`."""
+    import torch
+
+    if isinstance(batch, torch.Tensor):
+        yield path, batch
+    elif isinstance(batch, (list, tuple)):
+        for index, each in enumerate(batch):
+            yield from tensors(each, f"{path}[{index}]")
+    elif isinstance(batch, MutableMapping):
+        for key in list(batch):
+            yield from tensors(batch[key], f"{path}[{key!r}]")
+
+
+def size(batch: Any) -> int:
+    """Samples: the leading dimension that most tensors share; 0 where there is none."""
+    found = Counter(each.shape[0] for _, each in tensors(batch) if each.dim())
+    return int(found.most_common(1)[0][0]) if found else 0
+
+
+def nbytes(batch: Any) -> int:
+    """Bytes of all tensors."""
+    return sum(each.numel() * each.element_size() for _, each in tensors(batch))
+
+
+class Kept:
+    """A batch as the loader gave it, to be given again and again.
+
+    Its tensors are given themselves until a script is seen to write into them; from then on copies are.
+    """
+
+    def __init__(self, batch: Any) -> None:
+        self._batch = mapped(batch, _copy)
+        self._given: list[tuple[Any, int]] = []
+        self._is_written = False
+
+    def give(self) -> Any:
+        """The batch once more."""
+        self._is_written = self._is_written or any(each._version != seen for each, seen in self._given)
+        if self._is_written:
+            self._given = []
+            return mapped(self._batch, _copy)
+        given = mapped(self._batch, lambda tensor: tensor.detach())
+        self._given = [(each, each._version) for _, each in tensors(given)]
+        return given
+
+    @property
+    def batch(self) -> Any:
+        """The batch itself, to be looked at."""
+        return self._batch
+
+    def on(self, device: Any) -> Kept:
+        """The same, moved to a device."""
+        return Kept(mapped(self._batch, lambda tensor: tensor.to(device)))
+
+    def half(self) -> Kept | None:
+        """Its first half; None when the tensors do not share a leading dimension of two or more."""
+        samples = self._shared()
+        if samples < 2:
+            return None
+        return Kept(mapped(self._batch, lambda tensor: tensor[: samples // 2] if tensor.dim() else tensor))
+
+    def double(self) -> Kept | None:
+        """Twice the batch, one behind the other; None where it cannot be."""
+        import torch
+
+        if self._shared() < 1:
+            return None
+        return Kept(
+            mapped(self._batch, lambda tensor: torch.cat([tensor, tensor]) if tensor.dim() else tensor)
+        )
+
+    def _shared(self) -> int:
+        """The leading dimension of every tensor; 0 when there are several, or something is no tensor."""
+        found = {each.shape[0] for _, each in tensors(self._batch) if each.dim()}
+        return int(found.pop()) if len(found) == 1 and _is_plain(self._batch) else 0
+
+
+def _is_plain(batch: Any) -> bool:
+    """Whether all that has a length per sample is a tensor: lists of captions cannot be cut by us."""
+    import torch
+
+    if isinstance(batch, (list, tuple)):
+        return all(_is_plain(each) for each in batch)
+    if isinstance(batch, MutableMapping):
+        return all(_is_plain(batch[key]) for key in batch)
+    return isinstance(batch, (torch.Tensor, int, float)) or batch is None
+
+
+def _copy(tensor: Any) -> Any:
+    made = tensor.detach().clone()
+    return made.pin_memory() if tensor.device.type == "cpu" and tensor.is_pinned() else made
+
+
+def described(batch: Any) -> dict[str, Any]:
+    """Shapes and types by place, and what is special about images in it.
+
+    quantised: float images with at most 256 values in a channel, so that they came from bytes.
+    one_channel: the three channels are the same.
+    """
+    found: dict[str, Any] = {"shapes": {}, "dtypes": {}, "devices": {}, "samples": size(batch)}
+    for path, each in tensors(batch):
+        found["shapes"][path] = list(each.shape)
+        found["dtypes"][path] = str(each.dtype).removeprefix("torch.")
+        found["devices"][path] = each.device.type
+        if each.dim() == 4 and each.shape[1] in (1, 3) and each.shape[0]:
+            image = each[0].detach().cpu()
+            if each.is_floating_point():
+                found["quantised"] = all(channel.unique().numel() <= LEVELS for channel in image)
+            first = image[:1].expand_as(image)
+            found["one_channel"] = image.shape[0] == 1 or bool((image == first).all())
+    return found
+
+
+def padding(batch: Any) -> float | None:
+    """Share of a batch that trailing padding takes, 0 to 1; None where there are no padded sequences.
+
+    Looked for in integer matrices [samples, length] of more than two different values, so in token ids and
+    not in masks or one-hot targets. What rows most often end with is the padding; a row of nothing else
+    says that it is none.
+    """
+    shares = [share for _, each in tensors(batch) if (share := _trailing(each)) is not None]
+    return max(shares) if shares else None
+
+
+def _trailing(tensor: Any) -> float | None:
+    if tensor.dim() != 2 or tensor.is_floating_point() or tensor.is_complex() or tensor.shape[1] < LONGEST:
+        return None
+    if tensor.shape[0] < 2 or tensor.element_size() == 1:
+        return None
+    table = tensor.detach().cpu()
+    pad = table[:, -1].mode().values
+    runs = (table == pad).flip(1).long().cumprod(1).sum(1)
+    if int(runs.max()) < 2 or int(runs.max()) == table.shape[1] or table.unique().numel() <= 3:
+        return None
+    return float(runs.double().mean()) / int(table.shape[1])
