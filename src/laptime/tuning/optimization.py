@@ -10,7 +10,8 @@ A module has
                             "process": from the start of a process on
     NEEDS: frozenset[str]   facts that must hold: of the situation (`situation.Situation.facts`) or given by
     other
-                            changes. A name with "!" in front must not hold
+                            changes. A name with "!" in front must not hold. Facts are the names of
+                            `situation.FACTS` and of optimizations
     GIVES: frozenset[str]   facts that hold once it is applied. Two changes that give the same fact exclude
     each other
     CONFLICTS: frozenset[str]   facts that must not be given by another change of the recipe
@@ -27,6 +28,10 @@ and may have
 
     SUGGESTS: bool = True   never applied on its own: `edit` makes a suggested diff, `apply` is not called
     why_not(situation) -> str      why `propose` gives nothing, for `--dry-run` and the report
+    numerics(situation, options) -> str   a finer class than NUMERICS, where the situation decides;
+                            `situation.facts` then hold what the other changes of the recipe give, too
+    look(points) -> Any     in a diagnosing trial, after its steps: what else it has to know of the loop
+                            (`trial.mode.Points`); plain JSON, becomes `situation.details[NAME]`
     PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.3 where it is not said
     COMPILES: bool = True   the first steps compile: its seconds count against the run that is left
     MEMORY: bool = True     saves memory and not time: tried only where memory is the goal

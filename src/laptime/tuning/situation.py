@@ -36,6 +36,21 @@ from typing import Any
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
 
+FACTS = frozenset(
+    """
+    cuda cpu mps xpu bf16 fp16 tf32 amx
+    conv attention batchnorm dropout linear embedding
+    loader iterable_dataset map_dataset custom_sampler custom_batch_sampler custom_collate in_library
+    workers pinned persistent
+    autocast grad_scaler compiled channels_last checkpointing ddp data_parallel
+    fused foreach capturable sgd adam adamw adagrad closure
+    frozen_parameters several_optimizers several_models accumulation clipping scheduler
+    gcc random_transforms zero_grad_to_zero tf32_on cudnn_benchmark_on syncs_every_step
+    varying_shapes find_unused hf_model blocks
+    """.split()
+)
+"""Facts of a loop, explained above. An optimization can also give a fact of its own name."""
+
 
 @dataclass(frozen=True)
 class Site:
