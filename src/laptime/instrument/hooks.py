@@ -57,7 +57,6 @@ class Hooks:
     def install(self) -> None:
         """Wrap; torch is imported already."""
         import torch
-        from torch.optim import optimizer
         from torch.utils.data import dataloader
 
         self._replace(dataloader._BaseDataLoaderIter, "__next__", self._next)
@@ -67,10 +66,7 @@ class Hooks:
         self._replace(torch.autograd, "grad", self._backward)
         self._replace(torch.optim.Optimizer, "__init__", self._made)
         self._spawned()
-        self._handles = [
-            optimizer.register_optimizer_step_pre_hook(self._before_step),
-            optimizer.register_optimizer_step_post_hook(self._after_step),
-        ]
+        self._hook_steps()
         self._listener.on_settled = self.narrow
         # A process forked from this one is no loop of ours: a loader's worker, a child of the script.
         os.register_at_fork(after_in_child=self.undo)
@@ -116,8 +112,36 @@ class Hooks:
             self._originals.append((started, "_wrap", started._wrap))
             started._wrap = spawned.wrap
 
+    # What a subclass that stands in between may do otherwise.
+
+    def _hook_steps(self) -> None:
+        """Be told of every optimizer's steps."""
+        from torch.optim import optimizer
+
+        self._handles = [
+            optimizer.register_optimizer_step_pre_hook(self._before_step),
+            optimizer.register_optimizer_step_post_hook(self._after_step),
+        ]
+
+    def _take(self, iterator: Any, original: Any) -> Any:
+        """The next batch of a loader."""
+        return original(iterator)
+
+    def _calls(self, module: Any) -> None:
+        """An outermost module is about to be called."""
+        self._listener.forward(id(module))
+
+    def _failed(self) -> None:
+        """The call of an outermost module has raised."""
+
+    def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
+        """A backward pass."""
+        return original(*args, **kwargs)
+
+    # Wrappers.
+
     def _next(self, original: Any) -> Any:
-        listener, phases = self._listener, self._listener.phases
+        listener, phases, take = self._listener, self._listener.phases, self._take
 
         def __next__(self_: Any) -> Any:  # noqa: N807, as in torch's own stack
             if not phases.is_free_for(DATA):
@@ -132,7 +156,7 @@ class Hooks:
             listener.fetch(loader)
             phases.enter(DATA)
             try:
-                return original(self_)
+                return take(self_, original)
             except StopIteration:
                 listener.exhausted(loader)
                 raise
@@ -150,17 +174,21 @@ class Hooks:
     def _call(self, original: Any) -> Any:
         from torch.compiler import is_compiling
 
-        listener, phases, outermost = self._listener, self._listener.phases, self._outermost
+        calls, failed = self._calls, self._failed
+        phases, outermost = self._listener.phases, self._outermost
 
         # The name `self` is what torch's profiler looks for to find modules.
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             if phases.is_closed or is_compiling() or not phases.is_free_for(FORWARD):
                 return original(self, *args, **kwargs)
             outermost.add(type(self))
-            listener.forward(id(self))
+            calls(self)
             phases.enter(FORWARD)
             try:
                 return original(self, *args, **kwargs)
+            except BaseException:
+                failed()
+                raise
             finally:
                 phases.leave()
 
@@ -169,14 +197,14 @@ class Hooks:
     def _backward(self, original: Any) -> Any:
         from torch.compiler import is_compiling
 
-        listener, phases = self._listener, self._listener.phases
+        listener, phases, run = self._listener, self._listener.phases, self._run_backward
 
         def backward(*args: Any, **kwargs: Any) -> Any:
             if is_compiling() or not phases.enter(BACKWARD):
                 return original(*args, **kwargs)
             listener.steps.backward()
             try:
-                return original(*args, **kwargs)
+                return run(original, args, kwargs)
             finally:
                 phases.leave()
 

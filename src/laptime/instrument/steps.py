@@ -142,6 +142,10 @@ class Steps:
             return self._end(begins=True)
         return Cut.NOTHING
 
+    def is_training(self, loader: int) -> bool:
+        """Whether batches of this loader have gone backward before."""
+        return loader in self._training
+
     # What they come to.
 
     def _take(self, source: str) -> bool:

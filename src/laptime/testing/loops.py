@@ -19,7 +19,7 @@ from laptime.tuning.trial.loop import Call
 
 
 class FakeLoop(Attached):
-    """Implements `trial.loop.Loop`, and plays the script. Same callbacks and same way back as the real one."""
+    """Implements `trial.loop.Loop`, and plays the script: the callbacks and the way back of the real one."""
 
     def __init__(
         self,
