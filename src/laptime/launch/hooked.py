@@ -1,4 +1,4 @@
-"""The environment of a user's script that runs under our hooks; its ranks and other interpreters get it, too."""
+"""The environment of a script that runs under our hooks; its ranks and other interpreters get it, too."""
 
 from __future__ import annotations
 

@@ -31,6 +31,7 @@ class Plan:
             limit.
         step_by: optimizer, loader or forward; "" finds out.
         scratch: the script's writes go there; "" lets them through.
+        sources: files in place of the user's, by absolute path: a patched script runs under its own name.
         keep_losses: keep the loss of each step (read at the end of a block, so that nothing is synchronised).
         gate: for mode gate, see `trial.witness`: {"write": path, "compare": path or null, "reference": path
             or null,
@@ -51,6 +52,7 @@ class Plan:
     memory: int | None = None
     step_by: str = ""
     scratch: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
     keep_losses: bool = True
     gate: dict[str, Any] = field(default_factory=dict)
 

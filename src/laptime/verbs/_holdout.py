@@ -1,0 +1,124 @@
+"""The gain of the whole: baseline and final measured afresh in new processes, side by side. No other number is the gain."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from statistics import mean, median
+
+from laptime.records.tuning import Convergence, Measured, Speedup
+from laptime.tuning.gates.convergence import convergence
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.race import MARGIN, Terms, word
+from laptime.tuning.search.statistics import Estimate, estimate
+from laptime.tuning.situation import Situation
+from laptime.verbs._laboratory import Laboratory, Pair, Side
+
+FEWEST, MOST = 3, 7
+"""Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
+NARROW = 0.01
+"""Half-width of the interval, as a share, at which more pairs are no use."""
+LONG = 4.0
+"""Seconds of timed steps in a process, about."""
+
+
+def pairs(
+    lab: Laboratory,
+    final: Recipe,
+    *,
+    until: float,
+    sources: dict[str, str] | None = None,
+    fewest: int = FEWEST,
+    most: int = MOST,
+) -> Iterator[list[Pair]]:
+    """All pairs so far, after each one, until the interval is narrow or the time is up.
+
+    Args:
+        until: second of the session at which no further pair may begin.
+        sources: files in place of the user's on the final side, which then has no recipe: a patched script.
+
+    Raises:
+        TrialFailed: one of the sides does not run.
+    """
+    found: list[Pair] = []
+    noise = lab.situation.noise if lab.situation else 0.0
+    began = lab.elapsed()
+    while len(found) < most:
+        each = (lab.elapsed() - began) / len(found) if found else 0.0
+        if len(found) >= fewest and lab.elapsed() + each > until:
+            return
+        found.append(lab.pair(Recipe(), final, len(found), sources=sources, seconds=LONG))
+        yield found
+        if len(found) >= fewest and _half_width(effect(found, noise)) < NARROW:
+            return
+
+
+def _half_width(found: Estimate | None) -> float:
+    return (found.upper(0.025) - found.lower(0.025)) / 2 if found else math.inf
+
+
+def effect(found: list[Pair], noise: float) -> Estimate | None:
+    """Log ratio, final over baseline; None below two pairs."""
+    if len(found) < 2:
+        return None
+    return estimate([math.log(pair.ratio) for pair in found], list(range(len(found))), noise)
+
+
+def speedup(found: list[Pair], noise: float) -> Speedup | None:
+    """What the pairs say; None below two of them."""
+    effected = effect(found, noise)
+    if effected is None:
+        return None
+    said = word(effected, Terms(looks=(len(found),)))
+    return Speedup(
+        value=effected.speedup,
+        ci95=effected.ci95,
+        word=said if said in ("faster", "slower", "same") else "unclear",
+        pairs=len(found),
+        ratios=[pair.ratio for pair in found],
+    )
+
+
+def measured(sides: list[Side], noise: float) -> Measured:
+    """Speed of one side in its fresh processes."""
+    steps = [median(side.seconds) for side in sides]
+    rates = [1.0 / side.per_sample for side in sides]
+    peaks = [side.ended.peak for side in sides if side.ended.peak]
+    found = Measured(
+        step=median(steps),
+        throughput=median(rates),
+        processes=len(sides),
+        steps=sum(len(side.seconds) for side in sides),
+        samples=[side.seconds for side in sides],
+        peak=max(peaks) if peaks else None,
+    )
+    if len(steps) < 2:
+        return found
+    error = estimate([math.log(step) for step in steps], list(range(len(steps))), noise)
+    ends = math.exp(error.lower(0.025)), math.exp(error.upper(0.025))
+    return Measured(**{name: getattr(found, name) for name in found.__struct_fields__} | {"ci95": ends})
+
+
+def trains_as_well(found: list[Pair], numerics: str) -> Convergence:
+    """Losses of the pairs, which share their seed and their data: a free, short look at convergence."""
+    if numerics == "exact" or not found:
+        return Convergence()
+    return convergence([pair.baseline.losses for pair in found], [pair.final.losses for pair in found])
+
+
+def detectable(situation: Situation, rounds: int = 12) -> float:
+    """Smallest gain, as a share of the step, that so many paired rounds can claim here."""
+    return MARGIN + 2.8 * max(situation.noise, 0.002) / math.sqrt(rounds)
+
+
+def same_losses(found: list[Pair], recipe: list[Side]) -> bool | None:
+    """Whether the patched script's losses are those of the recipe's own runs, seed by seed; None: not comparable."""
+    compared = [
+        (a, b)
+        for pair, side in zip(found, recipe, strict=False)
+        for a, b in zip(pair.final.losses, side.losses, strict=False)
+    ]
+    if not compared:
+        return None
+    scale = mean(abs(b) for _, b in compared) or 1.0
+    return all(abs(a - b) <= 1e-3 * scale for a, b in compared)

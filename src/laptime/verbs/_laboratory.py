@@ -1,0 +1,356 @@
+"""The World of a search, made of real processes: every recipe runs in the user's own script, under trials' hooks."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psutil
+
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.launch import trial as trials
+from laptime.launch.trial import Running
+from laptime.records.tuning import Gate
+from laptime.tuning import optimization
+from laptime.tuning.offered import Choice, Costs, numerics_of, offered
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.world import Offered, Round, TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.result import Block, Trial
+from laptime.verbs._script import Program
+
+RESERVE = 0.1
+"""Share of the memory that was free when the session began which no trial may take."""
+BLOCK = 0.6
+"""Seconds that a block of timed steps should take; slow steps make longer ones, quick ones stay countable."""
+MOST_STEPS = 50
+SLOW_STEP = 1.5
+"""Seconds: from such a step on, trials settle one step, and blocks are as short as they can be."""
+GATE_STEPS = 3
+
+
+@dataclass
+class Ledger:
+    """What a session has done.
+
+    Attributes:
+        seconds: by kind of work. trials: processes that were started.
+        compiling: longest torch.compile seen. compile_seconds: all of it. first: seconds to the first step's end.
+    """
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    trials: int = 0
+    compiling: float | None = None
+    compile_seconds: float = 0.0
+    first: float | None = None
+    compiled_by: dict[str, float] = field(default_factory=dict)
+
+
+class Laboratory:
+    """Runs recipes of one script. All methods of `search.world.World`, and those that measure.
+
+    Attributes:
+        trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        choice: Choice,
+        folder: Path,
+        *,
+        timeout: float = 600.0,
+        steps: int = 0,
+        max_memory: int | None = None,
+        step_by: str = "",
+        seed: int = 0,
+    ) -> None:
+        self.program, self.choice, self.folder = program, choice, folder
+        self.ledger = Ledger()
+        self.trial = Trial()
+        self.situation: Situation | None = None
+        self._timeout, self._steps, self._step_by = timeout, steps, step_by
+        self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVE))
+        self._random = random.Random(seed)
+        self._numbers = itertools.count()
+        self._began = time.monotonic()
+        self._gates: dict[str, Path] = {}
+        self._scratch = folder / "scratch"
+
+    # World.
+
+    def elapsed(self) -> float:
+        """Seconds since the session began."""
+        return time.monotonic() - self._began
+
+    def diagnose(self, recipe: Recipe) -> Situation:
+        """One process that leaves parts of the step out, in turns.
+
+        Raises:
+            TrialFailed: the script does not run, or has no step.
+        """
+        with self._spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
+            running.wait()
+            ended = self._ended(running)
+            found = running.document("situation.json")
+        if found is None:
+            raise self._failure(ended, running) or TrialFailed("no_steps", "no step of training was found")
+        situation = Situation.from_json(found)
+        if self.situation is None:
+            self.situation = situation
+        return situation
+
+    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+        """The catalogue's answer."""
+        return offered(situation, recipe, self.choice, self.costs(situation))
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        """Inside one process where every difference can be flipped, else in alternating fresh ones."""
+        if not fresh and self._is_live(incumbent, candidate):
+            yield from self._live(incumbent, candidate)
+            return
+        for number in itertools.count():
+            pair = self.pair(incumbent, candidate, number)
+            yield Round(pair.ratio, memory=pair.memory, process=number)
+
+    def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
+        """Against the script as it is, not against the incumbent: small deviations must not add up unseen."""
+        from laptime.verbs._gating import gated
+
+        with self._spent("gate"):
+            return gated(self, candidate, numerics)
+
+    # What searches and reports also need.
+
+    def costs(self, situation: Situation) -> Costs:
+        """What trials of this script cost."""
+        start = self.ledger.first or 10.0
+        block = self.steps_of(situation.step) * situation.step
+        compiling = self.ledger.compiling
+        return Costs(start=start, block=block, **({} if compiling is None else {"compiling": compiling}))
+
+    def steps_of(self, step: float) -> int:
+        """Timed steps in a block."""
+        if self._steps:
+            return self._steps
+        return max(1, min(MOST_STEPS, round(BLOCK / step))) if step > 0 else 3
+
+    def pair(
+        self,
+        baseline: Recipe,
+        final: Recipe,
+        number: int,
+        *,
+        sources: dict[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Pair:
+        """Both in fresh processes, in random order, with the same seed.
+
+        Args:
+            sources: files in place of the user's, for `final` only: its recipe is then the source's.
+
+        Raises:
+            TrialFailed: one of them does not run.
+        """
+        order = [False, True]
+        self._random.shuffle(order)
+        sides: dict[bool, Side] = {}
+        for is_final in order:
+            recipe = final if is_final else baseline
+            sides[is_final] = self.side(
+                recipe, number, sources=sources if is_final else None, seconds=seconds
+            )
+        return Pair(sides[False], sides[True])
+
+    def side(
+        self,
+        recipe: Recipe,
+        seed: int,
+        *,
+        sources: dict[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> Side:
+        """One fresh process: its timed steps.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        step = self.situation.step if self.situation else 1.0
+        steps = max(2, self.steps_of(step)) if seconds is None else max(2, min(500, round(seconds / step)))
+        with (
+            self._spent("race"),
+            self._start(recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}) as running,
+        ):
+            blocks = list(running.blocks())
+            ended = self._ended(running)
+        if not blocks:
+            raise self._failure(ended, running) or TrialFailed("no_steps", "no step was timed")
+        return Side(blocks, ended)
+
+    def plan(self, recipe: Recipe, **given: Any) -> Plan:
+        """A plan of the next trial of this session."""
+        step = self.situation.step if self.situation else 0.0
+        settle = 1 if step > SLOW_STEP else 3
+        asked: dict[str, Any] = {"settle": settle, "resettle": 0 if step > SLOW_STEP else 1, **given}
+        return Plan(
+            folder=str(self.folder / f"trial-{next(self._numbers)}"),
+            base=recipe.to_json(),
+            memory=self._memory,
+            step_by=self._step_by,
+            scratch=str(self._scratch),
+            **asked,
+        )
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Running]:
+        """A trial by a plan of one's own."""
+        self.ledger.trials += 1
+        variables = {"TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")}
+        words, python = self.program.words, self.program.python
+        with trials.start(
+            words, python=python, plan=plan, timeout=self._timeout, variables=variables
+        ) as running:
+            yield running
+
+    # Inside.
+
+    @contextmanager
+    def _start(self, recipe: Recipe, **given: Any) -> Iterator[Running]:
+        with self.run(self.plan(recipe, **given)) as running:
+            yield running
+
+    @contextmanager
+    def _spent(self, kind: str) -> Iterator[None]:
+        began, compiled = time.monotonic(), self.ledger.compile_seconds
+        try:
+            yield
+        finally:
+            compiling = self.ledger.compile_seconds - compiled
+            spent = self.ledger.seconds
+            spent[kind] = spent.get(kind, 0.0) + max(0.0, time.monotonic() - began - compiling)
+            spent["compile"] = spent.get("compile", 0.0) + compiling
+
+    def _ended(self, running: Running) -> Trial:
+        """The trial's own account, kept for the facts in it."""
+        ended = running.finished()
+        if ended.first is not None and not ended.compile_seconds:
+            self.ledger.first = ended.first
+        if ended.compile_seconds:
+            self.ledger.compiling = max(self.ledger.compiling or 0.0, ended.compile_seconds)
+            self.ledger.compile_seconds += ended.compile_seconds
+        if ended.torch:
+            self.trial = ended
+        return ended
+
+    def _failure(self, ended: Trial, running: Running) -> TrialFailed | None:
+        """Why a trial gave nothing."""
+        if running.hung:
+            return TrialFailed("hung", f"no end after {self._timeout:g} s")
+        if ended.ended == "memory":
+            return TrialFailed("memory", ended.error or "it wanted more memory than it may have")
+        if ended.refused:
+            told = "; ".join(f"{each['name']}: {each['why']}" for each in ended.refused)
+            return TrialFailed("refused", told)
+        if ended.ended in ("raised", "died", "exited") and (ended.error or ended.status):
+            kind = "memory" if "OutOfMemory" in ended.error else "crashed"
+            return TrialFailed(kind, ended.error or f"ended with status {ended.status}")
+        if not ended.source:
+            return TrialFailed("no_steps", "it ended without a step of training")
+        return TrialFailed("no_steps", f"it ended after {ended.settled} steps, before enough were timed")
+
+    def _is_live(self, incumbent: Recipe, candidate: Recipe) -> bool:
+        differing = set(incumbent.changes) ^ set(candidate.changes)
+        toggles = [optimization.load(change.name).TOGGLE for change in differing]
+        return self.trial.world <= 1 and all(toggle == "live" for toggle in toggles)
+
+    def _live(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
+        """Arms in one process; a round is complete when both have run."""
+        shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))
+        arms = [
+            [change for change in recipe.to_json() if change not in shared.to_json()]
+            for recipe in (incumbent, candidate)
+        ]
+        step = self.situation.step if self.situation else 1.0
+        given = {"arms": arms, "steps": self.steps_of(step), "rounds": 60, "seconds": self._timeout}
+        open_rounds: dict[int, dict[int, Block]] = {}
+        yielded = 0
+        with self._start(shared, order=self._random.randrange(1 << 30), **given) as running:
+            try:
+                for block in running.blocks():
+                    sides = open_rounds.setdefault(block.round, {})
+                    sides[block.arm] = block
+                    if len(sides) == 2:
+                        yielded += 1
+                        yield Round(per_sample(sides[1]) / per_sample(sides[0]))
+            finally:
+                with self._spent("race"):
+                    ended = self._ended(running)
+        refused = {each["name"] for each in ended.refused}
+        if not yielded or refused & {change["name"] for change in arms[1]}:
+            raise self._failure(ended, running) or TrialFailed("no_steps", "no round came to its end")
+
+
+@dataclass(frozen=True)
+class Side:
+    """One fresh process: its blocks, and how it ended."""
+
+    blocks: list[Block]
+    ended: Trial
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all timed steps."""
+        return [seconds for block in self.blocks for seconds in block.seconds]
+
+    @property
+    def per_sample(self) -> float:
+        """Median step over samples of a step."""
+        return median(per_sample(block) for block in self.blocks)
+
+    @property
+    def losses(self) -> list[float]:
+        """Of all timed steps."""
+        return [loss for block in self.blocks for loss in block.losses]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two fresh processes, side by side in time."""
+
+    baseline: Side
+    final: Side
+
+    @property
+    def ratio(self) -> float:
+        """Time per sample, final over baseline."""
+        return self.final.per_sample / self.baseline.per_sample
+
+    @property
+    def memory(self) -> float | None:
+        """Peak, final over baseline."""
+        a, b = self.baseline.ended.peak, self.final.ended.peak
+        return b / a if a and b else None
+
+
+def per_sample(block: Block) -> float:
+    """Median seconds of a step over the mean number of its samples."""
+    samples = sum(block.samples) / len(block.samples) if block.samples else 1.0
+    return median(block.seconds) / (samples or 1.0)
+
+
+def as_error(name: str, failed: TrialFailed, output: str) -> LaptimeError:
+    """What the user is told when the script as it is gives no trial."""
+    from laptime.verbs._refusals import refusal
+
+    return refusal(name, failed, output)
+
+
+__all__ = ["Laboratory", "Pair", "Side", "UsageError", "as_error", "numerics_of"]

@@ -1,0 +1,72 @@
+"""Why a script cannot be tuned, in three lines."""
+
+from __future__ import annotations
+
+from laptime.kit.errors import Hung, LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
+from laptime.tuning.search.world import TrialFailed
+
+_MISSING_DATA = ("FileNotFoundError", "Dataset not found", "download=True", "URLError", "NotADirectoryError")
+
+
+def refusal(name: str, failed: TrialFailed, output: str) -> LaptimeError:
+    """The error of a script that does not train as it is.
+
+    Args:
+        name: of the script. output: the end of what it has printed.
+    """
+    why = failed.why
+    if failed.kind == "hung":
+        return Hung(f"{name} came to no end of its first steps", why=why, next="--timeout 30m")
+    if failed.kind == "memory":
+        return OutOfMemory(f"{name} wanted more memory than it may have", why=why, next="--max-memory 8GB")
+    if failed.kind == "crashed":
+        return _crashed(name, why)
+    return _without_steps(name, why)
+
+
+def _crashed(name: str, why: str) -> LaptimeError:
+    if why.startswith(("ModuleNotFoundError", "ImportError")) and "torch" in why:
+        return Unavailable(
+            f"{name} could not import torch",
+            why=why,
+            next="laptime tune --python $(which python) ...   takes the interpreter that has it",
+        )
+    if why.startswith("EOFError"):
+        return UserCodeError(
+            f"{name} reads from standard input",
+            why=f"{why}: a trial has none",
+            next="give it what it asks for as arguments",
+        )
+    if any(word in why for word in _MISSING_DATA):
+        return UserCodeError(
+            f"{name} did not find its data",
+            why=why,
+            next="run it once without laptime, from this folder; trials run where you are",
+        )
+    return UserCodeError(f"{name} failed", why=why, next=f"run it without laptime first: python {name}")
+
+
+def _without_steps(name: str, why: str) -> LaptimeError:
+    return UsageError(
+        f"no training was found in {name}",
+        why=f"{why}; a step of training is a backward pass and a torch optimizer's step",
+        next="laptime tune the script that trains, long enough for some 20 steps   or   laptime profile",
+    )
+
+
+def several_ranks(name: str) -> LaptimeError:
+    """A script that starts its own ranks: their trials cannot be kept in step."""
+    return UsageError(
+        f"{name} starts processes of its own that train",
+        why="trials are timed in the process of the script, and its children go on without hooks",
+        next=f"laptime tune torchrun --nproc-per-node 2 {name}   or one process, then the same recipe",
+    )
+
+
+def data_parallel(name: str) -> LaptimeError:
+    """torch.nn.DataParallel: one process on several devices."""
+    return UsageError(
+        f"{name} trains on several GPUs by DataParallel",
+        why="one process drives them all; what is faster on one is another question",
+        next="CUDA_VISIBLE_DEVICES=0 laptime tune ...   or DistributedDataParallel with torchrun",
+    )
