@@ -36,8 +36,7 @@ from typing import Any
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
 
-FACTS = frozenset(
-    """
+_NAMES = """
     cuda cpu mps xpu bf16 fp16 tf32 amx
     conv attention batchnorm dropout linear embedding
     loader iterable_dataset map_dataset custom_sampler custom_batch_sampler custom_collate in_library
@@ -47,8 +46,8 @@ FACTS = frozenset(
     frozen_parameters several_optimizers several_models accumulation clipping scheduler
     gcc random_transforms zero_grad_to_zero tf32_on cudnn_benchmark_on syncs_every_step
     varying_shapes find_unused hf_model blocks
-    """.split()
-)
+"""
+FACTS = frozenset(_NAMES.split())
 """Facts of a loop, explained above. An optimization can also give a fact of its own name."""
 
 
