@@ -182,17 +182,17 @@ class _Timed:
     """A stage of a Compose, with a clock."""
 
     def __init__(self, stage: Callable[..., Any]) -> None:
-        self.stage, self.seconds, self.calls = stage, 0.0, 0
+        self.stage, self.seconds, self.whole = stage, 0.0, 0.0
         self.is_random = False
         self.taken = self.gave = ""
 
     def __call__(self, *args: Any) -> Any:
-        before, start = _randomness(), perf_counter()
+        begun, before, start = perf_counter(), _randomness(), perf_counter()
         made = self.stage(*args)
         self.seconds += perf_counter() - start
-        self.calls += 1
         self.is_random = self.is_random or _randomness() != before
         self.taken, self.gave = _kind(args[0] if args else None), _kind(made)
+        self.whole += perf_counter() - begun
         return made
 
 
@@ -227,7 +227,7 @@ def _stages(loader: Any, found: dict[str, Any]) -> None:
         }
         for each in timed
     ]
-    found["details"]["read_seconds"] = max(0.0, whole - sum(each.seconds for each in timed)) / count
+    found["details"]["read_seconds"] = max(0.0, whole - sum(each.whole for each in timed)) / count
 
 
 def _kind(value: Any) -> str:

@@ -1,0 +1,161 @@
+"""Where the time of a step goes, from what the loop did last. The clock of a diagnosing trial.
+
+Unlike `instrument.phases` it counts the loss as forward, and what lies between a batch and the model apart:
+that is where a script moves its batch to the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from time import perf_counter
+from typing import Any
+
+from laptime.tuning.situation import SHARES
+
+PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
+
+
+class Meter:
+    """Adds up the parts of a step.
+
+    Attributes:
+        waits: whether each part ends only when the device is done. Without it parts are the host's.
+    """
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        self.waits = False
+        self._wait = wait
+        self._part = "other"
+        self._since = perf_counter()
+        self._seconds = dict.fromkeys(PARTS, 0.0)
+
+    def begins(self, part: str) -> str:
+        """From now on time counts for this part; the part before is given back."""
+        if self.waits:
+            self._wait()
+        now = perf_counter()
+        self._seconds[self._part] += now - self._since
+        self._since, before, self._part = now, self._part, part
+        return before
+
+    def cut(self) -> dict[str, float]:
+        """Seconds by part since the last cut."""
+        self.begins("other")
+        found, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
+        return found
+
+
+@dataclass
+class Taken:
+    """Steps of one mode, back to back.
+
+    Attributes:
+        seconds: of each step; with an accelerator the block's, divided evenly. parts: of each step.
+        host: seconds until the host has started all of the block's first step; with an accelerator only.
+        samples: in each step. faults: minor page faults in each.
+    """
+
+    mode: str
+    round: int
+    seconds: list[float] = field(default_factory=list)
+    parts: list[dict[str, float]] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    host: float | None = None
+    faults: list[int] = field(default_factory=list)
+
+
+def what_if(taken: list[Taken]) -> dict[str, float]:
+    """Median seconds of a step by mode."""
+    found: dict[str, list[float]] = {}
+    for block in taken:
+        found.setdefault(block.mode, []).extend(block.seconds)
+    return {mode: median(seconds) for mode, seconds in found.items() if seconds}
+
+
+def parts(taken: list[Taken], mode: str) -> dict[str, float]:
+    """Mean seconds of each part under a mode; {} where it never ran."""
+    seen = [each for block in taken if block.mode == mode for each in block.parts]
+    return {part: fmean(each[part] for each in seen) for part in PARTS} if seen else {}
+
+
+def shares(
+    seconds: dict[str, float], measured: dict[str, float], *, accelerator: bool, workers: bool
+) -> dict[str, float]:
+    """Seconds of a whole step by part; never negative, they add up to it.
+
+    On the CPU the parts were measured. Where loader workers compete for its cores, what the step gains
+    without a loader counts as data if that is more. With an accelerator data and transfer are what the step
+    gains without them, because they may be hidden behind the device; the rest is divided as the synchronised
+    parts are.
+
+    Args:
+        seconds: of a step by mode, see `what_if`.
+        measured: seconds by part; with an accelerator, waited for.
+    """
+    whole = seconds.get("whole", 0.0)
+    if whole <= 0.0:
+        return dict.fromkeys(SHARES, 0.0)
+    found = {part: max(0.0, measured.get(part, 0.0)) for part in PARTS}
+    total = sum(found.values())
+    if total <= 0.0:
+        return {**dict.fromkeys(SHARES, 0.0), "other": whole}
+    found = {part: value * whole / total for part, value in found.items()}
+    if not accelerator:  # nothing is moved: what was between batch and model is the script's own work
+        found["other"] += found["transfer"]
+        found["transfer"] = 0.0
+    without = seconds.get("cached")
+    if without is not None and accelerator:
+        found["data"] = min(whole, max(0.0, whole - without))
+        moved = seconds.get("on_device")
+        left = whole - found["data"]
+        found["transfer"] = found["transfer"] if moved is None else min(left, max(0.0, without - moved))
+        return _rest(found, whole, fixed=("data", "transfer"))
+    if without is not None and workers:
+        found["data"] = min(whole, max(found["data"], whole - without))
+        return _rest(found, whole, fixed=("data",))
+    return found
+
+
+def _rest(found: dict[str, float], whole: float, fixed: tuple[str, ...]) -> dict[str, float]:
+    """Scaled, but for some parts, so that all add up to the whole."""
+    left = max(0.0, whole - sum(found[part] for part in fixed))
+    free = sum(value for part, value in found.items() if part not in fixed)
+    if free <= 0.0:
+        return {**found, "other": left}
+    return {part: value if part in fixed else value * left / free for part, value in found.items()}
+
+
+def noise(taken: list[Taken]) -> float:
+    """Relative standard deviation of the script against itself: log ratios of paired whole blocks.
+
+    About zero, which is what they are of. With less than three pairs, ratios of steps that follow each other.
+    """
+    from math import log, sqrt
+
+    blocks = [block for block in taken if block.mode == "whole" and block.seconds]
+    means = [fmean(block.seconds) for block in blocks]
+    if len(means) < 6:
+        means = [second for block in blocks for second in block.seconds]
+    ratios = [log(a / b) for a, b in zip(means[::2], means[1::2], strict=False) if a > 0 and b > 0]
+    return sqrt(fmean(each * each for each in ratios)) if ratios else 0.0
+
+
+def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
+    """Modes that need not run on a CPU, where parts follow each other: from the parts of whole steps."""
+    whole = seconds.get("whole")
+    if whole is None or not measured:
+        return {}
+    data, backward, optimizer = (measured[part] for part in ("data", "backward", "optimizer"))
+    found = {
+        "no_optimizer": whole - optimizer,
+        "forward_backward": whole - optimizer - data,
+        "forward": whole - optimizer - data - backward,
+    }
+    return {mode: max(0.0, value) for mode, value in found.items()}
+
+
+def as_json(taken: list[Taken]) -> list[dict[str, Any]]:
+    """The blocks, for who wants to know how it was found."""
+    return [{"mode": each.mode, "round": each.round, "seconds": each.seconds} for each in taken]

@@ -1,0 +1,90 @@
+"""A few more of torch's functions that are watched while a trial diagnoses, and given back afterwards."""
+
+from __future__ import annotations
+
+import functools
+import gc
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from laptime.tuning.trial.sites import Places
+
+
+class Watch:
+    """Sees gradients being zeroed, clipped and scaled, and the garbage collector.
+
+    Attributes:
+        seen: names of facts: zero_grad_to_zero, clipping, grad_scaler, and data_parallel.
+        gc_seconds: of collections since `install`.
+        places: where gradients are zeroed, while `notes` is set.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self.seen: set[str] = set()
+        self.gc_seconds = 0.0
+        self.places = places
+        self.notes = True
+        self._gc_began = 0.0
+        self._wrapped: list[tuple[Any, str, Any, Any]] = []
+        self.is_installed = False
+
+    def install(self) -> None:
+        """Wrap; torch is imported already. The second time does nothing."""
+        if self.is_installed:
+            return
+        self.is_installed = True
+        import torch
+        from torch.nn.utils import clip_grad
+
+        self._wrap(torch.optim.Optimizer, "zero_grad", self._zeroed)
+        self._wrap(torch.nn.Module, "zero_grad", self._zeroed)
+        # A script has its own name for the function that clips; what that function calls has one only.
+        inner = (
+            "_clip_grads_with_norm_" if hasattr(clip_grad, "_clip_grads_with_norm_") else "clip_grad_norm_"
+        )
+        for owner, name in ((clip_grad, inner), (torch.nn.utils, "clip_grad_value_")):
+            self._wrap(owner, name, lambda *args, **kwargs: self.seen.add("clipping"))
+        scaler = getattr(torch.amp, "GradScaler", None)
+        if scaler is not None:
+            self._wrap(scaler, "scale", self._scaled)
+        gc.callbacks.append(self._collected)
+
+    def undo(self) -> None:
+        """Give everything back that still is ours. Safe to call twice."""
+        for owner, name, original, wrapper in reversed(self._wrapped):
+            if vars(owner).get(name) is wrapper:
+                setattr(owner, name, original)
+        self._wrapped = []
+        if self._collected in gc.callbacks:
+            gc.callbacks.remove(self._collected)
+
+    def _wrap(self, owner: Any, name: str, seen: Callable[..., Any]) -> None:
+        original = vars(owner).get(name)
+        if original is None:
+            return
+
+        @functools.wraps(original)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            seen(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        self._wrapped.append((owner, name, original, wrapper))
+        setattr(owner, name, wrapper)
+
+    def _zeroed(self, owner: Any, set_to_none: bool = True, *rest: Any, **more: Any) -> None:
+        if not set_to_none:
+            self.seen.add("zero_grad_to_zero")
+        if self.notes:
+            self.places.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
+
+    def _scaled(self, scaler: Any, *rest: Any, **more: Any) -> None:
+        if scaler.is_enabled():
+            self.seen.add("grad_scaler")
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        if phase == "start":
+            self._gc_began = perf_counter()
+        elif self._gc_began:
+            self.gc_seconds += perf_counter() - self._gc_began
+            self._gc_began = 0.0
