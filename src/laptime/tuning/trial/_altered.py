@@ -1,0 +1,61 @@
+"""Models and optimizers as a witness wants them: without dropout, in double precision; and what optimizers are
+set to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+_HIDDEN = ("params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
+
+
+def settings(group: dict[str, Any]) -> dict[str, Any]:
+    """Numbers of an optimizer's group that decide what it computes; learning rates are kept by step."""
+    found: dict[str, Any] = {}
+    for name, value in group.items():
+        if name in _HIDDEN or name.startswith("_"):
+            continue
+        if isinstance(value, (bool, int, float)):
+            found[name] = value
+        elif isinstance(value, (tuple, list)) and all(isinstance(each, (int, float)) for each in value):
+            found[name] = list(value)
+    return found
+
+
+def without_dropout(model: Any) -> Callable[[], None]:
+    """Every module that drops out lets everything through."""
+    changed: list[tuple[Any, str, float]] = []
+    for module in model.modules():
+        for name in ("p", "dropout"):
+            value = getattr(module, name, None)
+            is_known = "Dropout" in type(module).__name__ or name == "dropout"
+            if is_known and isinstance(value, float) and value > 0:
+                changed.append((module, name, value))
+                setattr(module, name, 0.0)
+
+    def undo() -> None:
+        for module, name, value in changed:
+            setattr(module, name, value)
+
+    return undo
+
+
+def doubled(tensor: Any) -> Any:
+    """In double precision, where it is a number of that kind."""
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+def to_double(models: list[Any], optimizers: list[Any]) -> None:
+    """Models, optimizer states and everything that is made from now on."""
+    import torch
+
+    kind: Any = torch.Tensor
+    torch.set_default_dtype(torch.float64)
+    kind.float = torch.Tensor.double
+    for model in models:
+        model.double()
+    for optimizer in optimizers:
+        for state in optimizer.state.values():
+            for key, value in state.items() if isinstance(state, dict) else ():
+                if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim():
+                    state[key] = value.double()

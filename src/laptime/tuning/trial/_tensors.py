@@ -1,0 +1,164 @@
+"""Tensors of a training step by name, and what is kept of each: values, norm, a checksum of all its bits.
+
+Names are the same whatever stands around a model: `_orig_mod.` of torch.compile and `module.` of
+DistributedDataParallel and DataParallel are taken off.
+Up to LIMIT elements are kept whole; above, every tensor of more than SMALL elements is sampled by a fixed
+stride, the same in every process. Norms, counts of non-finite values and checksums are always of the whole.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+LIMIT = 20_000_000
+"""Elements that one witness keeps in all: 80 MB in single precision."""
+SMALL = 4096
+"""Tensors up to this size are always whole."""
+_CHUNK = 1 << 20
+_WRAPPERS = ("OptimizedModule", "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
+_MIX = 0x1E3779B97F4A7C15
+"""Odd factor of the weights of a checksum: 2^64 over the golden ratio, made to fit a signed number."""
+
+
+def unwrapped(model: Any) -> Any:
+    """The user's own module inside what torch has put around it."""
+    while type(model).__name__ in _WRAPPERS:
+        inner = getattr(model, "_orig_mod", None)
+        model = inner if inner is not None else model.module
+    return model
+
+
+def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Parameters and buffers by name; of several models with `0.`, `1.` in front, in their order.
+
+    Parameters that only an optimizer knows are called `optimizer0.group0.3`.
+    """
+    parameters: dict[str, Any] = {}
+    buffers: dict[str, Any] = {}
+    seen: set[int] = set()
+    inner: list[Any] = []
+    for model in models:
+        own = unwrapped(model)
+        if all(own is not other for other in inner):
+            inner.append(own)
+    for number, model in enumerate(inner):
+        prefix = f"{number}." if len(inner) > 1 else ""
+        for found, into in ((model.named_parameters(), parameters), (model.named_buffers(), buffers)):
+            for name, tensor in found:
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    into[prefix + name.replace("_orig_mod.", "")] = tensor
+    for number, optimizer in enumerate(optimizers):
+        for group, members in enumerate(optimizer.param_groups):
+            for index, tensor in enumerate(members["params"]):
+                if id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    parameters[f"optimizer{number}.group{group}.{index}"] = tensor
+    return parameters, buffers
+
+
+def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Optimizer state by `NAME OF PARAMETER/KEY`, tensors; plain numbers are made into one."""
+    import torch
+
+    names = {id(tensor): name for name, tensor in parameters.items()}
+    found: dict[str, Any] = {}
+    for optimizer in optimizers:
+        for parameter, state in optimizer.state.items():
+            if not isinstance(state, dict):
+                continue
+            for key, value in state.items():
+                where = f"{names.get(id(parameter), '?')}/{key}"
+                if isinstance(value, torch.Tensor):
+                    found[where] = value
+                elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                    found[where] = torch.tensor(float(value))
+    return found
+
+
+def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> int:
+    """Every how many-th element of a large tensor is kept.
+
+    Gradients, parameters and two states (Adam's) a step, and the parameters of the start.
+    """
+    own = sum(tensor.numel() for tensor in parameters.values())
+    others = sum(tensor.numel() for tensor in buffers.values())
+    return max(1, math.ceil((own * (4 * steps + 1) + others * steps) / LIMIT))
+
+
+def kept(tensor: Any, every: int) -> dict[str, Any]:
+    """What is remembered of a tensor, in plain values and one tensor: safe to load with weights_only.
+
+    Returns:
+        values (on the CPU, strided), elements, dtype, norm (of the whole, in double precision), bad
+        (non-finite elements), bits (checksum of the whole; -0.0 counts as 0.0), point (floating).
+    """
+    import torch
+
+    flat = _flat(tensor)
+    floating = flat.is_floating_point()
+    if floating:
+        flat = flat + 0.0
+    chosen = flat if every == 1 or flat.numel() <= SMALL else flat[::every]
+    norm = float(torch.linalg.vector_norm(flat.double())) if flat.numel() <= _CHUNK else _norm(flat)
+    return {
+        "values": chosen.cpu().clone(),
+        "elements": flat.numel(),
+        "dtype": str(tensor.dtype).removeprefix("torch."),
+        "norm": norm,
+        "bad": int((~torch.isfinite(flat)).sum()) if floating else 0,
+        "bits": checksum(flat),
+        "point": floating,
+    }
+
+
+def _flat(tensor: Any) -> Any:
+    """All elements in logical order, whatever the memory format; of a sharded tensor its own shard."""
+    import torch
+
+    own = tensor.detach()
+    if hasattr(own, "to_local"):
+        own = own.to_local()
+    if own.is_sparse:
+        own = own.to_dense()
+    if own.is_quantized:
+        own = own.dequantize()
+    if own.is_complex():
+        own = torch.view_as_real(own)
+    flat = own.reshape(-1)
+    return flat.cpu() if flat.device.type not in ("cpu", "cuda") else flat
+
+
+def _norm(flat: Any) -> float:
+    import torch
+
+    total = 0.0
+    for part in flat.split(_CHUNK):
+        total += float(torch.linalg.vector_norm(part.double())) ** 2
+    return math.sqrt(total)
+
+
+def checksum(flat: Any) -> int:
+    """A number that depends on every bit and its place: the weighted sum of all elements modulo 2^64."""
+    import torch
+
+    kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+    own = flat.contiguous()
+    own = own.to(torch.int8) if own.dtype == torch.bool else own.view(kinds[own.element_size()])
+    total = 0
+    for number, part in enumerate(own.split(_CHUNK)):
+        places = torch.arange(part.numel(), device=part.device, dtype=torch.int64) + number * _CHUNK
+        total += int((part.to(torch.int64) * (places * _MIX | 1)).sum())
+    return total % (1 << 63)
+
+
+def norm_of_gradients(parameters: list[Any]) -> float:
+    """Norm of all gradients together; 0 without any."""
+    import torch
+
+    total = 0.0
+    for parameter in parameters:
+        if parameter.grad is not None:
+            total += float(torch.linalg.vector_norm(_flat(parameter.grad).float()).double()) ** 2
+    return math.sqrt(total)

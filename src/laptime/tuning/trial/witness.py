@@ -1,0 +1,314 @@
+"""Gate: what a training step does, witnessed under a recipe, and compared with the script as it is.
+
+It begins between two steps, when the first one is over: then models, optimizers and their state are all
+there. Then
+    seeds       torch, random, numpy: anew for each batch and step, so that nobody's draws shift another's
+    state       of models and optimizers is written into what is here, from the capture
+    batches     of the capture are fed, inside the batches that the loader gives here (`_captured`)
+    steps       are run as the script runs them, and looked at
+A capture is what the first run leaves, of the script as it is: `gate["batches"]` names its file, which is
+made when it is not there. Without the name the loader's own batches are used, and the start is as it comes.
+
+`Plan.gate`:
+    write       path of this run's witness (torch.save: plain values and tensors only)
+    batches     path of the capture, see above
+    compare     path of the base's witness; reference: of one with "double"
+    steps       to be witnessed; 3
+    dropout     False: modules that drop out have p = 0
+    double      everything in double precision: the reference. Tensor.float gives doubles then, too
+    samples     True or a number: the loader alone is run for so many batches, an epoch at most (`_samples`);
+                nothing is trained
+gate.json has, by step, for candidate, base and reference: loss (what backward began from, added up), rates
+(learning rate of each group), optimizer_steps, samples (effective batch), norm (of the gradients when the
+optimizer stepped), norm_before (when the last backward pass ended: before clipping), bad (non-finite values
+by group); `settings` of optimizers; the rows of `_likeness`; `data` of `_samples`.
+
+Gradients are those that the optimizer's own step sees: after unscaling and clipping. Batch sizes are those
+that loaders give.
+Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
+batch, so it does not), or keeps state of its own outside of models and optimizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from laptime.tuning.trial import _altered, _captured, _likeness, _samples, _tensors, batches, result
+from laptime.tuning.trial.plan import Plan
+
+STEPS = 3
+SEED = 20_240_229
+
+
+class Witness:
+    """The mode; see `trial.mode`."""
+
+    def __init__(self, plan: Plan, points: Any) -> None:
+        self._plan, self._points, self._gate = plan, points, plan.gate
+        self._wanted = int(self._gate.get("steps", STEPS))
+        self._seed = SEED if plan.seed is None else plan.seed
+        self._state = "waits"  # then witnesses, done
+        self._busy = False
+        self._fed: list[list[Any]] = []
+        self._taken: list[list[Any]] = []
+        self._feeds = self._captures = False
+        self._fetches = 0
+        self._start: dict[str, Any] = {}
+        self._initial: dict[str, Any] = {}
+        self._steps: list[dict[str, Any]] = []
+        self._settings: list[dict[str, Any]] = []
+        self._data: list[dict[str, Any]] = []
+        self._notes: list[str] = []
+        self._undo: list[Callable[[], None]] = []
+        self._every = 1
+        self._open: dict[str, Any] = _open_step()
+
+    # What the loop does.
+
+    def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
+        """The batch of the capture, in the shape of the loader's own."""
+        if self._state != "witnesses" or self._busy or not self._trains(loader):
+            return take()
+        batch = take()
+        number = self._fetches
+        self._fetches += 1
+        if self._captures:
+            self._taken.append(_captured.keep(batch))
+        elif self._feeds:
+            batch = self._swapped(batch, number)
+        if self._gate.get("double"):
+            batch = batches.mapped(batch, _altered.doubled)
+        self._open["samples"] += batches.size(batch)
+        _captured.seed_everything(self._seed + 1000 * (number + 1))
+        return batch
+
+    def forward(self, module: Any) -> None:
+        """Nothing to see."""
+
+    def backward(self, root: Any, run: Callable[[], Any]) -> Any:
+        """Keeps the loss, and the norm of the gradients before anything is done to them."""
+        found = run()
+        if self._state == "witnesses":
+            self._open["losses"] += _values(root)
+            self._open["before"] = {
+                id(each): _tensors.norm_of_gradients(_parameters_of(each)) for each in self._points.optimizers
+            }
+        return found
+
+    def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
+        """Keeps the gradients that this optimizer sees."""
+        if self._state != "witnesses":
+            return run()
+        opened = self._open
+        scale = getattr(optimizer, "grad_scale", None)
+        factor = 1.0 if scale is None else 1.0 / float(scale)
+        names = {id(tensor): name for name, tensor in self._named()[0].items()}
+        gradients = {}
+        for parameter in _parameters_of(optimizer):
+            if parameter.grad is not None and id(parameter) in names:
+                gradients[names[id(parameter)]] = _tensors.kept(_times(parameter.grad, factor), self._every)
+        opened["gradients"] |= gradients
+        opened["norm"].append(sum(each["norm"] ** 2 for each in gradients.values()) ** 0.5)
+        opened["norm_before"].append(opened["before"].get(id(optimizer), 0.0) * factor)
+        opened["rates"] += [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+        opened["optimizer_steps"] += 1
+        return run()
+
+    def boundary(self, *, ended: bool, begins: bool) -> None:
+        """Begins, keeps a step, ends."""
+        if self._busy:
+            return
+        if self._state == "witnesses" and ended:
+            self._close()
+            if len(self._steps) >= self._wanted:
+                self._state = "done"
+                self._points.stop()
+        elif self._state == "waits" and begins:
+            if self._gate.get("samples"):
+                self._look_at_samples()
+                self._state = "done"
+                self._points.stop()
+            else:
+                self._begin()
+        elif self._state == "done":
+            self._points.stop()
+        if self._state == "witnesses":
+            self._open = _open_step()
+            _captured.seed_everything(self._seed + len(self._steps))
+
+    def finish(self) -> None:
+        """Gives everything back, writes the witness, and gate.json when there is something to compare."""
+        for undo in reversed(self._undo):
+            undo()
+        self._undo = []
+        witness = self._witness()
+        if self._gate.get("write"):
+            _captured.write(self._gate["write"], witness)
+        if self._captures and len(self._steps) >= self._wanted:
+            captured = {"batches": self._taken, "state": self._initial}
+            _captured.write(self._gate["batches"], captured)
+        result.write(self._plan.folder, "gate.json", _likeness.plain(self._document(witness)))
+
+    # How it begins.
+
+    def _begin(self) -> None:
+        import torch
+
+        self._state = "witnesses"
+        path = self._gate.get("batches")
+        parameters, buffers = self._named()
+        optimizers = self._points.optimizers
+        if path and Path(path).exists():
+            stored = _captured.read(path)
+            self._fed, self._feeds = stored["batches"], True
+            for name in _captured.put_back(stored["state"], parameters, buffers, optimizers)[:10]:
+                self._note(f"{name} is not in the capture, or of another shape")
+        elif path:
+            self._captures = True
+            self._initial = _captured.state_of(parameters, buffers, optimizers)
+        if self._gate.get("dropout") is False:
+            self._undo += [_altered.without_dropout(_tensors.unwrapped(each)) for each in self._points.models]
+        if self._gate.get("double"):
+            default, single = torch.get_default_dtype(), torch.Tensor.float
+            self._undo.append(lambda: torch.set_default_dtype(default))
+            self._undo.append(lambda: setattr(torch.Tensor, "float", single))
+            _altered.to_double(self._points.models, optimizers)
+            parameters, buffers = self._named()
+        self._every = _tensors.stride(parameters, buffers, self._wanted)
+        self._start = {name: _tensors.kept(each, self._every) for name, each in parameters.items()}
+        self._settings = [_altered.settings(group) for each in optimizers for group in each.param_groups]
+
+    def _named(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        return _tensors.named(self._points.models, self._points.optimizers)
+
+    def _trains(self, loader: Any) -> bool:
+        """Whether these batches go into training; of a loader that nobody has told us of they do."""
+        known = self._points.loaders
+        return not known or any(loader is each for each in known)
+
+    def _swapped(self, batch: Any, number: int) -> Any:
+        """The captured batch in place of this one; the loader's own where it does not fit."""
+        if number >= len(self._fed):
+            self._feeds = False
+            self._note("more batches were asked for than were captured: the last ones are the loader's own")
+            return batch
+        try:
+            return _captured.given_back(batch, self._fed[number])
+        except _captured.DoesNotFit as error:
+            self._feeds = False
+            self._note(f"the loader's own batches were used: {error}")
+            return batch
+
+    # What is kept.
+
+    def _close(self) -> None:
+        opened = self._open
+        parameters, buffers = self._named()
+        groups = {
+            "gradients": opened["gradients"],
+            "parameters": {name: _tensors.kept(each, self._every) for name, each in parameters.items()},
+            "buffers": {name: _tensors.kept(each, self._every) for name, each in buffers.items()},
+            "optimizer": {
+                name: _tensors.kept(each, self._every)
+                for name, each in _tensors.states(self._points.optimizers, parameters).items()
+            },
+        }
+        names = ("losses", "rates", "optimizer_steps", "samples", "norm", "norm_before")
+        self._steps.append({**{name: opened[name] for name in names}, **groups})
+
+    def _look_at_samples(self) -> None:
+        most = self._gate["samples"]
+        limit = _samples.BATCHES if most is True else int(most)
+        self._busy = True
+        try:
+            for loader in self._points.loaders:
+                self._data.append(_samples.epoch(loader, seed=self._seed, most=limit))
+        finally:
+            self._busy = False
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:
+            self._notes.append(text)
+
+    def _witness(self) -> dict[str, Any]:
+        return {
+            "steps": self._steps,
+            "start": self._start,
+            "settings": self._settings,
+            "data": self._data,
+            "double": bool(self._gate.get("double")),
+            "fed": self._feeds or self._captures,
+        }
+
+    def _document(self, mine: dict[str, Any]) -> dict[str, Any]:
+        base = self._read("compare")
+        reference = self._read("reference")
+        found: dict[str, Any] = {
+            "steps": len(self._steps),
+            "asked": 0 if self._gate.get("samples") else self._wanted,
+            "fed": mine["fed"],
+            "sampled": self._every,
+            "notes": self._notes,
+            "refused": list(self._points.refused),
+            "candidate": _told(mine),
+            "base": _told(base),
+            "reference": _told(reference),
+            "data": {"candidate": self._data, "base": base["data"] if base else []},
+        }
+        if base is not None and mine["steps"] and base["steps"]:
+            found |= _likeness.compared(mine, base, reference)
+        return found
+
+    def _read(self, name: str) -> dict[str, Any] | None:
+        path = self._gate.get(name)
+        if not path:
+            return None
+        try:
+            return _captured.read(path)
+        except Exception as error:  # damaged in whatever way: then nothing is known, and it is said
+            self._note(f"{name} cannot be read: {type(error).__name__}: {error}"[:200])
+            return None
+
+
+def _open_step() -> dict[str, Any]:
+    return {
+        "losses": [],
+        "gradients": {},
+        "norm": [],
+        "before": {},
+        "norm_before": [],
+        "rates": [],
+        "optimizer_steps": 0,
+        "samples": 0,
+    }
+
+
+def _told(witness: dict[str, Any] | None) -> dict[str, Any]:
+    """What gate.json says of a witness without its tensors."""
+    if witness is None:
+        return {"steps": [], "settings": []}
+    steps = []
+    for step in witness["steps"]:
+        own = {name: value for name, value in step.items() if name not in _likeness.GROUPS}
+        bad = {name: sum(each["bad"] for each in step[name].values()) for name in _likeness.GROUPS}
+        steps.append({**own, "loss": sum(step["losses"]) if step["losses"] else None, "bad": bad})
+    return {"steps": steps, "settings": witness["settings"]}
+
+
+def _parameters_of(optimizer: Any) -> list[Any]:
+    return [each for group in optimizer.param_groups for each in group["params"]]
+
+
+def _times(tensor: Any, factor: float) -> Any:
+    return tensor if factor == 1.0 else tensor * factor
+
+
+def _values(root: Any) -> list[float]:
+    """The loss of a backward pass: the sum of the tensors that it began from."""
+    import torch
+
+    roots = root if isinstance(root, (list, tuple)) else [root]
+    found = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
+    return [sum(found)] if found else []
