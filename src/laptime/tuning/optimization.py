@@ -32,9 +32,9 @@ and may have
                             `situation.facts` then hold what the other changes of the recipe give, too
     look(points) -> Any     in a diagnosing trial, after its steps: what else it has to know of the loop
                             (`trial.mode.Points`); plain JSON, becomes `situation.details[NAME]`
-    PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.3 where it is not said
+    PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.5 where it is not said
     COMPILES: bool = True   the first steps compile: its seconds count against the run that is left
-    MEMORY: bool = True     saves memory and not time: tried only where memory is the goal
+    GOAL: str = "memory"    saves memory and not time: tried only where that is the goal
 """
 
 from __future__ import annotations

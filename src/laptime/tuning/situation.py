@@ -22,10 +22,7 @@ Everything is seconds, bytes, counts. `facts` are names that optimizations `NEED
     hf_model                      a trained model is a transformers.PreTrainedModel
     blocks                        a trained model has a Sequential or ModuleList of two or more alike children
 
-`details` that optimizations ask for, all optional: page_faults (minor faults a step), denormal_share (of the
-parameters'
-and gradients' elements), gc_seconds (garbage collection a step), alloc_retries (of the device allocator),
-attn_implementation (of a hf_model).
+What single optimizations know of the loop by their `look` is in `details`, by their names.
 """
 
 from __future__ import annotations
