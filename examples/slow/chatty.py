@@ -1,0 +1,25 @@
+"""Slow because every step reads hundreds of numbers back, one `.item()` after another, and prints them.
+
+laptime tune examples/slow/chatty.py
+"""
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+data = TensorDataset(torch.randn(100_000, 32), torch.randint(0, 10, (100_000,)))
+loader = DataLoader(data, batch_size=128, shuffle=True)
+model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+criterion = nn.CrossEntropyLoss()
+
+for epoch in range(20):
+    for step, (inputs, labels) in enumerate(loader):
+        optimizer.zero_grad()
+        outputs = model(inputs)
+        loss = criterion(outputs, labels)
+        loss.backward()
+        optimizer.step()
+        right = sum(int(outputs[i].argmax().item() == labels[i].item()) for i in range(len(labels)))
+        print(f"epoch {epoch} step {step} loss {loss.item():.4f} right {right / len(labels):.2%}")
