@@ -1,0 +1,227 @@
+"""The whole search: diagnose, rank, race, gate, keep or drop, diagnose anew, leave one out.
+
+    diagnose ── offered ── best promise ── race ── gate ── kept ── diagnose ...
+                               │            │       └── failed: recorded, next
+                               │            └── slower, same, unclear, crashed: recorded, next
+                               └── none left, or no time: leave one out, and the rest is `not tried`
+
+Every rung is told as it is decided. One that is changed later (replaced by a better option, dropped by
+leave-one-out) is told again, with the same name, options and ratios; the last telling counts. The list of
+what was told, in order, is what `search` takes as `done` to go on after a kill.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from msgspec import structs
+
+from laptime.records.tuning import Rung
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search import ranking
+from laptime.tuning.search.leaving import leave_one_out
+from laptime.tuning.search.race import FAST_ALPHA, LOOKS, looks_for
+from laptime.tuning.search.replay import replay
+from laptime.tuning.search.session import Rules, Session, is_control
+from laptime.tuning.search.space import Climb
+from laptime.tuning.search.world import Candidate, World
+from laptime.tuning.situation import Situation
+
+__all__ = ["Found", "Rules", "planned", "search"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a search came to.
+
+    Attributes:
+        recipe: the final set. kept: its candidates, in the recipe's order.
+        ladder: rungs in the order of trying, the `not tried` ones last; each once, as it ended.
+        before, after: situations of the script as it is and under the final set, as far as diagnosed.
+        control: the rung of `identity`; None when it was not offered or there was no time.
+        margin: share below which nothing was claimed; wider than asked when the control came out different.
+        noise: standard deviation of a round. detectable: smallest saving that races found in half of cases.
+        ruled_out: names of the catalogue that were no candidates, with the reason.
+        ended: complete; budget: something was not tried, or not left out, for want of time.
+        races: how many, the control's and leave-one-out's not among them.
+    """
+
+    recipe: Recipe
+    kept: tuple[Candidate, ...] = ()
+    ladder: list[Rung] = field(default_factory=list)
+    before: Situation
+    after: Situation
+    control: Rung | None = None
+    margin: float
+    noise: float
+    detectable: float
+    ruled_out: dict[str, str] = field(default_factory=dict)
+    ended: Literal["complete", "budget"] = "complete"
+    races: int = 0
+
+
+def search(
+    world: World,
+    rules: Rules,
+    heard: Callable[[Rung], None] = lambda rung: None,
+    *,
+    done: Sequence[Rung] = (),
+    trying: Callable[[Candidate], None] = lambda candidate: None,
+    diagnosed: Callable[[Recipe, Situation], None] = lambda recipe, situation: None,
+) -> Found:
+    """Find the changes that make the script faster (or smaller) and keep it the same training.
+
+    Args:
+        heard: is told every rung as it is decided. trying: what is raced now. diagnosed: every diagnosis.
+        done: what an earlier session told, in order; it is taken as it is, nothing of it is raced again.
+
+    Raises:
+        TrialFailed: the script as it is does not run.
+    """
+    session = Session(world, rules, heard, trying, diagnosed)
+    session.begin()
+    replay(session, done)
+    while (candidate := _next(session)) is not None:
+        _climb(session, candidate)
+    before_leaving = session.recipe
+    complete = leave_one_out(session)
+    if session.recipe != before_leaving:
+        session.again()
+    hurried = _rest(session)
+    told = {rung.name for rung in session.rungs}
+    return Found(
+        recipe=session.recipe,
+        kept=tuple(session.kept[change.name] for change in session.recipe),
+        ladder=session.rungs,
+        before=session.script,
+        after=session.situation,
+        control=session.control,
+        margin=session.margin,
+        noise=session.noise,
+        detectable=_detectable(session, rules.looks or LOOKS),
+        ruled_out={name: why for name, why in session.ruled_out.items() if name not in told},
+        ended="budget" if hurried or not complete else "complete",
+        races=session.races,
+    )
+
+
+def _detectable(session: Session, looks: tuple[int, ...]) -> float:
+    alpha = FAST_ALPHA / len(looks)
+    return ranking.detectable(session.noise, looks[-1], alpha, session.margin)
+
+
+def _next(session: Session) -> Candidate | None:
+    """The best candidate that may be raced now."""
+    for candidate in ranking.ranked(session.offers.values()):
+        if not _obstacle(session, candidate):
+            return candidate
+    return None
+
+
+def _obstacle(session: Session, candidate: Candidate) -> str:
+    """Why it is not raced now; "" when nothing stands against it."""
+    if not _open(session, candidate):
+        return "was tried"
+    lacking = ranking.missing(candidate, session.kept, session.situation, session.script)
+    if lacking:
+        return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
+    if not is_control(candidate) and session.rules.goal == "throughput":
+        saved = ranking.share(candidate, session.situation.step)
+        least = _detectable(session, session.rules.looks or (4, 6, 9, 12, 18))
+        if saved < least:
+            return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
+    return "budget" if _too_long(session, candidate) else ""
+
+
+def _open(session: Session, candidate: Candidate) -> bool:
+    """Not raced yet, or rejected at a much smaller share of the step."""
+    change = candidate.change
+    if change in session.recipe.changes:
+        return False
+    before = session.tried.get(change)
+    if before is None:
+        return True
+    grown = ranking.share(candidate, session.situation.step) / max(before.share, 0.01)
+    moved = session.situation.bound != before.bound
+    again = grown >= session.rules.regrow or (moved and grown > 1)
+    return again and not before.final and not is_control(candidate)
+
+
+def _too_long(session: Session, candidate: Candidate) -> bool:
+    looks = session.rules.looks or (3,)
+    first = candidate.start + looks[0] * candidate.cost
+    return session.world.elapsed() + first > session.rules.try_until
+
+
+def _climb(session: Session, candidate: Candidate) -> None:
+    """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
+    before = session.recipe
+    climb = Climb(ranking.line(candidate), candidate.change, session.rules.climb)
+    for change in climb:
+        one = _option(session, candidate, change)
+        if one is None or _too_long(session, one):
+            continue
+        rung = session.attempt(one)
+        climb.told(change, rung.verdict, kept=rung.kept)
+    if session.recipe != before:
+        session.again()
+
+
+def _option(session: Session, candidate: Candidate, change: Change) -> Candidate | None:
+    """The candidate with another option of its line; None when that was raced already."""
+    one = replace(candidate, change=change)
+    return one if _open(session, one) else None
+
+
+def _rest(session: Session) -> bool:
+    """Rungs for what was not tried, with the reason; whether time was a reason."""
+    hurried = False
+    for candidate in ranking.ranked(session.offers.values()):
+        why = _obstacle(session, candidate)
+        if candidate.change in session.tried or why == "was tried":
+            continue
+        hurried = hurried or why in ("", "budget")
+        _not_tried(session, candidate, "budget: no time was left" if why in ("", "budget") else why)
+    told = {rung.name for rung in session.rungs}
+    for name, candidate in session.known.items():
+        if name not in told and name not in session.ruled_out:
+            _not_tried(session, candidate, f"has nothing to offer beside {session.recipe}")
+    return hurried
+
+
+def _not_tried(session: Session, candidate: Candidate, why: str) -> None:
+    rung = structs.replace(session.rung(candidate), reason=why)
+    session.rungs.append(rung)
+    session.heard(rung)
+
+
+def planned(
+    world: World, situation: Situation, rules: Rules | None = None, recipe: Recipe | None = None
+) -> list[tuple[Candidate, float]]:
+    """What would be tried and how long each would take, about, in this order; nothing is run.
+
+    A line of options counts as two races. What the machine could not show is not among them; what the budget
+    does not reach is, after what it does.
+    """
+    rules = rules or Rules()
+    recipe = recipe or Recipe()
+    session = Session(world, rules, _deaf, _deaf, lambda one, other: None)
+    session.recipe, session.script, session.situation = recipe, situation, situation
+    session.noise, session.margin = situation.noise, rules.margin
+    offered = ranking.ranked(world.offered(situation, recipe).candidates)
+    session.offers = {each.change: each for each in offered}
+    plans = []
+    for candidate in offered:
+        if _obstacle(session, candidate) not in ("", "budget"):
+            continue
+        left = rules.try_until / max(1, len(offered))
+        looks = rules.looks or looks_for(candidate.cost, candidate.start, left, certify=rules.certify)
+        races = min(2, len(ranking.line(candidate)))
+        plans.append((candidate, races * (candidate.start + looks[1] * candidate.cost)))
+    return plans
+
+
+def _deaf(told: object) -> None:
+    pass

@@ -1,0 +1,83 @@
+"""Leave one out: what each kept change is still worth beside the others, and what is not worth keeping.
+
+A change that was kept early may do nothing once others have come, and one in many was kept by luck. The
+final set is raced against itself without each of them, the weakest first, on rounds that had no part in
+choosing it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from laptime.tuning.search import ranking
+from laptime.tuning.search.race import FAST_ALPHA, RaceResult, race
+from laptime.tuning.search.session import Session, sentence
+from laptime.tuning.search.space import WON
+from laptime.tuning.search.world import Candidate, TrialFailed
+
+
+class Verdict(NamedTuple):
+    """Whether a change stays, and why."""
+
+    stays: bool
+    why: str
+
+
+def leave_one_out(session: Session) -> bool:
+    """Drop kept changes whose removal does not cost more than the margin.
+
+    Returns:
+        Whether there was time for all of them.
+    """
+    complete = True
+    gain = {rung.name: rung.speedup or 1.0 for rung in session.rungs if rung.kept}
+    for name in sorted(session.kept, key=lambda own: gain.get(own, 1.0)):
+        candidate = session.kept[name]
+        needed = ranking.dependents(name, session.kept, session.script)
+        if needed:
+            session.revise(name, kept=True, reason=f"not left out: {', '.join(needed)} needs it")
+            continue
+        if _no_time(session, candidate):
+            complete = False
+            session.revise(name, kept=True, reason="no time was left to leave it out")
+            continue
+        verdict = _without(session, candidate)
+        if not verdict.stays:
+            session.recipe = session.recipe.without(name)
+            session.kept.pop(name)
+        session.revise(name, kept=verdict.stays, dropped=not verdict.stays, reason=verdict.why)
+    return complete
+
+
+def _no_time(session: Session, candidate: Candidate) -> bool:
+    until = session.rules.leave_until
+    return session.world.elapsed() + candidate.start + 3 * candidate.cost > until
+
+
+def _without(session: Session, candidate: Candidate) -> Verdict:
+    """The final set against itself without this change: what the change is worth now."""
+    rest = session.recipe.without(candidate.change.name)
+    terms = session.terms(candidate, session.rules.leave_until)
+    # Nothing is chosen here, so there is nothing to correct for.
+    terms = replace(terms, alpha=FAST_ALPHA)
+    try:
+        rounds = session.world.race(rest, session.recipe, fresh=session.rules.certify)
+        result = race(rounds, terms)
+    except TrialFailed as failure:
+        return Verdict(True, f"the rest does not run without it ({failure.why})")
+    return _judged(result, certify=session.rules.certify, margin=session.margin)
+
+
+def _judged(result: RaceResult, *, certify: bool, margin: float) -> Verdict:
+    numbers = sentence(result)
+    if result.word in WON:
+        return Verdict(True, f"worth {numbers} when it alone is left out of the final set")
+    if result.word != "unclear":
+        return Verdict(False, f"dropped: when it is left out, nothing is lost ({result.word}, {numbers})")
+    if result.hurried:
+        return Verdict(True, f"leaving it out stayed unclear: {numbers}")
+    mean = result.estimate.mean if result.estimate else 0.0
+    if not certify and -mean > margin:
+        return Verdict(True, f"leaving it out stayed unclear, its value is probably {numbers}")
+    return Verdict(False, f"dropped: leaving it out does not show what it is worth ({numbers})")

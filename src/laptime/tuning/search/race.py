@@ -1,0 +1,237 @@
+"""Two recipes against each other, round by round, until one of the words can be said.
+
+faster    the whole interval of the speedup is above 1 + margin
+slower    the whole interval is below 1 - margin
+same      the whole interval is within the margin
+unclear   none of these, and there are no rounds, no time or no hope left
+
+A race looks at its rounds a fixed number of times. The chance of error is spent in equal parts over the
+looks, and added up (a union bound, so it holds however the looks depend on each other); a race of `--certify`
+gets its part of the session's. The margin is a safety of its own: a change that does nothing has to be seen beyond
+it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not run again, and
+what gains hugely in every round of the first look is believed at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from laptime.records.tuning import RungWord
+from laptime.tuning.search.statistics import Estimate, estimate
+from laptime.tuning.search.world import Round
+
+MARGIN = 0.01
+LOOKS = (4, 6, 9, 12)
+FAST_ALPHA = 0.025
+"""One-sided chance of error of a race in fast mode: that of the ends of a 95 % interval."""
+
+CERTIFIED_ALPHA = 0.05
+"""One-sided chance of error of a whole session with --certify."""
+
+HUGE = math.log(1.15)
+HOPELESS = math.log(1.25)
+BEYOND_NOISE = 3.0
+"""Both short cuts also ask for this many standard deviations of a round, in every round."""
+
+UNUSABLE = 3
+"""Rounds without a value (a peak that nobody knows) after which a race ends."""
+
+HOPE = 1.25
+"""Standard errors by which a race may still improve; with less hope of a word it is given up."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """How a race is decided.
+
+    Attributes:
+        looks: numbers of rounds at which the rounds are looked at, rising; the last one ends the race.
+        alpha: one-sided chance of error of the whole race. margin: share below which nothing is claimed.
+        noise: standard deviation of a round of the script against itself; 0: unknown.
+        goal: throughput looks at time, memory at peaks.
+        spent: says after each round whether the time for it is used up.
+    """
+
+    looks: tuple[int, ...] = LOOKS
+    alpha: float = FAST_ALPHA
+    margin: float = MARGIN
+    noise: float = 0.0
+    goal: str = "throughput"
+    spent: Callable[[], bool] = field(default=lambda: False)
+
+    @property
+    def each(self) -> float:
+        """Chance of error at one look."""
+        return self.alpha / len(self.looks)
+
+
+@dataclass(frozen=True)
+class RaceResult:
+    """What a race came to.
+
+    Attributes:
+        word: faster, slower, same, unclear; for the goal memory smaller and larger.
+        speedup, ci95: incumbent's time over the candidate's; None when there are fewer than two rounds.
+        rounds: how many. ratios: time, candidate over incumbent, one a round.
+        reason: why it ended so, with its numbers.
+        memory: ratio of peaks, candidate over incumbent; None where unknown.
+        estimate: in log ratio of what the goal looks at.
+        hurried: it ended before it could be decided: no time, no more rounds.
+    """
+
+    word: RungWord
+    speedup: float | None
+    ci95: tuple[float, float] | None
+    rounds: int
+    ratios: list[float]
+    reason: str
+    memory: float | None = None
+    estimate: Estimate | None = None
+    hurried: bool = False
+
+
+def race(rounds: Iterator[Round], terms: Terms) -> RaceResult:
+    """Take rounds until a word can be said; closes the iterator.
+
+    Raises:
+        TrialFailed: as the iterator does.
+    """
+    seen: list[Round] = []
+    unusable = 0
+    why = "there were no more than {n} rounds"
+    try:
+        for one in rounds:
+            if _value(one, terms.goal) is None:
+                unusable += 1
+                if unusable == UNUSABLE:
+                    why = f"{unusable} rounds could not be used, {{n}} could"
+                    break
+                continue
+            seen.append(one)
+            ended = _ended(seen, terms)
+            if ended is not None:
+                return _told(ended[0], seen, terms, ended[1])
+            if terms.spent():
+                why = "the time was up after {n} rounds"
+                break
+    finally:
+        close = getattr(rounds, "close", None)
+        if close is not None:
+            close()
+    return _cut_short(seen, terms, why.format(n=len(seen)))
+
+
+def _value(one: Round, goal: str) -> float | None:
+    """Log ratio that the goal looks at; None where this round has none."""
+    ratio = one.memory if goal == "memory" else one.ratio
+    return math.log(ratio) if ratio is not None and ratio > 0 and math.isfinite(ratio) else None
+
+
+def _logs(seen: list[Round], goal: str) -> list[float]:
+    return [value for one in seen if (value := _value(one, goal)) is not None]
+
+
+def _found(seen: list[Round], terms: Terms, goal: str = "") -> Estimate:
+    # Peaks hardly scatter; the noise of times says nothing of them.
+    noise = terms.noise if (goal or terms.goal) == "throughput" else 0.005
+    return estimate(_logs(seen, goal or terms.goal), [one.process for one in seen], noise)
+
+
+def _ended(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
+    """The word and why, when this number of rounds is a look and something can be said."""
+    n = len(seen)
+    if n == 2 or n == terms.looks[0]:
+        short = _short_cut(seen, terms)
+        if short is not None:
+            return short
+    if n not in terms.looks:
+        return None
+    found = _found(seen, terms)
+    said = word(found, terms)
+    if said != "unclear":
+        return said, ""
+    if n == terms.looks[-1]:
+        return "unclear", f"{n} rounds leave it open"
+    hopeless = _hopeless(found, terms)
+    return ("unclear", hopeless) if hopeless else None
+
+
+def _short_cut(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
+    logs = _logs(seen, terms.goal)
+    beyond = BEYOND_NOISE * terms.noise if terms.goal == "throughput" else 0.0
+    if min(logs) > max(HOPELESS, beyond):
+        return _named("slower", terms.goal), f"clearly, in each of {len(logs)} rounds"
+    if len(seen) >= max(4, terms.looks[0]) and max(logs) < -max(HUGE, beyond):
+        return _named("faster", terms.goal), f"by more than 15 % in each of {len(logs)} rounds"
+    return None
+
+
+def _named(said: RungWord, goal: str) -> RungWord:
+    if goal == "throughput":
+        return said
+    names: dict[str, RungWord] = {"faster": "smaller", "slower": "larger"}
+    return names.get(said, said)
+
+
+def word(found: Estimate, terms: Terms) -> RungWord:
+    """What an estimate says at one look."""
+    edge = math.log1p(terms.margin)
+    low, high = found.lower(terms.each), found.upper(terms.each)
+    if high < -edge:
+        return _named("faster", terms.goal)
+    if low > edge:
+        return _named("slower", terms.goal)
+    return "same" if low > -edge and high < edge else "unclear"
+
+
+def _hopeless(found: Estimate, terms: Terms) -> str:
+    """Why more rounds cannot help; "" when they can."""
+    edge = math.log1p(terms.margin)
+    if found.lower(0.05) > -edge:
+        return f"a gain of {terms.margin:.0%} is outside its interval"
+    last = terms.looks[-1]
+    final = found.error * math.sqrt(found.rounds / last)
+    hoped = found.mean - HOPE * found.error
+    if hoped + 2.0 * final > -edge:
+        return f"{last} rounds would not make a gain of its size certain"
+    return ""
+
+
+def _cut_short(seen: list[Round], terms: Terms, why: str) -> RaceResult:
+    """What can be said when there are no more rounds, at a number that may be no look: it takes the place of
+    the next one, so the chance of error stays."""
+    enough = len(seen) >= min(3, terms.looks[0])
+    said = word(_found(seen, terms), terms) if enough else "unclear"
+    return _told(said, seen, terms, why, hurried=True)
+
+
+def _told(
+    said: RungWord, seen: list[Round], terms: Terms, reason: str, *, hurried: bool = False
+) -> RaceResult:
+    ratios = [one.ratio for one in seen]
+    peaks = sorted(one.memory for one in seen if one.memory is not None)
+    memory = peaks[len(peaks) // 2] if peaks else None
+    if len(seen) < 2:
+        return RaceResult(said, None, None, len(seen), ratios, reason, memory, None, hurried)
+    time = _found(seen, terms, "throughput")
+    known = len(_logs(seen, terms.goal)) == len(seen)
+    aimed = time if terms.goal == "throughput" else (_found(seen, terms) if known else None)
+    return RaceResult(said, time.speedup, time.ci95, len(seen), ratios, reason, memory, aimed, hurried)
+
+
+def looks_for(cost: float, start: float, seconds: float, *, certify: bool = False) -> tuple[int, ...]:
+    """How often to look when a candidate may take so many seconds on the average.
+
+    Args:
+        cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end
+            at an early look, so the longest one may take twice as much. certify: a smaller chance of error
+            takes more rounds.
+    """
+    rounds = (2 * seconds - start) / max(cost, 1e-9)
+    long: tuple[tuple[int, ...], ...] = ((6, 12, 24), (6, 12, 18)) if certify else ((4, 6, 9, 12, 18), LOOKS)
+    for looks in (*long, (4, 6, 9), (4, 6)):
+        if looks[-1] <= rounds:
+            return looks
+    return (3, 5)

@@ -1,0 +1,121 @@
+"""Which candidate goes first, which is not worth a race, and which changes can stand together.
+
+Order: seconds that a candidate may save, over seconds that it takes to find out. What may be saved is an
+upper bound from the diagnosis, so the bottleneck comes first by itself; a candidate that has no share in it
+comes last, and again when the bottleneck has moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from laptime.analysis.quantiles import t_quantile
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.race import FAST_ALPHA, LOOKS, MARGIN
+from laptime.tuning.search.statistics import UNKNOWN_NOISE
+from laptime.tuning.search.world import Candidate
+from laptime.tuning.situation import Situation
+
+TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "algorithm": 0.6}
+"""What a class of numerics weighs in the order: between equals the more harmless one goes first."""
+
+CONTROL = "identity"
+
+
+def promise(candidate: Candidate) -> float:
+    """Expected seconds of a step saved, per second of racing."""
+    spent = candidate.start + LOOKS[0] * candidate.cost
+    gain = candidate.bound * candidate.prior * TRUST.get(candidate.numerics, 1.0)
+    return gain / max(spent, 1e-9)
+
+
+def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Best first; the control before all. Equal ones by name, so that a session can be repeated."""
+    return sorted(
+        candidates,
+        key=lambda each: (each.change.name != CONTROL, -promise(each), str(each.change)),
+    )
+
+
+def share(candidate: Candidate, step: float) -> float:
+    """Its bound as a share of the step, 0 to 1."""
+    return min(1.0, max(0.0, candidate.bound / step)) if step > 0 else 1.0
+
+
+def detectable(noise: float, rounds: int, alpha: float = FAST_ALPHA, margin: float = MARGIN) -> float:
+    """Smallest saving, as a share of the step, that a race of so many rounds finds in half of all cases.
+
+    Args:
+        noise: standard deviation of a round of the script against itself; 0: unknown.
+        alpha: one-sided chance of error at the last look.
+    """
+    error = (noise or UNKNOWN_NOISE) / math.sqrt(rounds)
+    return 1 - math.exp(-(math.log1p(margin) + t_quantile(1 - alpha, max(3, rounds // 2)) * error))
+
+
+def excludes(one: Candidate, other: Candidate) -> bool:
+    """Whether two changes cannot stand in one recipe; the same optimization replaces itself."""
+    if one.change.name == other.change.name:
+        return False
+    return bool(one.gives & other.gives or one.conflicts & other.gives or other.conflicts & one.gives)
+
+
+def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: Situation) -> list[str]:
+    """Names of kept changes that have to go when this one comes, with those that need what only these give.
+
+    Args:
+        script: the situation of the script as it is.
+    """
+    going = [name for name, other in kept.items() if excludes(candidate, other)]
+    while going:
+        others = [other for name, other in kept.items() if name not in (*going, candidate.change.name)]
+        facts = script.facts.union(candidate.gives, *(other.gives for other in others))
+        lost = frozenset().union(*(kept[name].gives for name in going)) - facts
+        more = [other.change.name for other in others if other.needs & lost]
+        if not more:
+            break
+        going += more
+    return going
+
+
+def missing(
+    candidate: Candidate, kept: Mapping[str, Candidate], situation: Situation, script: Situation
+) -> list[str]:
+    """Facts that the candidate needs and that do not hold, with those that must not and do ("!workers").
+
+    Args:
+        kept: changes of the recipe by name. situation: under the recipe. script: of the script as it is.
+    """
+    leaving = {candidate.change.name, *rivals(candidate, kept, script)}
+    gone = frozenset().union(*(kept[name].gives for name in leaving if name in kept))
+    given = frozenset().union(*(other.gives for name, other in kept.items() if name not in leaving))
+    facts = (situation.facts - (gone - script.facts)) | given
+    return sorted(
+        need for need in candidate.needs if (need[1:] in facts if need.startswith("!") else need not in facts)
+    )
+
+
+def joined(candidate: Candidate, recipe: Recipe, out: Iterable[str]) -> Recipe:
+    """The recipe with this change, and without its rivals."""
+    for name in out:
+        recipe = recipe.without(name)
+    return recipe.plus(candidate.change)
+
+
+def dependents(name: str, kept: Mapping[str, Candidate], situation: Situation) -> list[str]:
+    """Kept changes that need a fact which only this one gives.
+
+    Args:
+        situation: of the script as it is.
+    """
+    others = frozenset().union(*(other.gives for own, other in kept.items() if own != name))
+    only = kept[name].gives - others - situation.facts if name in kept else frozenset()
+    return [own for own, other in kept.items() if own != name and other.needs & only]
+
+
+def line(candidate: Candidate) -> tuple[Change, ...]:
+    """The one-dimensional space that a candidate stands in, the recommended option included."""
+    if candidate.change in candidate.space:
+        return candidate.space
+    return (candidate.change, *candidate.space)

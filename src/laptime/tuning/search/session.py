@@ -1,0 +1,318 @@
+"""What a search knows while it runs, and one attempt: race, gate, keep or drop."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Literal, cast
+
+from msgspec import structs
+
+from laptime.records.tuning import Gate, Numerics, Rung
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search import ranking
+from laptime.tuning.search.race import (
+    CERTIFIED_ALPHA,
+    FAST_ALPHA,
+    MARGIN,
+    RaceResult,
+    Terms,
+    looks_for,
+    race,
+)
+from laptime.tuning.search.space import LOST, WON
+from laptime.tuning.search.statistics import spread
+from laptime.tuning.search.world import Candidate, Offered, TrialFailed, World
+from laptime.tuning.situation import Situation
+
+WIDEST = 0.1
+"""Margin above which nothing is gained by widening it: the machine cannot tell, and the control says so."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How a search is done.
+
+    Attributes:
+        budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
+            and the gate of the whole; leave_out: share of it for leave-one-out.
+        certify: error rates hold for the whole session, and every round has its own processes.
+        goal: throughput or memory. margin: share below which nothing is claimed.
+        looks: numbers of rounds at which races are looked at; None: from the time there is.
+        regrow: a rejected change is tried again when its share of the step has grown by this factor, or
+            has grown while another part became the bottleneck: it may have been hidden behind that one.
+        climb: races along one line of options at most.
+    """
+
+    budget: float = 600.0
+    reserve: float = 0.15
+    leave_out: float = 0.15
+    certify: bool = False
+    goal: Literal["throughput", "memory"] = "throughput"
+    margin: float = MARGIN
+    looks: tuple[int, ...] | None = None
+    regrow: float = 1.5
+    climb: int = 6
+
+    @property
+    def try_until(self) -> float:
+        """Seconds of the session after which no new change is tried."""
+        return self.budget * (1 - self.reserve - self.leave_out)
+
+    @property
+    def leave_until(self) -> float:
+        """Seconds of the session after which leave-one-out ends."""
+        return self.budget * (1 - self.reserve)
+
+
+@dataclass
+class Tried:
+    """At which share of the step a change was raced, beside which bottleneck, and whether that was the last
+    word."""
+
+    share: float
+    bound: str
+    final: bool
+
+
+@dataclass
+class Session:
+    """State of a search.
+
+    Attributes:
+        recipe: the incumbent. kept: candidates of its changes, by name.
+        script: the situation of the script as it is; situation: under the incumbent.
+        offers: candidates by change, of the newest offer; known: the last candidate seen of a name.
+        rungs: in order of trying. tried: by change.
+        noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
+    """
+
+    world: World
+    rules: Rules
+    heard: Callable[[Rung], None]
+    trying: Callable[[Candidate], None]
+    diagnosed: Callable[[Recipe, Situation], None]
+    recipe: Recipe = field(default_factory=Recipe)
+    kept: dict[str, Candidate] = field(default_factory=dict)
+    script: Situation = field(default_factory=Situation)
+    situation: Situation = field(default_factory=Situation)
+    offers: dict[Change, Candidate] = field(default_factory=dict)
+    known: dict[str, Candidate] = field(default_factory=dict)
+    ruled_out: dict[str, str] = field(default_factory=dict)
+    rungs: list[Rung] = field(default_factory=list)
+    tried: dict[Change, Tried] = field(default_factory=dict)
+    control: Rung | None = None
+    noise: float = 0.0
+    margin: float = MARGIN
+    expected: int = 1
+    races: int = 0
+
+    def begin(self) -> None:
+        """Diagnose the script as it is.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        self.margin = self.rules.margin
+        self.script = self.situation = self.world.diagnose(self.recipe)
+        self.noise = self.script.noise
+        self.diagnosed(self.recipe, self.script)
+        self._offered()
+        lines = [len(ranking.line(each)) for each in self.offers.values() if not is_control(each)]
+        self.expected = max(1, sum(min(3, length) for length in lines))
+
+    def again(self) -> None:
+        """Diagnose the incumbent, and see what is offered on top of it; what fails changes nothing."""
+        try:
+            found = self.world.diagnose(self.recipe)
+        except TrialFailed:
+            return
+        self.situation = found
+        self.diagnosed(self.recipe, found)
+        self._offered()
+
+    def _offered(self) -> None:
+        offered: Offered = self.world.offered(self.situation, self.recipe)
+        new = {each.change: each for each in offered.candidates}
+        # Under the incumbent a rival of a kept change may have nothing to offer; it is still owed its race.
+        owed = {
+            change: each
+            for change, each in self.offers.items()
+            if change not in self.tried and change.name not in {own.name for own in new}
+            if ranking.rivals(each, self.kept, self.script)
+        }
+        self.offers = {**owed, **new}
+        self.known.update({each.change.name: each for each in self.offers.values()})
+        self.ruled_out.update(offered.ruled_out)
+        for change in self.offers:
+            self.ruled_out.pop(change.name, None)
+
+    # One attempt
+
+    def terms(self, candidate: Candidate, until: float) -> Terms:
+        """How a race of this candidate is decided, with the time that is left for it."""
+        waiting = sum(1 for change in self.offers if change not in self.tried)
+        left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
+        looks = self.rules.looks or looks_for(
+            candidate.cost, candidate.start, left, certify=self.rules.certify
+        )
+        return Terms(
+            looks=looks,
+            alpha=self._alpha(),
+            margin=self.margin,
+            noise=self.noise,
+            goal=self.rules.goal,
+            spent=lambda: self.world.elapsed() > until,
+        )
+
+    def _alpha(self) -> float:
+        if not self.rules.certify:
+            return FAST_ALPHA
+        # The expected races share the session's alpha equally; one share is halved again and again among
+        # those that come on top, so that the sum stays within it however many there are.
+        part = CERTIFIED_ALPHA / (self.expected + 1)
+        over = self.races - self.expected
+        return part if over < 0 else part * 0.5 ** (over + 1)
+
+    def attempt(self, candidate: Candidate) -> Rung:
+        """Race it, gate it, keep it or not; the rung is recorded and told."""
+        began = self.world.elapsed()
+        self.trying(candidate)
+        out = ranking.rivals(candidate, self.kept, self.script)
+        target = ranking.joined(candidate, self.recipe, out)
+        terms = self.terms(candidate, self.rules.try_until)
+        self.races += not is_control(candidate)
+        rung = self.rung(candidate)
+        try:
+            rounds = self.world.race(self.recipe, target, fresh=self.rules.certify)
+            result = race(rounds, terms)
+            rung = self._raced(rung, result, out)
+            if result.word in WON and not is_control(candidate):
+                gate = self.world.gate(self.recipe, target, candidate.numerics)
+                rung = _gated(rung, gate)
+        except TrialFailed as failure:
+            word = "not tried" if failure.kind == "budget" else "failed"
+            rung = structs.replace(rung, verdict=word, kept=False, reason=_failed(failure))
+        rung = structs.replace(rung, seconds=self.world.elapsed() - began)
+        if is_control(candidate):
+            rung = self._controlled(rung)
+        self._settle(candidate, rung, target, out)
+        return rung
+
+    def rung(self, candidate: Candidate) -> Rung:
+        """What is known of a candidate before it is tried."""
+        return Rung(
+            name=candidate.change.name,
+            label=str(candidate.change),
+            title=candidate.title,
+            options=candidate.change.options,
+            numerics=cast(Numerics, candidate.numerics),
+            bound=candidate.bound,
+        )
+
+    def _raced(self, rung: Rung, result: RaceResult, out: list[str]) -> Rung:
+        step, speedup = self.situation.step, result.speedup
+        reason = sentence(result)
+        return structs.replace(
+            rung,
+            verdict=result.word,
+            speedup=speedup,
+            ci95=result.ci95,
+            rounds=result.rounds,
+            ratios=result.ratios,
+            memory=result.memory,
+            step=step / speedup if speedup and step else None,
+            throughput=self.situation.batch / step * speedup if speedup and step else None,
+            reason=f"in place of {', '.join(out)}: {reason}" if out else reason,
+        )
+
+    def _controlled(self, rung: Rung) -> Rung:
+        """The script against itself: says how much the rounds scatter, and whether the margin holds."""
+        self.calibrate(rung)
+        if rung.verdict in WON or rung.verdict in LOST:
+            note = f"control: the script against itself came out {rung.verdict}, {rung.reason}; "
+            return structs.replace(rung, reason=f"{note}nothing below {self.margin:.1%} is claimed")
+        return structs.replace(rung, reason=f"control, the script against itself: {rung.reason}")
+
+    def calibrate(self, rung: Rung) -> None:
+        """Noise from the control's rounds, and a wider margin when it came out different."""
+        seen = spread([math.log(ratio) for ratio in rung.ratios])
+        if seen and self.rules.goal == "throughput":
+            self.noise = math.sqrt((self.noise**2 + seen**2) / 2) if self.noise else seen
+        if rung.verdict in WON or rung.verdict in LOST:
+            ends = [abs(math.log(end)) for end in rung.ci95 or ()]
+            self.margin = min(WIDEST, max([self.margin, *map(math.expm1, ends)]))
+
+    def _settle(self, candidate: Candidate, rung: Rung, target: Recipe, out: list[str]) -> None:
+        final = rung.kept or rung.verdict == "failed" or rung.verdict in WON
+        self.mark(candidate, final=final)
+        if is_control(candidate):
+            self.control = rung
+        # Told before what it replaces is told again: whoever is killed in between has the newer one.
+        self.rungs.append(rung)
+        self.heard(rung)
+        if rung.kept:
+            self.take(candidate, target, out, rung.speedup)
+
+    def mark(self, candidate: Candidate, *, final: bool) -> None:
+        """It was raced beside the present incumbent."""
+        share = ranking.share(candidate, self.situation.step)
+        self.tried[candidate.change] = Tried(share, self.situation.bound, final)
+
+    def take(self, candidate: Candidate, target: Recipe, out: list[str], speedup: float | None) -> None:
+        """Make it the incumbent; what it replaces is told."""
+        for name in dict.fromkeys([*out, candidate.change.name]):
+            if name in self.kept:
+                self.kept.pop(name)
+                self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
+        self.recipe = target
+        self.kept[candidate.change.name] = candidate
+        if speedup:
+            self.situation = replace(self.situation, step=self.situation.step / speedup)
+
+    def revise(
+        self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True
+    ) -> None:
+        """Tell the kept rung of this name again, changed.
+
+        Args:
+            newest: False looks only at those before the last one.
+        """
+        for at in reversed(range(len(self.rungs) - (not newest))):
+            rung = self.rungs[at]
+            if rung.name == name and rung.kept:
+                text = f"{rung.reason}; {reason}"
+                self.rungs[at] = structs.replace(rung, kept=kept, dropped=dropped, reason=text)
+                self.heard(self.rungs[at])
+                return
+
+
+def is_control(candidate: Candidate) -> bool:
+    """Whether this is the change that changes nothing."""
+    return candidate.change.name == ranking.CONTROL
+
+
+def sentence(result: RaceResult) -> str:
+    """A race in words, with its numbers."""
+    if result.speedup is None or result.ci95 is None:
+        return result.reason or "no rounds"
+    parts = [f"{result.speedup:.3g}x [{result.ci95[0]:.3g}, {result.ci95[1]:.3g}] in {result.rounds} rounds"]
+    if result.word in ("smaller", "larger") and result.memory:
+        parts.insert(0, f"{result.memory:.3g} times the memory")
+    if result.reason:
+        parts.append(result.reason)
+    return ", ".join(parts)
+
+
+def _failed(failure: TrialFailed) -> str:
+    return failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
+
+
+def _gated(rung: Rung, gate: Gate) -> Rung:
+    if gate.word == "passed":
+        return structs.replace(rung, gate=gate, kept=True)
+    why = gate.reason or "nothing could be compared"
+    words = {"failed": "its gate failed", "undecided": "its gate could not decide"}
+    text = f"{rung.reason}; not kept, {words.get(gate.word, 'it was not gated')}: {why}"
+    return structs.replace(rung, gate=gate, kept=False, reason=text)

@@ -1,0 +1,77 @@
+"""A climb along one line of options: the recommended one, then its neighbours for as long as they win.
+
+Effects along such a line (workers, prefetch, threads, batch) rise to a knee and fall behind it, so a
+neighbour that does not win ends its direction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from laptime.records.tuning import RungWord
+from laptime.tuning.optimization import Change
+
+WON = ("faster", "smaller")
+LOST = ("slower", "larger", "failed")
+
+
+class Climb:
+    """Options to race, one after the other; each is told how it went before the next is asked for.
+
+    Attributes:
+        line: options in order. limit: races at most.
+    """
+
+    def __init__(self, line: tuple[Change, ...], start: Change, limit: int = 6) -> None:
+        self.line = line
+        self.limit = limit
+        self._start = line.index(start)
+        self._told: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[Change]:
+        while len(self._told) < self.limit:
+            at = self._next()
+            if at is None:
+                return
+            yield self.line[at]
+            # Not told: it could not be raced, so nothing is known of what lies behind it.
+            self._told.setdefault(at, "unclear")
+
+    def told(self, change: Change, word: RungWord, *, kept: bool) -> None:
+        """How an option went; one that won but was not kept (its gate failed) counts as lost."""
+        self._told[self.line.index(change)] = "won" if kept else ("slower" if word in WON else word)
+
+    def _next(self) -> int | None:
+        if not self._told:
+            return self._start
+        start = self._told[self._start]
+        if start == "won":
+            return self._beyond(+1) if self._up_goes_on() else self._beyond_down()
+        # The recommended option did not win: one look at what is less, and at more unless more hurts.
+        below, above = self._start - 1, self._start + 1
+        if start not in LOST and above < len(self.line) and above not in self._told:
+            return above
+        if self._told.get(above) == "won":
+            return self._beyond(+1)
+        if below >= 0 and below not in self._told:
+            return below
+        return self._beyond(-1) if self._told.get(below) == "won" else None
+
+    def _up_goes_on(self) -> bool:
+        at = self._start
+        while self._told.get(at) == "won":
+            at += 1
+        return at < len(self.line) and at not in self._told
+
+    def _beyond_down(self) -> int | None:
+        """Downwards only when nothing above has won: behind a knee there is no second one."""
+        if self._told.get(self._start + 1) == "won":
+            return None
+        return self._beyond(-1)
+
+    def _beyond(self, direction: int) -> int | None:
+        """The first untold option in this direction, when all before it have won."""
+        at = self._start + direction
+        while self._told.get(at) == "won":
+            at += direction
+        return at if 0 <= at < len(self.line) and at not in self._told else None
