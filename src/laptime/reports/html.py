@@ -43,7 +43,11 @@ POINTS = 6000
 
 
 def render(run: Run) -> str:
-    """The whole page; a run with a profile has a page of its own."""
+    """The whole page; a run with a profile or a tuning has a page of its own."""
+    if run.tuning is not None:
+        from laptime.reports._tuning import page as tuning  # needed by few runs
+
+        return tuning.render(run)
     if run.profile is not None:
         return page.render(run, run.profile)
     seen = view(run)

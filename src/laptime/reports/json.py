@@ -136,6 +136,10 @@ class Report(Struct, frozen=True, kw_only=True):
 
 def render(run: Run) -> str:
     """The document, indented, with a line break at its end."""
+    if run.tuning is not None:
+        from laptime.reports._tuning import json as tuning  # it is built from the structs of this file
+
+        return tuning.render(run)
     if run.profile is not None:
         from laptime.reports._profile import json as profile  # it is built from the structs of this file
 

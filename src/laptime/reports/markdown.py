@@ -14,6 +14,10 @@ SUFFIXES: tuple[str, ...] = (".md", ".markdown")
 
 def render(run: Run) -> str:
     """GitHub-flavoured Markdown; names of the user's are escaped, folders and the host's name left out."""
+    if run.tuning is not None:
+        from laptime.reports._tuning import markdown as tuning
+
+        return tuning.render(run)
     if run.profile is not None:
         from laptime.reports._profile import markdown as profile  # needed by few runs
 

@@ -25,6 +25,10 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     Args:
         color: with ANSI colours, which repeat what the words say.
     """
+    if run.tuning is not None:
+        from laptime.reports._tuning import text as tuning  # built from parts of the profile's
+
+        return tuning.render(run, color=color, width=width)
     if run.profile is not None:
         from laptime.reports._profile import (
             text as profile,

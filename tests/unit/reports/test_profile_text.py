@@ -59,12 +59,12 @@ def test_the_longest_bar_belongs_to_the_largest_part():
 
 
 def test_a_bar_is_as_long_as_its_share():
-    from laptime.reports._profile.text import _drawn
+    from laptime.reports._profile.text import bar_drawn
 
-    assert _drawn(1.0, 20) == "█" * 20
-    assert _drawn(0.5, 20) == "█" * 10
-    assert _drawn(0.0, 20) == "▏"
-    assert len(_drawn(7.0, 20)) == 20
+    assert bar_drawn(1.0, 20) == "█" * 20
+    assert bar_drawn(0.5, 20) == "█" * 10
+    assert bar_drawn(0.0, 20) == "▏"
+    assert len(bar_drawn(7.0, 20)) == 20
 
 
 def test_untraced_step_stands_beside_the_traced_one():

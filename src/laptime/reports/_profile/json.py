@@ -94,7 +94,7 @@ class Document(Struct, frozen=True, kw_only=True):
 
 def render(run: Run) -> str:
     """The document, a key a line; lists of plain numbers stay on one."""
-    return _written(plain(document(run))) + "\n"
+    return written(plain(document(run))) + "\n"
 
 
 def document(run: Run) -> Document:
@@ -137,7 +137,12 @@ def schema() -> dict[str, Any]:
 
     Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
     """
-    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Document)}
+    return published(Document)
+
+
+def published(document: type[Struct]) -> dict[str, Any]:
+    """The schema of a document of which every key is always there."""
+    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
     for definition in made["$defs"].values():
         definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
         if "properties" in definition:
@@ -156,14 +161,14 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def _written(value: Any, indent: int = 0) -> str:
+def written(value: Any, indent: int = 0) -> str:
     """JSON by lines: a dictionary's key a line, and a list's item where items are dictionaries."""
     pad = " " * (indent + 2)
     if isinstance(value, dict) and value:
-        rows = [f"{pad}{_compact(name)}: {_written(item, indent + 2)}" for name, item in value.items()]
+        rows = [f"{pad}{_compact(name)}: {written(item, indent + 2)}" for name, item in value.items()]
         return "{\n" + ",\n".join(rows) + f"\n{' ' * indent}}}"
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        rows = [pad + _written(item, indent + 2) for item in value]
+        rows = [pad + written(item, indent + 2) for item in value]
         return "[\n" + ",\n".join(rows) + f"\n{' ' * indent}]"
     return _compact(value)
 

@@ -24,14 +24,14 @@ def render(run: Run) -> str:
         _bars("step", f"step: {facts.step(profile)}", facts.breakdown(profile)),
         _bars("idle because", f"idle: {facts.idle_sentence(profile)}", facts.idle(profile)),
         _bars("phase on the host", "", facts.phases(profile)) if not profile.overview.devices else "",
-        _list([*facts.facts(profile), *facts.stragglers(profile)]),
+        listed([*facts.facts(profile), *facts.stragglers(profile)]),
         _against(profile),
         _findings(run, profile),
-        _list([("warning", text) for text in words.warnings(run)]),
-        _folded(
-            "Operators and kernels", [_table(table) for table in tables(profile) if table.title != "ranks"]
+        listed([("warning", text) for text in words.warnings(run)]),
+        folded(
+            "Operators and kernels", [tabled(table) for table in tables(profile) if table.title != "ranks"]
         ),
-        _folded("Ranks", [_table(table) for table in tables(profile, ranks=64) if table.title == "ranks"]),
+        folded("Ranks", [tabled(table) for table in tables(profile, ranks=64) if table.title == "ranks"]),
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
@@ -51,14 +51,14 @@ def _bars(head: str, sentence: str, bars: list[Bar]) -> str:
         left=[head, ""],
         all=len(bars),
     )
-    return "\n\n".join(filter(None, [escape.text(sentence), _table(made)]))
+    return "\n\n".join(filter(None, [escape.text(sentence), tabled(made)]))
 
 
 def _note(bar: Bar) -> str:
     return f"{bar.note} ({bar.place})" if bar.place else bar.note
 
 
-def _list(told: list[Fact]) -> str:
+def listed(told: list[Fact]) -> str:
     """A topic an item; what follows without a topic goes on in it."""
     items: list[str] = []
     for topic, text in told:
@@ -69,7 +69,7 @@ def _list(told: list[Fact]) -> str:
     return "\n".join(items)
 
 
-def _table(table: Table) -> str:
+def tabled(table: Table) -> str:
     columns = list(table.columns)
     if table.all > len(table.rows):
         columns[0] += f" ({len(table.rows)} of {table.all:,})"
@@ -83,7 +83,7 @@ def _against(profile: Profile) -> str:
     if seen is None or table is None:
         return ""
     head = f"**Against {escape.name(seen.before)}**: {escape.text(seen.sentence)}"
-    return head + (f"\n\n{_table(table)}" if table.rows else "")
+    return head + (f"\n\n{tabled(table)}" if table.rows else "")
 
 
 def _findings(run: Run, profile: Profile) -> str:
@@ -107,6 +107,6 @@ def _finding(number: int, finding: Finding, profile: Profile) -> str:
     return "  \n".join(lines)
 
 
-def _folded(summary: str, blocks: list[str]) -> str:
+def folded(summary: str, blocks: list[str]) -> str:
     body = "\n\n".join(blocks)
     return f"<details><summary>{summary}</summary>\n\n{body}\n\n</details>" if body else ""

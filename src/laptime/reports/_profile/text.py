@@ -33,7 +33,7 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     width = max(width, _NARROWEST)
     lines = [*_head(run, profile, width), *_why(profile, width)]
     for table in tables(profile, operators=5 if profile.ranks else 8):
-        lines += [Text(), *_table(table, width)]
+        lines += [Text(), *lined(table, width)]
     if not any("straggler" in finding.kind for finding in run.findings):  # it would be said twice
         lines += _told(list(facts.stragglers(profile)), width)
     lines += [*_against(profile, width), *_next(run, profile, width)]
@@ -93,7 +93,7 @@ def _bars(bars: list[Bar], width: int) -> list[Text]:
         line = f"{_GAP}{bar.name}{fill(bar.name, names)}{_GAP}{words.time(bar.ns):>{times}}"
         line += f"{_GAP}{words.percent(bar.share):>6}{_GAP}"
         room = width - cell_len(line)
-        drawn = _drawn(bar.share, min(_BAR, room)) if room > 0 else ""
+        drawn = bar_drawn(bar.share, min(_BAR, room)) if room > 0 else ""
         note = f"{fill(drawn, _BAR)}{_GAP}{_note(bar, room - _BAR - len(_GAP))}"
         text = Text(line)
         text.append(drawn, style="cyan")
@@ -109,13 +109,13 @@ def _note(bar: Bar, room: int) -> str:
     return both if len(both) <= room else words.shortened(bar.note or bar.place, room)
 
 
-def _drawn(share: float, width: int) -> str:
+def bar_drawn(share: float, width: int) -> str:
     """A bar to an eighth of a column."""
     eighths = round(min(1.0, max(0.0, share)) * width * 8)
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) or "▏"
 
 
-def _table(table: Table, width: int) -> list[Text]:
+def lined(table: Table, width: int) -> list[Text]:
     """Columns under their titles; where they do not fit, names are cut and then the last numbers left out."""
     columns, rows = list(table.columns), [list(row) for row in table.rows]
     if table.all > len(rows):
@@ -148,7 +148,7 @@ def _against(profile: Profile, width: int) -> list[Text]:
         return []
     found = [Text(), Text(f"Against {_words.printable(seen.before)}", style="bold")]
     found += titled("", seen.sentence, width, indent=len(_GAP))
-    return found + (_table(table, width) if table.rows else [])
+    return found + (lined(table, width) if table.rows else [])
 
 
 def _next(run: Run, profile: Profile, width: int) -> list[Text]:

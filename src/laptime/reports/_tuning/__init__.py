@@ -1,0 +1,1 @@
+"""How a session of `tune` is told: terminal, Markdown, JSON, page."""
