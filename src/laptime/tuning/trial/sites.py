@@ -222,6 +222,11 @@ class Places:
             if seen is not None:
                 self._found[key] = seen
 
+    def restart(self) -> None:
+        """Forget what was noted: the first real step begins."""
+        self._found.clear()
+        self._counts.clear()
+
     def sites(self, steps: float = 1.0) -> list[dict[str, Any]]:
         """What was noted in so many steps, with the count per step."""
         each = max(steps, 1.0)

@@ -16,13 +16,14 @@ class Watch:
 
     Attributes:
         seen: names of facts: zero_grad_to_zero, clipping, grad_scaler, and data_parallel.
-        gc_seconds: of collections since `install`.
+        gc_seconds: of collections; zero_grad_seconds: of zeroing gradients; since they were set to 0.
         places: where gradients are zeroed, while `notes` is set.
     """
 
     def __init__(self, places: Places) -> None:
         self.seen: set[str] = set()
         self.gc_seconds = 0.0
+        self.zero_grad_seconds = 0.0
         self.places = places
         self.notes = True
         self._gc_began = 0.0
@@ -67,7 +68,13 @@ class Watch:
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
             seen(*args, **kwargs)
-            return original(*args, **kwargs)
+            if name != "zero_grad":
+                return original(*args, **kwargs)
+            began = perf_counter()
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.zero_grad_seconds += perf_counter() - began
 
         self._wrapped.append((owner, name, original, wrapper))
         setattr(owner, name, wrapper)
