@@ -12,7 +12,6 @@ loses none of what is known by then.
 
 from __future__ import annotations
 
-import resource
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -53,6 +52,18 @@ class Differential:
     def __init__(self, plan: Plan, points: Points) -> None:
         self.plan = plan
         self.points = points
+        self.watch = Watch()
+        self.meter = Meter(self._wait)
+        self.notes: list[str] = []
+        self.asked: dict[str, Any] | None = None
+        self.peak: int | None = None
+        self._in_step = self._is_finished = False
+        self._step_returns: dict[int, Any] = {}
+        self._anew()
+
+    def _anew(self) -> None:
+        """The loop begins, or a better source of steps was found: what was seen by the other one is none."""
+        self._source = getattr(self.points.steps, "source", "")
         self.taken: list[Taken] = []
         self.settled = Taken("whole", -1)
         self.kept: dict[int, Kept] = {}
@@ -60,32 +71,19 @@ class Differential:
         self.batches: list[Any] = []
         self.shapes: set[tuple[Any, ...]] = set()
         self.libraries: set[str] = set()
-        self.closure = False
-        self.autocast = False
+        self.closure = self.autocast = self.accelerator = False
         self.backwards = self.counted = self.all_steps = 0
-        self.places = Places()
-        self.watch = Watch(self.places)
+        self.places = self.watch.places = Places()
         self.lint = Lint()
-        self.notes: list[str] = []
-        self.asked: dict[str, Any] | None = None
-        self.meter = Meter(self._wait)
-        self.accelerator = False
         self._mode, self._state = "whole", "settle"
         self._queue: list[Planned] = []
         self._planned: Planned | None = None
         self._block = self.settled
-        self._left = self._skip = 0
+        self._gives: dict[str, dict[int, Kept]] = {}
         self._began: float | None = None
         self._run_began = 0.0
-        self._run_steps = 0
-        self._samples = 0
-        self._faults = 0
-        self._in_step = False
-        self._gives: dict[str, dict[int, Kept]] = {}
-        self._step_returns: dict[int, Any] = {}
-        self.peak: int | None = None
-        self._compiled = 0
-        self._is_finished = False
+        self._left = self._skip = self._run_steps = self._compiled = 0
+        self._samples = self._faults = self._given = self._fetched = self._most_given = 0
 
     # What the loop does.
 
@@ -104,11 +102,14 @@ class Differential:
         return batch
 
     def _batch(self, loader: Any, take: Callable[[], Any]) -> Any:
-        if self._mode in CACHED:
+        if self._mode in CACHED and any(loader is each for each in self.points.loaders):
             gives = self._gives.get(self._mode, self.kept)
-            if id(loader) in gives:
+            self._given += 1
+            # A walk through the loader that is no training would never end.
+            if id(loader) in gives and self._given <= self._most_given:
                 return gives[id(loader)].give()
         batch = take()
+        self._fetched += 1
         if self._state != "run":
             self._keep(loader, batch)
         return batch
@@ -116,6 +117,8 @@ class Differential:
     def _keep(self, loader: Any, batch: Any) -> None:
         """Remember the batch; the last one stays, but for a ragged end of an epoch."""
         known = self.kept.get(id(loader))
+        if loader is None:
+            return
         if known is None or size(batch) >= size(known.batch):
             self.kept[id(loader)] = Kept(batch)
             self.loaders[id(loader)] = loader
@@ -137,7 +140,7 @@ class Differential:
             if torch.is_grad_enabled():
                 self.places.note("forward", module, index=index, detail=type(module).__name__)
                 self.libraries.add(library())
-            self.autocast = self.autocast or _is_autocast()
+            self.autocast = self.autocast or facts.is_autocast()
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """A backward pass; nothing in mode forward."""
@@ -173,7 +176,7 @@ class Differential:
     @property
     def is_compiled(self) -> bool:
         """Whether torch.compile has compiled something."""
-        return _compiled() > 0
+        return facts.compiled() > 0
 
     @property
     def places_wanted(self) -> bool:
@@ -190,8 +193,11 @@ class Differential:
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """A step lies behind, another one may follow."""
-        self.watch.install()
         now = perf_counter()
+        self.watch.install()
+        if getattr(self.points.steps, "source", "") != self._source:
+            self.lint.leave()
+            self._anew()
         if self._began is not None and ended:
             self._ended(now, pauses=not begins)
         elif self._run_steps:
@@ -230,7 +236,7 @@ class Differential:
         block = self._block
         block.parts.append(parts)
         block.samples.append(self._samples)
-        block.faults.append(_faults() - self._faults)
+        block.faults.append(facts.page_faults() - self._faults)
         if not self.accelerator:
             block.seconds.append(host)
         else:
@@ -239,6 +245,7 @@ class Differential:
                 self._spread()
         if self._state == "settle":
             self.counted += 1
+            self._most_given = max(self._most_given, self._fetched + 2)
             self._settle()
             return
         self._left -= 1
@@ -264,13 +271,14 @@ class Differential:
         if self.accelerator and self._run_steps == 0:
             self._wait()
             self._run_began = perf_counter()
-        self._samples, self._faults = 0, _faults()
+        self._samples, self._faults = 0, facts.page_faults()
+        self._given = self._fetched = 0
         self.meter.cut()
         self._began = perf_counter()
 
     def _settle(self) -> None:
         """Whether the first steps are over: as many as were asked for, and nothing compiles any more."""
-        compiled = _compiled()
+        compiled = facts.compiled()
         enough = self.counted >= max(1, self.plan.settle)
         self._left = 1
         goes_on, self._compiled = compiled != self._compiled, compiled
@@ -293,7 +301,7 @@ class Differential:
             accelerator=self.accelerator,
             closure=self.closure,
             scaler="grad_scaler" in self.watch.seen,
-            compiled=bool(_compiled()),
+            compiled=self.is_compiled,
             cuts=self._cuts(),
         )
 
@@ -371,19 +379,3 @@ class Differential:
             self._wait()
         self._ask_loaders()
         result.write(self.plan.folder, "situation.json", diagnosis.situation(self))
-
-
-def _faults() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-
-
-def _compiled() -> int:
-    """Frames that torch.compile has compiled so far."""
-    compiler: Any = sys.modules.get("torch._dynamo.utils")
-    return int(sum(compiler.counters["stats"].values())) if compiler is not None else 0
-
-
-def _is_autocast() -> bool:
-    import torch
-
-    return any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda", "xpu"))

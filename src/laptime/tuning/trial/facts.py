@@ -307,3 +307,23 @@ def peak(kind: str) -> int | None:
 
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def page_faults() -> int:
+    """Minor page faults of this process so far."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+
+def compiled() -> int:
+    """How much torch.compile has compiled so far; 0 when it is not used."""
+    compiler: Any = sys.modules.get("torch._dynamo.utils")
+    return int(sum(compiler.counters["stats"].values())) if compiler is not None else 0
+
+
+def is_autocast() -> bool:
+    """Whether autocast is on here, for any device."""
+    import torch
+
+    return any(torch.is_autocast_enabled(kind) for kind in ("cpu", "cuda", "xpu"))

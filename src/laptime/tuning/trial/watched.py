@@ -20,11 +20,11 @@ class Watch:
         places: where gradients are zeroed, while `notes` is set.
     """
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self) -> None:
         self.seen: set[str] = set()
         self.gc_seconds = 0.0
         self.zero_grad_seconds = 0.0
-        self.places = places
+        self.places = Places()
         self.notes = True
         self._gc_began = 0.0
         self._wrapped: list[tuple[Any, str, Any, Any]] = []
