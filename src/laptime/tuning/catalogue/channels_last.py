@@ -18,6 +18,7 @@ TOGGLE = "live"
 NEEDS = frozenset({"conv", "!channels_last"})
 GIVES = frozenset({"channels_last"})
 CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.5
 
 
 def propose(situation: Situation) -> list[Options]:
@@ -31,14 +32,53 @@ def bound(situation: Situation, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Parameters and buffers of every trained model; its inputs follow the first convolution's weight."""
+    """Parameters and buffers of every trained model; their inputs and activations follow, since a convolution
+    takes the layout of its weight. Gradients and optimizer state that exist already are converted, too: an
+    optimizer that runs over a parameter and a momentum of different layouts is slow."""
+    loop.model(_convert)
+    loop.optimizers(_convert_state)
+    loop.parallel(lambda call: _convert(call.arguments["module"]) if "module" in call.arguments else None)
+
+
+def _convert(model: Any) -> Any:
+    tensors = [each for each in (*model.parameters(), *model.buffers()) if each.dim() == 4]
+    before = [(each, each.stride()) for each in tensors]
+    for each in tensors:
+        _lay_out(each, channels_last=True)
+        if each.grad is not None:
+            _lay_out(each.grad, channels_last=True)
+
+    def back() -> None:
+        for each, strides in before:
+            if each.stride() != strides:
+                _lay_out(each, channels_last=False)
+                if each.grad is not None:
+                    _lay_out(each.grad, channels_last=False)
+
+    return back
+
+
+def _convert_state(optimizer: Any) -> Any:
+    _lay_out_state(optimizer, channels_last=True)
+    # Undone before the models are: state that came meanwhile goes back as well.
+    return lambda: _lay_out_state(optimizer, channels_last=False)
+
+
+def _lay_out_state(optimizer: Any, *, channels_last: bool) -> None:
+    for parameter, state in optimizer.state.items():
+        if getattr(parameter, "ndim", 0) != 4:
+            continue
+        for value in state.values():
+            if getattr(value, "shape", None) == parameter.shape:
+                _lay_out(value, channels_last=channels_last)
+
+
+def _lay_out(tensor: Any, *, channels_last: bool) -> None:
+    """In place: whoever holds this tensor sees the new layout."""
     import torch
 
-    def convert(model: Any) -> Any:
-        model.to(memory_format=torch.channels_last)
-        return lambda: model.to(memory_format=torch.contiguous_format)
-
-    loop.model(convert)
+    format_ = torch.channels_last if channels_last else torch.contiguous_format
+    tensor.data = tensor.data.contiguous(memory_format=format_)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -1,0 +1,22 @@
+"""Changes that a library's trainer takes as an argument: transformers.TrainingArguments, Lightning."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def by_trainer(
+    script: Any, hf: dict[str, str] | None = None, lightning: dict[str, str] | None = None
+) -> bool:
+    """Whether the script's trainer was told, so that nothing else has to be edited.
+
+    Args:
+        script: `patch.editor.Editor`.
+        hf: arguments of TrainingArguments by name, as Python source.
+        lightning: the same of Lightning's Trainer.
+    """
+    for kind, arguments in (("hf_arguments", hf), ("lightning_trainer", lightning)):
+        if arguments and script.has_site(kind):
+            script.set_arguments(kind, **arguments)
+            return True
+    return False

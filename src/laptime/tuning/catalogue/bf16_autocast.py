@@ -1,0 +1,57 @@
+"""Mixed precision in bfloat16: products and convolutions at half width, weights and updates at full.
+
+Source: "Automatic Mixed Precision", torch.amp; bfloat16 has float32's range, so no loss scaling is needed.
+Lies when: the loop spends its time in operators that autocast leaves in float32 (normalisation, softmax,
+losses): then the casts are all that is added.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "mixed precision in bfloat16"
+NUMERICS = "precision"
+TOGGLE = "live"
+NEEDS = frozenset({"bf16", "!autocast"})
+GIVES = frozenset({"autocast"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.6
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Where the device multiplies in bfloat16."""
+    return [{}] if "bf16" in situation.facts else []
+
+
+def why_not(situation: Situation) -> str:
+    """A CPU without these instructions converts back and forth: slower, not faster."""
+    if "autocast" in situation.facts:
+        return "the script uses autocast already"
+    if "bf16" in situation.facts:
+        return ""
+    if situation.device.startswith("cpu"):
+        return "this CPU has no bfloat16 instructions (avx512_bf16, amx): it would be slower"
+    return f"{situation.device} does not compute in bfloat16"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """Three quarters of forward and backward: units for bfloat16 are two to sixteen times as fast as
+    float32's, and half of the bytes are moved."""
+    return 0.75 * situation.share("forward", "backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Autocast from the first call of a trained model to the backward pass."""
+    import torch
+
+    loop.forward(lambda: torch.autocast(loop.device or "cpu", dtype=torch.bfloat16))
+
+
+def edit(script: Any, options: Options) -> None:
+    """The trainer's own switch, else a `with` around the forward part."""
+    if not by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'}):
+        script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")

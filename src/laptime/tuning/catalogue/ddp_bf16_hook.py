@@ -1,0 +1,54 @@
+"""Gradients are sent between ranks as bfloat16: half the bytes.
+
+Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_hook.
+Lies when: the network is not what ranks wait for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "gradients sent as bfloat16"
+NUMERICS = "precision"
+TOGGLE = "process"
+NEEDS = frozenset({"ddp"})
+GIVES = frozenset({"ddp_bf16_hook"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.3
+
+HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, for loops that use it."""
+    return [{}] if "ddp" in situation.facts else []
+
+
+def why_not(situation: Situation) -> str:
+    """Nothing is sent."""
+    return "the script does not use DistributedDataParallel"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """Half of the backward pass: no more than that can be waiting for half of the bytes."""
+    return 0.5 * situation.share("backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """A hook of each DistributedDataParallel. It stays until the process ends: torch takes none off."""
+
+    def register(parallel: Any) -> None:
+        from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+
+        parallel.register_comm_hook(None, bf16_compress_hook)
+
+    loop.parallels(register)
+
+
+def edit(script: Any, options: Options) -> None:
+    """One line behind the optimizer."""
+    script.at_start(f"from {HOOKS} import bf16_compress_hook")
+    script.after_model("{model}.register_comm_hook(None, bf16_compress_hook)")

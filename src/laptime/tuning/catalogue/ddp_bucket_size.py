@@ -1,0 +1,53 @@
+"""How much of the gradients DistributedDataParallel sends at once: little overlaps early, much costs less.
+
+Source: torch.nn.parallel.DistributedDataParallel, bucket_cap_mb; Li et al., PyTorch Distributed, VLDB 2020.
+Lies when: ranks wait for the slowest, not for the network.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "size of gradient buckets"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS = frozenset({"ddp"})
+GIVES = frozenset({"ddp_bucket_size"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.2
+
+SIZES = (50, 10, 100, 200)
+"""MB, nearest to the default of 25 first."""
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Sizes that make another number of buckets of this model."""
+    if "ddp" not in situation.facts:
+        return []
+    megabytes = 4 * situation.parameters / 1e6
+    return [{"bucket_cap_mb": size} for size in SIZES if not megabytes or size < 2 * megabytes]
+
+
+def why_not(situation: Situation) -> str:
+    """No gradients are sent, or all in one bucket."""
+    if "ddp" not in situation.facts:
+        return "the script does not use DistributedDataParallel"
+    return "all gradients fit one bucket"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """A third of the backward pass, which is what sending is hidden behind."""
+    return situation.share("backward") / 3
+
+
+def apply(loop: Any, options: Options) -> None:
+    """The argument of the constructor."""
+    loop.parallel(lambda call: call.arguments.update(bucket_cap_mb=options["bucket_cap_mb"]))
+
+
+def edit(script: Any, options: Options) -> None:
+    """The same in the source."""
+    script.set_arguments("parallel", bucket_cap_mb=str(options["bucket_cap_mb"]))

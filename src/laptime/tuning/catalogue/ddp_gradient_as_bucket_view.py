@@ -1,0 +1,45 @@
+"""Gradients are views into the buckets that are sent: not copied there and back, and not held twice.
+
+Source: torch.nn.parallel.DistributedDataParallel, gradient_as_bucket_view.
+Lies when: the script calls detach_() on gradients: that fails then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "gradients as views of buckets"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"ddp"})
+GIVES = frozenset({"ddp_gradient_as_bucket_view"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.3
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, for loops that use it."""
+    return [{}] if "ddp" in situation.facts else []
+
+
+def why_not(situation: Situation) -> str:
+    """Nothing is parallel."""
+    return "the script does not use DistributedDataParallel"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """A tenth of the backward pass: two copies of each gradient."""
+    return 0.1 * situation.share("backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """The argument of the constructor."""
+    loop.parallel(lambda call: call.arguments.update(gradient_as_bucket_view=True))
+
+
+def edit(script: Any, options: Options) -> None:
+    """The same in the source."""
+    script.set_arguments("parallel", gradient_as_bucket_view="True")

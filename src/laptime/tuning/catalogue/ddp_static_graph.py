@@ -1,0 +1,48 @@
+"""DistributedDataParallel takes the first step's graph for all: no search for unused parameters after it.
+
+Source: torch.nn.parallel.DistributedDataParallel, static_graph.
+Lies when: never known to; a graph that does change makes torch stop with an error, or gives wrong gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "DistributedDataParallel with a static graph"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS = frozenset({"ddp", "!varying_shapes"})
+GIVES = frozenset({"ddp_static_graph"})
+CONFLICTS = frozenset({"find_unused_parameters"})
+PRIOR = 0.2
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, for loops that use it."""
+    return [{}] if "ddp" in situation.facts else []
+
+
+def why_not(situation: Situation) -> str:
+    """Nothing is parallel, or the graph may change."""
+    if "ddp" not in situation.facts:
+        return "the script does not use DistributedDataParallel"
+    return "shapes vary from step to step; the graph may, too"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """A tenth of forward and backward; a fifth where unused parameters are searched for in each step."""
+    part = 0.2 if "find_unused" in situation.facts else 0.1
+    return part * situation.share("forward", "backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """The argument of the constructor."""
+    loop.parallel(lambda call: call.arguments.update(static_graph=True))
+
+
+def edit(script: Any, options: Options) -> None:
+    """The same in the source."""
+    script.set_arguments("parallel", static_graph="True")

@@ -1,0 +1,58 @@
+"""DistributedDataParallel does not search for unused parameters where there are none.
+
+Source: torch.nn.parallel.DistributedDataParallel, find_unused_parameters: "extra overhead" in each step.
+Lies when: some parameters are unused in some steps: then the next step stops with an error.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "no search for unused parameters"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"ddp", "find_unused"})
+GIVES = frozenset({"find_unused_parameters"})
+CONFLICTS = frozenset({"ddp_static_graph"})
+PRIOR = 0.5
+
+
+def look(points: Any) -> dict[str, int]:
+    """How many trained parameters have no gradient after a step."""
+    parameters = [each for model in points.models for each in model.parameters() if each.requires_grad]
+    with_gradient = sum(each.grad is not None for each in parameters)
+    # Where gradients are dropped behind the step, nothing can be told.
+    return {"unused": len(parameters) - with_gradient if with_gradient else 0}
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Where it searches, and nothing was found."""
+    unused = (situation.details.get("find_unused_parameters") or {}).get("unused", 0)
+    return [{}] if "find_unused" in situation.facts and not unused else []
+
+
+def why_not(situation: Situation) -> str:
+    """Nothing is searched for, or something is found."""
+    if "find_unused" not in situation.facts:
+        return "no unused parameters are searched for"
+    return "there are unused parameters"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """A tenth of forward and backward."""
+    return 0.1 * situation.share("forward", "backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """The argument of the constructor."""
+    loop.parallel(lambda call: call.arguments.update(find_unused_parameters=False))
+
+
+def edit(script: Any, options: Options) -> None:
+    """TrainingArguments(ddp_find_unused_parameters=False), else the argument of the constructor."""
+    if not by_trainer(script, hf={"ddp_find_unused_parameters": "False"}):
+        script.set_arguments("parallel", find_unused_parameters="False")

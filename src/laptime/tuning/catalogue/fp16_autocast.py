@@ -1,0 +1,70 @@
+"""Mixed precision in float16 with loss scaling: for devices that are fast in float16 and not in bfloat16.
+
+While it is raced, gradients are unscaled as soon as the backward pass ends, so that the script's clipping
+sees the true ones; the edited script calls `unscale_` behind the backward call where it clips.
+
+Source: "Automatic Mixed Precision", torch.amp; Micikevicius et al., Mixed Precision Training, 2018.
+Lies when: many steps are skipped for overflowing gradients; skipped steps are fast steps.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue._grad_scaler import Scaling
+from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.situation import Situation
+
+TITLE = "mixed precision in float16, loss scaled"
+NUMERICS = "precision"
+TOGGLE = "process"
+NEEDS = frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"})
+GIVES = frozenset({"autocast", "grad_scaler"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.5
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once; `clips` tells the edit that gradients are looked at before the step."""
+    options: Options = {"clips": True} if "clipping" in situation.facts else {}
+    if "accumulation" in situation.facts and options:
+        options["accumulates"] = True
+    return [options]
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """As of bfloat16, less what checking and unscaling the gradients costs."""
+    return 0.7 * situation.share("forward", "backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Autocast around the forward part; the loss scaled; steps with inf or NaN in the gradients left out."""
+    import torch
+
+    scaling = Scaling(torch.amp.GradScaler(loop.device or "cuda"))
+    loop.optimizers(scaling.meet)
+    loop.forward(lambda: torch.autocast(loop.device or "cuda", dtype=torch.float16))
+    loop.backward(scaling.scale)
+    loop.step(scaling.step)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The trainer's own switch, else GradScaler in the loop.
+
+    Raises:
+        CannotEdit: gradients are accumulated and clipped; `unscale_` belongs before the clipping then, and
+            that is not at every backward call.
+    """
+    if by_trainer(script, hf={"fp16": "True"}, lightning={"precision": '"16-mixed"'}):
+        return
+    if options.get("accumulates"):
+        raise CannotEdit(
+            "scaler.unscale_(optimizer) is to be put before the clipping by hand: not every backward "
+            "call is followed by it"
+        )
+    script.define("scaler = torch.amp.GradScaler({device!r})", "import torch")
+    script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.float16):")
+    unscale = "\nscaler.unscale_({optimizer})" if options.get("clips") else ""
+    script.replace_backward("scaler.scale({loss}).backward()" + unscale)
+    script.replace_step("scaler.step({optimizer})\nscaler.update()")

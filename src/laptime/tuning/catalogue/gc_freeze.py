@@ -1,0 +1,79 @@
+"""What exists before training is left out of garbage collection: torch's half million objects among it.
+
+Source: gc.freeze; a full collection visits every object that is tracked.
+Lies when: objects that were frozen become garbage in cycles: they stay until the process ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "old objects left out of garbage collection"
+NUMERICS = "exact"
+TOGGLE = "live"
+NEEDS: frozenset[str] = frozenset()
+GIVES = frozenset({"gc_freeze"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.5
+
+
+def look(points: Any) -> dict[str, float]:
+    """How long a full collection takes in seconds; 0 where the script has switched it off."""
+    if not gc.isenabled():
+        return {"seconds": 0.0}
+    gc.collect()
+    began = time.perf_counter()
+    gc.collect()
+    return {"seconds": time.perf_counter() - began}
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Where it is not switched off."""
+    return [{}] if gc_seconds(situation) > 0 else []
+
+
+def why_not(situation: Situation) -> str:
+    """It never runs."""
+    return "garbage collection is switched off, or nobody has timed it"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """A full collection every hundred steps, which is often: it waits until a quarter more objects are
+    there. At most a fifth of the step."""
+    return min(gc_seconds(situation) / 100, 0.2 * situation.step)
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Frozen now: when the first trained model is called, or at once."""
+    frozen: list[Any] = []
+
+    def freeze(model: Any) -> Any:
+        if frozen:
+            return None
+        frozen.append(model)
+        gc.collect()
+        gc.freeze()
+
+        def back() -> None:
+            frozen.clear()
+            gc.unfreeze()
+
+        return back
+
+    loop.model(freeze)
+
+
+def edit(script: Any, options: Options) -> None:
+    """One line at the start: behind the imports, whose objects are most of them."""
+    script.at_start("gc.freeze()", "import gc")
+
+
+def gc_seconds(situation: Situation) -> float:
+    """Seconds of a full collection; 0 where nobody has looked."""
+    found = situation.details.get("gc_freeze") or {}
+    return float(found.get("seconds", 0.0))

@@ -1,0 +1,47 @@
+"""Gradients are dropped instead of being filled with zeros: the next backward pass writes them afresh.
+
+Source: torch.optim.Optimizer.zero_grad; the default since PyTorch 2.0.
+Lies when: a parameter gets no gradient in some steps: with zeros its momentum still moves it, with None it
+rests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "gradients set to None"
+NUMERICS = "exact"
+TOGGLE = "live"
+NEEDS = frozenset({"zero_grad_to_zero"})
+GIVES = frozenset({"set_to_none"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.5
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where the script asks for zeros."""
+    return [{}] if "zero_grad_to_zero" in situation.facts else []
+
+
+def why_not(situation: Situation) -> str:
+    """Nobody asks for zeros."""
+    return "gradients are set to None already"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """Filling is one write of what the optimizer reads and writes several times, and adding to the zeros
+    one more: at most half of the optimizer and a twentieth of the backward pass."""
+    return 0.5 * situation.share("optimizer", "other") + 0.05 * situation.share("backward")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """The keyword of every zero_grad."""
+    loop.zero_grad(lambda arguments: arguments.update(set_to_none=True))
+
+
+def edit(script: Any, options: Options) -> None:
+    """The argument of the call."""
+    script.set_arguments("zero_grad", set_to_none="True")

@@ -1,0 +1,83 @@
+"""How many threads an operator uses on the CPU: more than there are free cores is slow.
+
+Threads between operators (torch.set_num_interop_threads) are left alone: eager training does not use them.
+
+Source: "CPU threading and TorchScript inference", PyTorch manual; torch.set_num_threads.
+Lies when: other processes come and go on the machine.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "threads of an operator"
+NUMERICS = "reassociated"
+TOGGLE = "live"
+NEEDS: frozenset[str] = frozenset()
+GIVES = frozenset({"threads"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.3
+
+MOST = 12
+"""Options at most: beyond, only every second, fourth ... count is tried."""
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Every count up to the usable cores but the present one, nearest first: the search walks in this
+    order."""
+    if not _matters(situation):
+        return []
+    every = range(1, max(situation.cpus, 1) + 1)
+    stride = -(-len(every) // MOST)
+    counts = {1, situation.cpus, *every[stride - 1 :: stride]} - {situation.threads}
+    ordered = sorted(counts, key=lambda count: (abs(count - situation.threads), -count))
+    return [{"threads": count} for count in ordered]
+
+
+def why_not(situation: Situation) -> str:
+    """The host does not compute, or has one core."""
+    if situation.cpus <= 1 and situation.threads <= 1:
+        return "there is one core, and one thread"
+    return "the model is on a device, and the loader's workers have one thread each"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """More threads: the work of those that there are, shared among more. Fewer: a third of the computing,
+    which is what waiting for threads without a core was seen to cost, or all that are too many; and of
+    waiting for workers that have no core."""
+    compute = situation.share("forward", "backward", "optimizer")
+    count, present = int(options["threads"]), max(situation.threads, 1)
+    if situation.device.split(":")[0] != "cpu":
+        return max(situation.share("data") * (1 - present / count if count > present else 0.5), 0.0)
+    if count > present:
+        return compute * (1 - present / count)
+    too_many = max(1 - situation.cpus / present, 0.0)
+    return max(1 / 3, 0.9 * too_many) * compute + 0.5 * situation.share("data")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """torch's switch, and back to what it was."""
+
+    def switch() -> Any:
+        import torch
+
+        before = torch.get_num_threads()
+        torch.set_num_threads(int(options["threads"]))
+        return lambda: torch.set_num_threads(before)
+
+    loop.process(switch)
+
+
+def edit(script: Any, options: Options) -> None:
+    """One line at the start."""
+    script.at_start(f"torch.set_num_threads({int(options['threads'])})", "import torch")
+
+
+def _matters(situation: Situation) -> bool:
+    if situation.device.split(":")[0] == "cpu":
+        return situation.cpus > 1 or situation.threads > 1
+    # Samples that are made in the script's own process are made with torch's threads.
+    return "workers" not in situation.facts and situation.share("data") > 0.1 * situation.step > 0
