@@ -101,7 +101,7 @@ class Hooks:
 
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
-        self._originals.append((owner, name, original))
+        self._originals.append((owner, name, vars(owner).get(name)))  # None: it is inherited
         setattr(owner, name, functools.wraps(original)(wrap(original)))
 
     def _spawned(self) -> None:

@@ -42,7 +42,7 @@ class WhenImported(importlib.abc.MetaPathFinder):
 
             def exec_module(module: ModuleType) -> None:
                 original(module)
-                del spec.loader.exec_module  # type: ignore[union-attr]
+                vars(spec.loader).pop("exec_module", None)  # several may watch: the innermost is first
                 self._then()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]

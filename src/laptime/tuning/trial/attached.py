@@ -76,8 +76,10 @@ class Attached:
         self._from_start("optimizer", rewrite)
 
     def parallel(self, rewrite: Callable[[Call], None]) -> None:
-        """Before a DistributedDataParallel is made."""
-        self._from_start("parallel", rewrite)
+        """Before a DistributedDataParallel is made; refused when one is there already."""
+        if self._known["parallels"]:
+            self.refuse("DistributedDataParallel is there already")
+        self.callbacks["parallel"].append(rewrite)
 
     def optimizers(self, do: Callable[[Any], Undo | None]) -> None:
         """With every optimizer."""

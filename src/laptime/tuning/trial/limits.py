@@ -1,0 +1,124 @@
+"""Memory of the trial: its peak, and a limit that it does not pass."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+_PERIOD = 0.05
+"""Seconds between two looks."""
+_PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
+
+
+def reset_peak(device: Any) -> None:
+    """Begin a new peak. Best effort: without the right to, the old one stays."""
+    if device.name == "cuda":
+        import torch
+
+        torch.cuda.reset_peak_memory_stats()
+        return
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
+def peak(device: Any) -> int | None:
+    """Bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process (VmHWM).
+
+    None where nothing tells.
+    """
+    if "torch" in sys.modules and device.name == "cuda":
+        import torch
+
+        return int(torch.cuda.max_memory_allocated())
+    with suppress(OSError, ValueError):
+        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def children(pid: int) -> list[int]:
+    """Processes below this one, each before its own children; by /proc, empty where there is none."""
+    found: list[int] = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                for each in (task / "children").read_text(encoding="ascii").split():
+                    found += [int(each), *children(int(each))]
+    return found
+
+
+def used(pids: list[int]) -> int:
+    """Resident bytes, pages that forked processes share counted with each of them. Microseconds a process."""
+    return sum(_resident(pid) for pid in pids)
+
+
+def _resident(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * _PAGE
+    return 0
+
+
+def shares(pids: list[int]) -> int:
+    """Resident bytes, shared pages divided among those that share them (Pss). Milliseconds a process."""
+    return sum(_share(pid) for pid in pids)
+
+
+def _share(pid: int) -> int:
+    with suppress(OSError, ValueError, IndexError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return _resident(pid)
+
+
+class Watchdog:
+    """Ends this process and its children when together they use more memory than they may.
+
+    Looks twenty times a second from a thread of its own, which reads a line a process and sleeps. What is
+    shared counts once: it is looked at only when the sum is too large with it.
+    """
+
+    def __init__(self, limit: int, on_passed: Callable[[int], None]) -> None:
+        """Args: limit in bytes; `on_passed` is called with what is used, right before the end."""
+        self._limit = limit
+        self._on_passed = on_passed
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="laptime-memory", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Look no longer. Safe to call twice."""
+        self._over.set()
+
+    def _watch(self) -> None:
+        own = os.getpid()
+        while not self._over.wait(_PERIOD):
+            pids = [own, *children(own)]
+            if used(pids) <= self._limit:
+                continue
+            found = shares(pids)
+            if found > self._limit and not self._over.is_set():
+                self._end(found)
+
+    def _end(self, found: int) -> None:
+        with suppress(Exception):  # the end must come, whatever cannot be written
+            self._on_passed(found)
+        kill_children()
+        os._exit(1)
+
+
+def kill_children() -> None:
+    """End every process below this one."""
+    for pid in children(os.getpid()):
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGKILL)

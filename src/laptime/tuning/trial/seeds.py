@@ -1,0 +1,83 @@
+"""The seeds that a script sets, shifted: other initial weights, order and dropout by one number.
+
+torch.manual_seed, random.seed and numpy.random.seed get the number added; the three are seeded with it when
+the trial starts, or the module is imported. Generators that a script makes itself are left alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from laptime.instrument.importing import WhenImported
+
+
+class Seeds:
+    """Shifts seeds by `shift`; `undo` gives back the very functions that were there."""
+
+    def __init__(self, shift: int) -> None:
+        self._shift = shift
+        self._originals: list[tuple[Any, str, Any]] = []
+        self._is_inside = False
+        self._watches = [
+            WhenImported("torch", self._torch),
+            WhenImported("numpy.random", lambda: self._begin(sys.modules["numpy.random"], "seed")),
+        ]
+
+    def install(self) -> None:
+        """Seed, and shift what the script sets."""
+        self._begin(random, "seed")
+        for watch in self._watches:
+            watch.install()
+
+    def undo(self) -> list[str]:
+        """Give everything back; what could not be, in words. Safe to call twice."""
+        for watch in self._watches:
+            watch.remove()
+        left = []
+        for owner, name, original in reversed(self._originals):
+            setattr(owner, name, original)
+            if vars(owner)[name] is not original:
+                left.append(f"{owner.__name__}.{name}")
+        self._originals = []
+        return left
+
+    def _torch(self) -> None:
+        torch: Any = sys.modules["torch"]
+        self._begin(torch, "manual_seed")
+        for name in ("manual_seed", "manual_seed_all"):
+            self._replace(torch.cuda, name)
+        self._replace(torch.random, "manual_seed")
+
+    def _begin(self, owner: Any, name: str) -> None:
+        getattr(owner, name)(self._shift % 2**32)
+        self._replace(owner, name)
+
+    def _replace(self, owner: Any, name: str) -> None:
+        original: Callable[..., Any] = getattr(owner, name)
+
+        @functools.wraps(original)
+        def seed(*args: Any, **kwargs: Any) -> Any:
+            # torch.manual_seed calls that of every device: shifted once.
+            if self._is_inside:
+                return original(*args, **kwargs)
+            self._is_inside = True
+            try:
+                return original(*[self._shifted(each) for each in args], **self._named(kwargs))
+            finally:
+                self._is_inside = False
+
+        self._originals.append((owner, name, original))
+        setattr(owner, name, seed)
+
+    def _named(self, kwargs: dict[str, Any]) -> dict[str, Any]:
+        return {key: self._shifted(value) if key in ("seed", "a") else value for key, value in kwargs.items()}
+
+    def _shifted(self, seed: Any) -> Any:
+        """Numbers only: None, words and arrays stay what they are."""
+        if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+            return seed
+        return (int(seed) + self._shift) % 2**32 if seed >= 0 else seed

@@ -1,0 +1,207 @@
+"""The functions of torch that a trial stands in between, beyond those that `instrument.hooks` listens to.
+
+    DataLoader                 __init__     arguments may be changed; workers may be told something first
+    DataLoader iterators       __init__     which loader an iterator belongs to
+    Optimizer and subclasses   __init__     the outermost one of a construction; arguments may be changed
+    their classes              step         may be replaced; the outermost one counts
+    Optimizer, Module          zero_grad    keyword arguments may be changed
+    DistributedDataParallel    __init__     arguments may be changed
+
+Classes are wrapped where they define the method themselves, and those that the script defines later, too.
+Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from laptime.instrument.hooks import Hooks
+from laptime.instrument.phases import OPTIMIZER
+from laptime.tuning.trial.calls import bound
+
+if TYPE_CHECKING:
+    from laptime.tuning.trial.points import Points
+
+LOADER = "_laptime_loader"
+"""A weak reference to its loader is kept in every iterator."""
+
+
+class Wrapping(Hooks):
+    """Wraps for `points`; `undo` gives back the very objects that were there, `left` names others."""
+
+    def __init__(self, points: Points) -> None:
+        super().__init__(points)
+        self._points = points
+        self._stepping: set[type] = set()
+        self._making = False
+        self._before: list[tuple[Any, str, Any]] = []
+        self.iterators: Any = weakref.WeakSet()
+
+    def install(self) -> None:
+        """Wrap; torch is imported already."""
+        import torch
+        from torch.utils.data import dataloader
+
+        super().install()
+        self._replace(dataloader.DataLoader, "__init__", self._loader)
+        self._replace(dataloader._BaseDataLoaderIter, "__init__", self._iterator)
+        for cls in _family(torch.optim.Optimizer):
+            self._constructor(cls)
+        self._subclasses(torch.optim.Optimizer)
+        self._replace(torch.optim.Optimizer, "zero_grad", self._zero_grad)
+        self._replace(torch.nn.Module, "zero_grad", self._zero_grad)
+        parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
+        if parallel is not None:
+            self._replace(parallel, "__init__", self._parallel)
+
+    def left(self) -> list[str]:
+        """After `undo`: what is not the object that was there before."""
+        return [
+            f"{getattr(owner, '__name__', owner)}.{name}"
+            for owner, name, original in self._before
+            if vars(owner).get(name) is not original
+        ]
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        if not any(known is owner and known_name == name for known, known_name, _ in self._before):
+            self._before.append((owner, name, vars(owner).get(name)))
+        super()._replace(owner, name, wrap)
+
+    def _spawned(self) -> None:
+        """Ranks that the script starts itself are no part of a trial."""
+
+    # What Hooks lets us do.
+
+    def _take(self, iterator: Any, original: Any) -> Any:
+        reference = iterator.__dict__.get(LOADER)
+        return self._points.taken(reference and reference(), lambda: original(iterator))
+
+    def _calls(self, module: Any) -> None:
+        self._points.called(module)
+
+    def _failed(self) -> None:
+        self._points.region.leave()
+
+    def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("create_graph") and original.__name__ == "grad":
+            return original(*args, **kwargs)  # a gradient inside the loss: forward goes on
+        return self._points.went_backward(original, args, kwargs)
+
+    def _hook_steps(self) -> None:
+        """Steps are heard of in `step` itself, which can be replaced."""
+
+    # Wrappers.
+
+    def _loader(self, original: Any) -> Any:
+        made, phases = self._points.made, self._points.phases
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if phases.is_closed:  # made for a phase that runs: by a dataset, a model
+                original(self_, *args, **kwargs)
+            else:
+                made.loader(original, self_, args, kwargs)
+
+        return __init__
+
+    def _iterator(self, original: Any) -> Any:
+        iterators = self.iterators
+
+        def __init__(self_: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            self_.__dict__[LOADER] = weakref.ref(loader)
+            original(self_, loader, *args, **kwargs)
+            if getattr(self_, "_num_workers", 0):
+                iterators.add(self_)
+
+        return __init__
+
+    def _constructor(self, cls: type) -> None:
+        if "__init__" in vars(cls):
+            self._replace(cls, "__init__", self._optimizer)
+
+    def _subclasses(self, optimizer: Any) -> None:
+        """Optimizers that are defined from now on."""
+        constructor = self._constructor
+
+        def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807
+            super(optimizer, cls).__init_subclass__(**kwargs)
+            constructor(cls)
+
+        name = "__init_subclass__"
+        self._before.append((optimizer, name, vars(optimizer).get(name)))
+        self._originals.append((optimizer, name, vars(optimizer).get(name)))
+        setattr(optimizer, name, classmethod(__init_subclass__))
+
+    def _optimizer(self, original: Any) -> Any:
+        points = self._points
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if self._making or points.phases.is_closed:
+                original(self_, *args, **kwargs)
+                return
+            self._making = True
+            try:
+                is_own = points.made.optimizer(original, self_, args, kwargs)
+            finally:
+                self._making = False
+            if is_own:
+                self._hook_step(type(self_))
+                points.optimizer_made(self_)
+
+        return __init__
+
+    def _hook_step(self, cls: type) -> None:
+        if cls not in self._stepping:
+            self._stepping.add(cls)
+            self._replace(cls, "step", self._step)
+
+    def _step(self, original: Any) -> Any:
+        from torch.compiler import is_compiling
+
+        points, phases = self._points, self._points.phases
+
+        def step(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not phases.enter(OPTIMIZER):
+                return original(self_, *args, **kwargs)
+            try:
+                result = points.stepped(self_, lambda: original(self_, *args, **kwargs))
+            finally:
+                phases.leave()
+            points.optimizer(id(self_))
+            return result
+
+        return step
+
+    def _zero_grad(self, original: Any) -> Any:
+        board = self._points.board
+
+        def zero_grad(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if not board.hot["zero_grad"]:
+                return original(self_, *args, **kwargs)
+            named = bound(original, self_, args, kwargs)
+            board.zeroing(named)
+            return original(self_, **named)
+
+        return zero_grad
+
+    def _parallel(self, original: Any) -> Any:
+        points = self._points
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            points.made.parallel(original, self_, args, kwargs)
+            points.parallel_made(self_)
+
+        return __init__
+
+
+def _family(cls: type) -> Iterator[type]:
+    """A class and all that derive from it, each once."""
+    seen: set[type] = set()
+    waiting = [cls]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            yield each
+            waiting.extend(type.__subclasses__(each))
