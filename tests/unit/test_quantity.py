@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import seconds, share
+from laptime.kit.quantity import seconds, share, size
 
 
 @pytest.mark.parametrize(
@@ -49,3 +49,17 @@ def test_bare_one_is_not_taken_for_one_percent() -> None:
     with pytest.raises(UsageError) as caught:
         share("1")
     assert caught.value.next == "did you mean 1%?"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("8GB", 8 * 10**9), ("8 GiB", 8 * 2**30), ("512m", 512 * 10**6), ("100", 100), ("1.5kb", 1500)],
+)
+def test_sizes_are_bytes_and_gb_is_not_gib(text: str, value: int) -> None:
+    assert size(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "0", "0.2", "8 furlongs", "8s"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="is not a size"):
+        size(text)

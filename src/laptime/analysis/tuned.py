@@ -25,6 +25,9 @@ Outcome = Literal[
 ]
 """faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept."""
 
+DRY = "dry run"
+"""How a session ended that only diagnosed."""
+
 CONTROL = "identity"
 """The optimization that changes nothing; its race is the control of all others."""
 
@@ -96,8 +99,7 @@ def broken_patch(tuning: Tuning) -> bool:
 
 def dry(run: Run) -> bool:
     """Whether it was only asked what would be tried."""
-    setting = run.plan.get("dry_run")
-    return setting is not None and setting.value is True
+    return run.tuning is not None and run.tuning.ended == DRY
 
 
 def exit_code(run: Run) -> ExitCode:

@@ -10,6 +10,11 @@ from laptime.kit.errors import UsageError
 from laptime.kit.text import closest
 
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "": 1.0, "s": 1.0, "sec": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_BYTES = {
+    "": 1,
+    **{name: 1000**power for power, name in enumerate("kmgt", 1)},
+    **{f"{name}i": 1024**power for power, name in enumerate("kmgt", 1)},
+}
 _AMOUNT = re.compile(r"\s*(\d+(?:\.\d*)?(?:e[-+]?\d+)?|\.\d+)\s*(\D*?)\s*", re.ASCII)
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([a-z%]*)\s*", re.IGNORECASE | re.ASCII)
 
@@ -49,6 +54,24 @@ def share(text: str) -> float:
             f"{text!r} is not a percentage between 0 % and 100 %",
             why="it takes a number above zero with a % sign, or a ratio below 1",
             next=f"did you mean {text.strip()}%?" if bare else "1% or 0.01, say",
+        )
+    return value
+
+
+def size(text: str) -> int:
+    """Bytes in a size: `8GB` is 8e9, `8GiB` is 8 times 2 to the 30th; a bare number is bytes. Above zero.
+
+    Raises:
+        UsageError: not a size, or less than one byte.
+    """
+    found = _QUANTITY.fullmatch(text)
+    factor = _BYTES.get(found[2].lower().removesuffix("b")) if found else None
+    value = int(float(found[1]) * factor) if found and factor else 0
+    if value < 1:
+        raise UsageError(
+            f"{text!r} is not a size",
+            why="it takes a number above zero and one of B, KB, MB, GB, TB, KiB, MiB, GiB, TiB",
+            next="8GB or 512MiB, say",
         )
     return value
 

@@ -10,13 +10,22 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import click
 
 from laptime.apps.cli.frame import one_line
 from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
 
-Listener = Callable[[Event], None]
+
+@dataclass(frozen=True)
+class Said:
+    """A line that stays: above the bar on a terminal, on its own elsewhere."""
+
+    text: str
+
+
+Listener = Callable[[Event | Said], None]
 
 
 @contextmanager
@@ -38,8 +47,10 @@ class Lines:
         self._begun: set[str] = set()
         self._failed: set[str] = set()
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: Event | Said) -> None:
         """Say what is new in this event."""
+        if isinstance(event, Said):
+            click.echo(one_line(event.text), err=True)
         if not isinstance(event, CaseAdded | CaseChanged):
             return
         case = event.case
@@ -71,9 +82,11 @@ def _bar() -> Iterator[Listener]:
     task = bar.add_task("starting", total=1.0, left="")
     reached = 0.0
 
-    def listen(event: Event) -> None:
+    def listen(event: Event | Said) -> None:
         nonlocal reached
-        if isinstance(event, Progress):
+        if isinstance(event, Said):
+            bar.console.print(one_line(event.text), markup=False, highlight=False, soft_wrap=True)
+        elif isinstance(event, Progress):
             # Steps after the timing know no share of their own; the bar does not run backwards for them.
             left = _left(event.remaining) if event.done >= reached else ""
             reached = max(reached, event.done)

@@ -1,0 +1,173 @@
+"""Make a training script faster, with proof, and hand the change back as a patch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from laptime.apps.cli import output, tuned
+from laptime.apps.cli.asked import duration, words
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit import registry
+from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.quantity import size
+from laptime.kit.text import closest
+
+
+def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else size(text)
+    except UsageError as error:
+        raise UsageError(f"--max-memory: {error.what}", why=error.why, next=error.next) from error
+
+
+def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
+    """`--only a,b --only c` as names, each once, `-` as `_`."""
+    return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
+
+
+@click.command("tune", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.argument("program", metavar="SCRIPT.py")
+@click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
+@click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
+@click.option(
+    "--python", metavar="PATH", default="", help="Interpreter to run it with. [default: laptime's own]"
+)
+@click.option(
+    "--budget",
+    callback=duration,
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="The whole session takes no longer than this: 90s, 10m, 1h.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=None,
+    callback=lambda context, option, value: value or 0,
+    help="Timed steps in a block. [default: found out]",
+)
+@click.option(
+    "--allow",
+    type=click.Choice(["algorithm"]),
+    multiple=True,
+    help="Try changes of this class, too: algorithm changes the batch and the learning rate.",
+)
+@click.option("--strict", is_flag=True, help="Leave out changes of random numbers and of precision.")
+@click.option(
+    "--only", multiple=True, callback=_names, metavar="NAME,...", help="Try these alone. Repeatable."
+)
+@click.option("--skip", multiple=True, callback=_names, metavar="NAME,...", help="Not these. Repeatable.")
+@click.option(
+    "--with",
+    "extra",
+    multiple=True,
+    type=click.Path(dir_okay=False),
+    metavar="FILE.py",
+    help="A file with a further optimization. Repeatable.",
+)
+@click.option(
+    "--goal",
+    type=click.Choice(["throughput", "memory"]),
+    default="throughput",
+    show_default=True,
+    help="What is to become better.",
+)
+@click.option(
+    "--max-memory",
+    callback=_size,
+    metavar="SIZE",
+    help="A trial may use so much: 8GB. [default: what the machine has free]",
+)
+@click.option("--certify", is_flag=True, help="Error rates corrected for all looks and candidates; slower.")
+@click.option("--resume", is_flag=True, help="Go on with the last session of the same script and arguments.")
+@click.option("--dry-run", is_flag=True, help="Diagnose only: what would be tried, and how long.")
+@click.option(
+    "--patch",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Where the patch goes. [default: SCRIPT.laptime.patch]",
+)
+@click.option(
+    "--step-by",
+    type=click.Choice(["optimizer", "loader", "forward"]),
+    default=None,
+    callback=lambda context, option, value: value or "",
+    help="What a step is. [default: the first of these that the script has]",
+)
+@click.option(
+    "--timeout",
+    callback=duration,
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="One trial takes no longer than this.",
+)
+@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@report_options
+@voice_options
+@click.pass_context
+def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Make a training script faster, with proof, and hand the change back as a patch.
+
+    The script is not edited. What bounds its step is found first; then changes are raced against it, one
+    after the other, and checked to train the same. What helps is kept, measured afresh in new processes, and
+    written as a patch. Options of laptime come before the script, those of the script behind it.
+
+    Exits with 0 when it got faster, 5 when no change helped, 3 when that could not be decided, 1 when what
+    was found does not train the same, 4 when the script fails.
+
+    \b
+    laptime tune train.py --epochs 10
+    laptime tune --budget 5m -o report.html -m package.train
+    laptime tune --only num_workers,channels_last train.py
+    laptime tune --dry-run train.py
+    """
+    # Not at the top: `laptime --help` imports no verb.
+    from laptime.verbs import tune as verb
+
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    _refuse_strange(given["only"], given["skip"], given["extra"])
+    if given["patch"] is not None:
+        output.writable(given["patch"])
+    origins = tuned.flags(context, given)
+    for name in ("arguments", "allow", "extra"):
+        given[name] = list(given[name])
+    request = verb.TuneRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
+    with tuned.told(quiet=voice.quiet, budget=request.budget) as heard:
+        run = verb.tune(request, heard)
+    save = request.save and not request.dry_run
+    delivered = tuned.deliver(run, reports, as_json=as_json, save=save, voice=voice)
+    code = tuned.exit_code(run)
+    return code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def _refuse_strange(only: Sequence[str], skip: Sequence[str], extra: Sequence[str]) -> None:
+    """Before anything runs: a typing mistake must not cost ten minutes.
+
+    Raises:
+        UsageError: a name that no optimization has, or one that is both wanted and not.
+    """
+    known = [*registry.names("optimizations"), *(Path(path).stem for path in extra)]
+    for option, given in (("only", only), ("skip", skip)):
+        for name in given:
+            if name not in known:
+                near = closest(name, known)
+                raise UsageError(
+                    f"--{option}: no optimization is called {name!r}",
+                    why=f"known: {', '.join(known)}",
+                    next=f"did you mean --{option} {near}?" if near else "laptime tune --help",
+                )
+    if both := [name for name in only if name in skip]:
+        raise UsageError(
+            f"{both[0]} is both wanted and not",
+            why="it stands behind --only and behind --skip",
+            next=f"leave out one of them: --only {','.join(only)}",
+        )

@@ -1,0 +1,78 @@
+"""Check that an earlier result of `tune` still holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from laptime.apps.cli import output, tuned
+from laptime.apps.cli.asked import duration
+from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit.errors import ExitCode
+from laptime.records.run import Run
+from laptime.records.verdict import exit_code
+
+
+@click.command("verify")
+@click.argument("recipe", metavar="RECIPE", type=click.Path(path_type=Path))
+@click.option(
+    "--budget",
+    callback=duration,
+    default="5m",
+    show_default=True,
+    metavar="TIME",
+    help="It takes no longer than this: 90s, 5m, 1h.",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    default="",
+    help="Interpreter to run it with. [default: laptime's own]",
+)
+@click.option(
+    "--timeout",
+    callback=duration,
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="One trial takes no longer than this.",
+)
+@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@report_options
+@voice_options
+@click.pass_context
+def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
+    """Check that an earlier result of `tune` still holds, after an upgrade of torch, say.
+
+    RECIPE is the file that `tune` has left beside the patch. The script is timed with and without the recipe
+    in new processes, and the recipe is gated again. Exits with 0 when it still is faster and trains the same,
+    1 when it does not, 3 when that could not be decided.
+
+    \b
+    laptime verify train.laptime.json
+    laptime verify --budget 2m train.laptime.json -o verified.html
+    """
+    from laptime.verbs import verify as verb
+
+    voice = context.find_object(Voice) or Voice()
+    reports = output.planned(outputs)
+    request = verb.VerifyRequest(
+        **given, output_to_stderr=as_json, quiet=voice.quiet, origins=tuned.flags(context, given)
+    )
+    with tuned.told(quiet=voice.quiet, budget=request.budget) as heard:
+        run = verb.verify(request, heard)
+    delivered = tuned.deliver(run, reports, as_json=as_json, save=request.save, voice=voice)
+    code = _code(run)
+    return code if code == ExitCode.INTERRUPTED else delivered or code
+
+
+def _code(run: Run) -> ExitCode:
+    """The verdicts decide where the run has any; else no gain that is left is a result that does not hold."""
+    code = tuned.exit_code(run)
+    if code in (ExitCode.OK, ExitCode.UNDECIDED) and run.verdicts:
+        return exit_code(run.verdicts)
+    return ExitCode.NO if code == ExitCode.NOTHING else code
