@@ -3,7 +3,8 @@
     diagnose ── offered ── best promise ── race ── gate ── kept ── diagnose ...
                                │            │       └── failed: recorded, next
                                │            └── slower, same, unclear, crashed: recorded, next
-                               └── none left, or no time: leave one out, and the rest is `not tried`
+                               └── none left: what was rejected alone is raced together, once or twice
+                                   no time, or nothing more: leave one out, and the rest is `not tried`
 
 Every rung is told as it is decided. One that is changed later (replaced by a better option, dropped by
 leave-one-out) is told again, with the same name, options and ratios; the last telling counts. The list of
@@ -21,13 +22,20 @@ from msgspec import structs
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
+from laptime.tuning.search.bundle import bundled
 from laptime.tuning.search.leaving import leave_one_out
-from laptime.tuning.search.race import FAST_ALPHA, LOOKS, looks_for
+from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
 from laptime.tuning.search.session import Rules, Session, is_control
 from laptime.tuning.search.space import Climb
 from laptime.tuning.search.world import Candidate, World
 from laptime.tuning.situation import Situation
+
+BUNDLES = 3
+"""How often what was rejected alone is raced together, at most: when it wins, something new may show."""
+
+HIDES = 0.02
+"""Share of the step from which waiting for data can hide what a change does to the rest."""
 
 __all__ = ["Found", "Rules", "planned", "search"]
 
@@ -83,8 +91,11 @@ def search(
     session = Session(world, rules, heard, trying, diagnosed)
     session.begin()
     replay(session, done)
-    while (candidate := _next(session)) is not None:
-        _climb(session, candidate)
+    for _ in range(BUNDLES):
+        while (candidate := _next(session)) is not None:
+            _climb(session, candidate)
+        if not bundled(session, _detectable(session, LONGEST)):
+            break
     before_leaving = session.recipe
     complete = leave_one_out(session)
     if session.recipe != before_leaving:
@@ -100,7 +111,7 @@ def search(
         control=session.control,
         margin=session.margin,
         noise=session.noise,
-        detectable=_detectable(session, rules.looks or LOOKS),
+        detectable=_detectable(session, rules.looks or LONGEST),
         ruled_out={name: why for name, why in session.ruled_out.items() if name not in told},
         ended="budget" if hurried or not complete else "complete",
         races=session.races,
@@ -114,10 +125,20 @@ def _detectable(session: Session, looks: tuple[int, ...]) -> float:
 
 def _next(session: Session) -> Candidate | None:
     """The best candidate that may be raced now."""
-    for candidate in ranking.ranked(session.offers.values()):
+    offers = list(session.offers.values())
+    for candidate in ranking.ranked([*offers, *(one for each in offers for one in _beside(session, each))]):
         if not _obstacle(session, candidate):
             return candidate
     return None
+
+
+def _beside(session: Session, candidate: Candidate) -> list[Candidate]:
+    """The options on both sides of one that is kept already."""
+    line = ranking.line(candidate)
+    if candidate.change not in session.recipe.changes:
+        return []
+    at = line.index(candidate.change)
+    return [replace(candidate, change=change) for change in line[max(0, at - 1) : at + 2]]
 
 
 def _obstacle(session: Session, candidate: Candidate) -> str:
@@ -129,14 +150,14 @@ def _obstacle(session: Session, candidate: Candidate) -> str:
         return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
     if not is_control(candidate) and session.rules.goal == "throughput":
         saved = ranking.share(candidate, session.situation.step)
-        least = _detectable(session, session.rules.looks or (4, 6, 9, 12, 18))
+        least = _detectable(session, session.rules.looks or LONGEST)
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
     return "budget" if _too_long(session, candidate) else ""
 
 
 def _open(session: Session, candidate: Candidate) -> bool:
-    """Not raced yet, or rejected at a much smaller share of the step."""
+    """Not raced yet, or rejected at a much smaller share of the step, or owed a race against a rival."""
     change = candidate.change
     if change in session.recipe.changes:
         return False
@@ -144,8 +165,10 @@ def _open(session: Session, candidate: Candidate) -> bool:
     if before is None:
         return True
     grown = ranking.share(candidate, session.situation.step) / max(before.share, 0.01)
+    revealed = before.waiting > HIDES and session.waiting < before.waiting / 2
     moved = session.situation.bound != before.bound
-    again = grown >= session.rules.regrow or (moved and grown > 1)
+    owed = not before.rivals.issuperset(ranking.rivals(candidate, session.kept, session.script))
+    again = owed or revealed or grown >= session.rules.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 
 
@@ -158,20 +181,28 @@ def _too_long(session: Session, candidate: Candidate) -> bool:
 def _climb(session: Session, candidate: Candidate) -> None:
     """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
     before = session.recipe
+    left = candidate.bound
     climb = Climb(ranking.line(candidate), candidate.change, session.rules.climb)
     for change in climb:
-        one = _option(session, candidate, change)
-        if one is None or _too_long(session, one):
+        one = _option(session, candidate, change, left)
+        if one is None or _obstacle(session, one):
             continue
+        step = session.situation.step
         rung = session.attempt(one)
+        if rung.kept and rung.speedup:
+            left = max(0.0, left - step * (1 - 1 / rung.speedup))
         climb.told(change, rung.verdict, kept=rung.kept)
     if session.recipe != before:
         session.again()
 
 
-def _option(session: Session, candidate: Candidate, change: Change) -> Candidate | None:
-    """The candidate with another option of its line; None when that was raced already."""
-    one = replace(candidate, change=change)
+def _option(session: Session, candidate: Candidate, change: Change, left: float) -> Candidate | None:
+    """The candidate with another option of its line; None when that was raced already.
+
+    Args:
+        left: seconds of its bound that options before it have not saved already.
+    """
+    one = replace(candidate, change=change, bound=left)
     return one if _open(session, one) else None
 
 

@@ -6,10 +6,10 @@ same      the whole interval is within the margin
 unclear   none of these, and there are no rounds, no time or no hope left
 
 A race looks at its rounds a fixed number of times. The chance of error is spent in equal parts over the
-looks, and added up (a union bound, so it holds however the looks depend on each other); a race of `--certify`
-gets its part of the session's. The margin is a safety of its own: a change that does nothing has to be seen beyond
-it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not run again, and
-what gains hugely in every round of the first look is believed at once.
+looks, and added up (a union bound, so it holds however the looks depend on each other); a race of
+`--certify` gets its part of the session's. The margin is a safety of its own: a change that does nothing has
+to be seen beyond it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not
+run again, and what gains hugely in every round of the first look is believed at once.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ from laptime.tuning.search.world import Round
 
 MARGIN = 0.01
 LOOKS = (4, 6, 9, 12)
+LONGEST = (4, 6, 9, 12, 18)
+"""The usual looks where there is time; twice as many rounds are taken on a loud machine."""
+
 FAST_ALPHA = 0.025
 """One-sided chance of error of a race in fast mode: that of the ends of a 95 % interval."""
 
@@ -34,6 +37,9 @@ HUGE = math.log(1.15)
 HOPELESS = math.log(1.25)
 BEYOND_NOISE = 3.0
 """Both short cuts also ask for this many standard deviations of a round, in every round."""
+
+LOUD = 0.06
+"""Standard deviation of a round from which two dozen rounds are needed to see a few percent."""
 
 UNUSABLE = 3
 """Rounds without a value (a peak that nobody knows) after which a race ends."""
@@ -221,17 +227,20 @@ def _told(
     return RaceResult(said, time.speedup, time.ci95, len(seen), ratios, reason, memory, aimed, hurried)
 
 
-def looks_for(cost: float, start: float, seconds: float, *, certify: bool = False) -> tuple[int, ...]:
+def looks_for(
+    cost: float, start: float, seconds: float, *, noise: float = 0.0, certify: bool = False
+) -> tuple[int, ...]:
     """How often to look when a candidate may take so many seconds on the average.
 
     Args:
         cost: seconds of a round. start: seconds before the first. seconds: for one candidate. Most races end
-            at an early look, so the longest one may take twice as much. certify: a smaller chance of error
-            takes more rounds.
+            at an early look, so the longest one may take twice as much. noise: standard deviation of a round;
+            certify: a smaller chance of error. Both take more rounds.
     """
     rounds = (2 * seconds - start) / max(cost, 1e-9)
-    long: tuple[tuple[int, ...], ...] = ((6, 12, 24), (6, 12, 18)) if certify else ((4, 6, 9, 12, 18), LOOKS)
-    for looks in (*long, (4, 6, 9), (4, 6)):
+    loud = noise > LOUD
+    long = [looks for wanted, looks in ((loud, (6, 12, 24, 48)), (loud or certify, (6, 12, 24))) if wanted]
+    for looks in (*long, LONGEST, LOOKS, (4, 6, 9), (4, 6)):
         if looks[-1] <= rounds:
             return looks
     return (3, 5)

@@ -41,7 +41,7 @@ class Rules:
         goal: throughput or memory. margin: share below which nothing is claimed.
         looks: numbers of rounds at which races are looked at; None: from the time there is.
         regrow: a rejected change is tried again when its share of the step has grown by this factor, or
-            has grown while another part became the bottleneck: it may have been hidden behind that one.
+            when the part that was the bottleneck then is none now: it may have been hidden behind that one.
         climb: races along one line of options at most.
     """
 
@@ -68,11 +68,18 @@ class Rules:
 
 @dataclass
 class Tried:
-    """At which share of the step a change was raced, beside which bottleneck, and whether that was the last
-    word."""
+    """How a change was raced.
+
+    Attributes:
+        share: of the step that it could save then. bound: the bottleneck of that time; waiting: share of the
+            step that was spent on data, behind which everything else may have been hidden.
+        rivals: kept changes that it would have replaced. final: that was the last word.
+    """
 
     share: float
     bound: str
+    waiting: float
+    rivals: frozenset[str]
     final: bool
 
 
@@ -155,7 +162,7 @@ class Session:
         waiting = sum(1 for change in self.offers if change not in self.tried)
         left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
         looks = self.rules.looks or looks_for(
-            candidate.cost, candidate.start, left, certify=self.rules.certify
+            candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
         )
         return Terms(
             looks=looks,
@@ -187,10 +194,10 @@ class Session:
         try:
             rounds = self.world.race(self.recipe, target, fresh=self.rules.certify)
             result = race(rounds, terms)
-            rung = self._raced(rung, result, out)
+            rung = self.raced(rung, result, out)
             if result.word in WON and not is_control(candidate):
                 gate = self.world.gate(self.recipe, target, candidate.numerics)
-                rung = _gated(rung, gate)
+                rung = gated(rung, gate)
         except TrialFailed as failure:
             word = "not tried" if failure.kind == "budget" else "failed"
             rung = structs.replace(rung, verdict=word, kept=False, reason=_failed(failure))
@@ -211,7 +218,8 @@ class Session:
             bound=candidate.bound,
         )
 
-    def _raced(self, rung: Rung, result: RaceResult, out: list[str]) -> Rung:
+    def raced(self, rung: Rung, result: RaceResult, out: list[str]) -> Rung:
+        """The rung with what its race came to; `out`: names of what it would replace."""
         step, speedup = self.situation.step, result.speedup
         reason = sentence(result)
         return structs.replace(
@@ -258,7 +266,14 @@ class Session:
     def mark(self, candidate: Candidate, *, final: bool) -> None:
         """It was raced beside the present incumbent."""
         share = ranking.share(candidate, self.situation.step)
-        self.tried[candidate.change] = Tried(share, self.situation.bound, final)
+        rivals = frozenset(ranking.rivals(candidate, self.kept, self.script))
+        self.tried[candidate.change] = Tried(share, self.situation.bound, self.waiting, rivals, final)
+
+    @property
+    def waiting(self) -> float:
+        """Share of the step that the loop waits for data."""
+        step = self.situation.step
+        return self.situation.share("data") / step if step else 0.0
 
     def take(self, candidate: Candidate, target: Recipe, out: list[str], speedup: float | None) -> None:
         """Make it the incumbent; what it replaces is told."""
@@ -287,6 +302,15 @@ class Session:
                 self.heard(self.rungs[at])
                 return
 
+    def again_told(self, label: str, reason: str) -> None:
+        """Tell the newest rung of this label again, with more of a reason."""
+        for at in reversed(range(len(self.rungs))):
+            if self.rungs[at].label == label:
+                rung = self.rungs[at]
+                self.rungs[at] = structs.replace(rung, reason=f"{rung.reason}; {reason}")
+                self.heard(self.rungs[at])
+                return
+
 
 def is_control(candidate: Candidate) -> bool:
     """Whether this is the change that changes nothing."""
@@ -309,7 +333,8 @@ def _failed(failure: TrialFailed) -> str:
     return failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
 
 
-def _gated(rung: Rung, gate: Gate) -> Rung:
+def gated(rung: Rung, gate: Gate) -> Rung:
+    """The rung with its gate's word; kept when that is `passed`, and only then."""
     if gate.word == "passed":
         return structs.replace(rung, gate=gate, kept=True)
     why = gate.reason or "nothing could be compared"

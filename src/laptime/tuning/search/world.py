@@ -97,7 +97,11 @@ class World(Protocol):
         """
 
     def offered(self, situation: Situation, recipe: Recipe) -> Offered:
-        """What could be tried on top of a recipe."""
+        """What could be tried on top of a recipe.
+
+        A change of the recipe that has other options is offered, too, with its bound in this situation: when
+        the bottleneck has moved, the options beside the present one get another chance.
+        """
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Paired rounds in random order, for as long as they are asked for; closing the iterator ends the
