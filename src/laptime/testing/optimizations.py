@@ -1,0 +1,330 @@
+"""Does an optimization keep its contract? Asked about many situations, attached to a loop, tried as an edit.
+
+    from laptime.testing import check_optimization
+
+    def test_mine_keeps_the_contract() -> None:
+        check_optimization("mine")
+
+The contract is `tuning/optimization.py`. torch is imported where `apply` needs it.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import ModuleType
+from typing import Any
+
+from laptime.kit.registry import names
+from laptime.testing.conformance import documented, need, takes
+from laptime.testing.loops import FakeLoop
+from laptime.testing.rules import section
+from laptime.tuning.optimization import NUMERICS, CannotEdit, Options
+from laptime.tuning.situation import FACTS, SHARES, Situation
+from laptime.tuning.trial.loop import CannotApply, Undo
+
+
+def check_optimization(name: str, *more: Situation) -> None:
+    """A change: declared, proposed and bounded by pure functions, attached and taken off, edited or refused.
+
+    Args:
+        name: of the room `optimizations`.
+        more: situations that make it speak, where none of `stories()` does.
+    """
+    module = documented("optimizations", name)
+    _check_declared(name, module)
+    asked = {**stories(), **{f"given {number}": each for number, each in enumerate(more)}}
+    proposed: list[Options] = []
+    for story, situation in asked.items():
+        proposed += _check_answers(name, module, situation, story)
+    need(proposed, f"optimizations/{name} proposes nothing in any of {len(asked)} situations: give it one")
+    seen: set[str] = set()
+    for options in proposed:
+        text = json.dumps(options, sort_keys=True)
+        if text not in seen and len(seen) < 12:
+            seen.add(text)
+            _check_apply(name, module, options)
+            _check_edit(name, module, options)
+
+
+def _check_declared(name: str, module: ModuleType) -> None:
+    who = f"optimizations/{name}"
+    for word in ("Source:", "Lies when:"):
+        need(section(module, word), f"{who}: its docstring has no line `{word} ...`")
+    need(isinstance(module.TITLE, str) and module.TITLE.strip(), f"{who}: TITLE says what it does")
+    need(module.NUMERICS in NUMERICS, f"{who}: NUMERICS {module.NUMERICS!r} is none of {', '.join(NUMERICS)}")
+    need(module.TOGGLE in ("live", "process"), f"{who}: TOGGLE {module.TOGGLE!r} is neither live nor process")
+    known = FACTS | frozenset(names("optimizations"))
+    for word in ("NEEDS", "GIVES", "CONFLICTS"):
+        facts = getattr(module, word)
+        need(isinstance(facts, frozenset), f"{who}: {word} is a {type(facts).__name__}, not a frozenset")
+        strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - known
+        need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no situation knows")
+    need(0.0 <= getattr(module, "PRIOR", 0.5) <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
+    need(
+        getattr(module, "GOAL", "throughput") in ("throughput", "memory"),
+        f"{who}: no goal {module.__dict__.get('GOAL')!r}",
+    )
+    takes(module.propose, "situation")
+    takes(module.bound, "situation", "options")
+    takes(module.apply, "loop", "options")
+    takes(module.edit, "script", "options")
+    for word, parameters in {
+        "why_not": ("situation",),
+        "numerics": ("situation", "options"),
+        "look": ("points",),
+    }.items():
+        if hasattr(module, word):
+            takes(getattr(module, word), *parameters)
+
+
+def _check_answers(name: str, module: ModuleType, situation: Situation, story: str) -> list[Options]:
+    """What it proposes in a situation; the same each time, and the situation stays as it was."""
+    who, kept = f"optimizations/{name}", copy.deepcopy(situation)
+    options: list[Options] = module.propose(situation)
+    need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
+    need(options == module.propose(situation), f"{who} proposes two things in one situation ({story})")
+    if hasattr(module, "why_not"):
+        need(isinstance(module.why_not(situation), str), f"{who}: why_not gives no text ({story})")
+    texts = [_json(each, who) for each in options]
+    need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
+    for each in options:
+        bound = module.bound(situation, each)
+        need(
+            isinstance(bound, (int, float)) and 0.0 <= bound <= situation.step,
+            f"{who} promises {bound!r} s of a step of {situation.step:g} s ({story})",
+        )
+        need(bound == module.bound(situation, each), f"{who} has two bounds for one option ({story})")
+        if hasattr(module, "numerics"):
+            found = module.numerics(situation, each)
+            need(found in NUMERICS, f"{who}: numerics gives {found!r} ({story})")
+    need(situation == kept, f"{who} changed the situation that it was asked about ({story})")
+    return options
+
+
+def _json(options: Options, who: str) -> str:
+    """The options as text; they are plain JSON and come back as they were."""
+    try:
+        text = json.dumps(options, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        need(False, f"{who}: its options cannot be written as JSON: {error}")
+        raise
+    need(
+        isinstance(options, dict) and json.loads(text) == options, f"{who}: {options!r} does not survive JSON"
+    )
+    return text
+
+
+class _Loop(FakeLoop):
+    """Counts what is done at once, which leaves no callback behind."""
+
+    done = 0
+
+    def process(self, do: Callable[[], Undo | None]) -> None:
+        """A switch of the process."""
+        self.done += 1
+        super().process(do)
+
+
+def _check_apply(name: str, module: ModuleType, options: Options) -> None:
+    """It attaches something that its undo takes off; or it refuses, with a reason."""
+    who, before = f"optimizations/{name}", _switches()
+    kept = copy.deepcopy(options)
+    loop = _Loop(live=module.TOGGLE == "live")
+    try:
+        module.apply(loop, options)
+    except CannotApply as refusal:
+        need(str(refusal).strip(), f"{who} refuses {options} without a reason")
+        loop.undo()
+        need(_switches() == before, f"{who} refuses {options} and leaves switches changed")
+        return
+    need(not getattr(module, "SUGGESTS", False), f"{who} is only suggested, and yet it can be applied")
+    need(loop.kinds or loop.done, f"{who} attaches nothing for {options}")
+    need(options == kept, f"{who} changed the options that it was given")
+    failed = loop.undo()
+    need(not failed, f"{who} cannot be undone: {failed}")
+    need(not loop.kinds, f"{who} leaves callbacks behind: {', '.join(sorted(loop.kinds))}")
+    left = {key for key, value in _switches().items() if before.get(key) != value}
+    need(not left, f"{who} leaves changed: {', '.join(sorted(left))}")
+
+
+def _switches() -> dict[str, Any]:
+    """What a change of the process could leave behind: switches and functions of torch, the environment."""
+    import gc
+
+    import torch
+    from torch.utils.data import DataLoader, _utils
+
+    made: dict[str, Any] = {
+        "threads": torch.get_num_threads(),
+        "cudnn.benchmark": torch.backends.cudnn.benchmark,
+        "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "gc": (gc.isenabled(), gc.get_threshold()),
+        "environment": dict(os.environ),
+    }
+    for owner in (
+        torch.nn.Module,
+        torch.optim.Optimizer,
+        DataLoader,
+        torch.Tensor,
+        torch.nn.functional,
+        _utils,
+    ):
+        for key, value in vars(owner).items():
+            if callable(value):
+                made[f"{owner.__name__}.{key}"] = id(value)
+    return made
+
+
+class FakeEditor:
+    """Implements `patch.editor.Editor` for a script that has everything, or only `kinds` of sites.
+
+    Attributes:
+        calls: what was asked for, in order: (method, positional arguments, keyword arguments).
+    """
+
+    comment = ""
+
+    def __init__(self, kinds: Iterable[str] | None = None, arguments: dict[str, str] | None = None) -> None:
+        """`arguments`: sources by name that every call at a site has."""
+        self.kinds = None if kinds is None else frozenset(kinds)
+        self.arguments = arguments or {}
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+
+    def has_site(self, kind: str) -> bool:
+        """Whether the script has it."""
+        return self.kinds is None or kind in self.kinds
+
+    def argument(self, kind: str, name: str) -> str | None:
+        """What was said that calls have."""
+        return self.arguments.get(name)
+
+    def __getattr__(self, method: str) -> Callable[..., None]:
+        """Every other method of the contract notes that it was called."""
+        from laptime.tuning.patch.editor import Editor
+
+        if method.startswith("_") or not callable(getattr(Editor, method, None)):
+            raise AttributeError(f"patch.editor.Editor has no {method}")
+
+        def note(*args: Any, **kwargs: Any) -> None:
+            inspect.signature(getattr(Editor, method)).bind(self, *args, **kwargs)
+            self.calls.append((method, args, kwargs))
+
+        return note
+
+    def asked(self, method: str) -> list[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Arguments of every call of this method."""
+        return [(args, kwargs) for each, args, kwargs in self.calls if each == method]
+
+
+EDITED: tuple[dict[str, Any], ...] = (
+    {"kinds": None},
+    {
+        "kinds": None,
+        "arguments": {"lr": "0.1", "dataset": "data", "worker_init_fn": "start", "batch_size": "8"},
+    },
+    {"kinds": ["loader", "optimizer", "model", "fetch", "forward", "backward", "step", "sync"]},
+    {"kinds": ["hf_arguments"]},
+    {"kinds": ["lightning_trainer", "loader"]},
+)
+"""Scripts that an edit is tried on."""
+
+
+def _check_edit(name: str, module: ModuleType, options: Options) -> None:
+    """It edits every one of these scripts, or says why it cannot."""
+    for given in EDITED:
+        editor = FakeEditor(**given)
+        try:
+            module.edit(editor, options)
+        except CannotEdit as refusal:
+            need(str(refusal).strip(), f"optimizations/{name} cannot edit, and does not say why")
+            continue
+        need(editor.calls, f"optimizations/{name} neither edits nor raises CannotEdit for {options}")
+
+
+_GIB = 1 << 30
+_CPU = Situation(
+    step=0.5,
+    shares=dict(zip(SHARES, (0.05, 0.0, 0.2, 0.2, 0.04, 0.01), strict=True)),
+    what_if={"whole": 0.5, "cached": 0.45, "half_batch": 0.3, "double_batch": 0.8},
+    batch=32,
+    cpus=8,
+    threads=8,
+    shm=4 * _GIB,
+    memory=32 * _GIB,
+    peak=2 * _GIB,
+    batch_bytes=20 << 20,
+    loader={"num_workers": 0, "batch_size": 32, "shuffle": True},
+    loader_seconds=0.05,
+    dataset_length=1024,
+    sample_bytes=600 << 10,
+    optimizer={"class": "SGD", "lr": 0.1, "fused": None, "foreach": None},
+    parameters=11_000_000,
+    tensors=62,
+    state_bytes=130 << 20,
+    facts=frozenset({"cpu", "loader", "map_dataset", "conv", "linear", "batchnorm", "sgd", "gcc"}),
+    noise=0.02,
+)
+_DETAILS: dict[str, Any] = {
+    "cache_dataset": {"keeps": True, "draws": False, "why": ""},
+    "trim_padding": {"pad": 0, "saves": 0.5},
+    "uint8_transfer": {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]},
+    "batched_fetch": True,
+    "worker_threads": ["cv2", "threadpoolctl"],
+    "accumulation": 4,
+    "page_faults": 100_000,
+    "denormal_share": 0.1,
+    "gc_seconds": 0.05,
+    "alloc_retries": 3,
+    "attn_implementation": "eager",
+}
+
+
+def stories() -> dict[str, Situation]:
+    """Situations that an optimization must stand: small and large machines, every bottleneck, and nothing."""
+    shares = dict(zip(SHARES, (0.05, 0.03, 0.2, 0.2, 0.01, 0.01), strict=True))
+    starved = dict(zip(SHARES, (0.4, 0.0, 0.04, 0.04, 0.01, 0.01), strict=True))
+    cuda = replace(
+        _CPU,
+        device="cuda:0",
+        shares=shares,
+        enqueue=0.3,
+        device_memory=60 * _GIB,
+        syncs=_syncs(),
+        facts=_CPU.facts - {"cpu"}
+        | {"cuda", "bf16", "fp16", "tf32", "pinned", "workers", "syncs_every_step"},
+        loader={**_CPU.loader, "num_workers": 4, "pin_memory": True},
+    )
+    return {
+        "CPU, bound by compute": _CPU,
+        "CPU, bound by data": replace(_CPU, shares=starved, loader_seconds=0.4),
+        "random transforms": replace(
+            _CPU, shares=starved, loader_seconds=2.0, facts=_CPU.facts | {"random_transforms"}
+        ),
+        "one core, no memory": replace(_CPU, cpus=1, threads=1, shm=1 << 20, memory=1 << 20),
+        "GPU": cuda,
+        "GPU, bound by the host": replace(cuda, enqueue=0.5),
+        "stream": replace(
+            _CPU, facts=_CPU.facts - {"map_dataset"} | {"iterable_dataset"}, dataset_length=None
+        ),
+        "everything": replace(
+            cuda, facts=FACTS, padding=0.5, details=_DETAILS, loader={**cuda.loader, "prefetch_factor": 2}
+        ),
+        "everything, on the CPU": replace(
+            _CPU,
+            facts=FACTS - {"cuda", "mps", "xpu", "clipping", "scheduler", "adam", "adamw", "adagrad"},
+            padding=0.5,
+            details=_DETAILS,
+        ),
+        "nothing": Situation(),
+    }
+
+
+def _syncs() -> tuple[Any, ...]:
+    from laptime.tuning.situation import Site
+
+    return (Site("sync", "train.py", 12, "main", 12, "", 0, "item", 1.0),)

@@ -1,0 +1,32 @@
+"""Code that a change runs in a trial and, word for word, puts into the user's script.
+
+Such code is a file `_NAME.py` of its own, whose first line behind the docstring is `import torch`: it is
+imported by `apply` only, inside a process that has torch. `edit` reads it as text and imports nothing.
+"""
+
+from __future__ import annotations
+
+import ast
+from importlib.resources import files
+from typing import Any
+
+
+def define(script: Any, name: str) -> None:
+    """Put the code of `_NAME.py` into the user's source, with the imports that it makes."""
+    code, imports = source(name)
+    script.define(code, *imports)
+
+
+def source(name: str) -> tuple[str, list[str]]:
+    """The text of `_NAME.py` without its docstring and imports, and these imports one by one."""
+    text = files(__package__).joinpath(f"{name}.py").read_text(encoding="utf-8")
+    lines = text.splitlines()
+    imports = []
+    begin = 0
+    for statement in ast.parse(text).body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            imports.append(ast.unparse(statement))
+        elif not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):
+            break
+        begin = statement.end_lineno or begin
+    return "\n".join(lines[begin:]).strip() + "\n", imports

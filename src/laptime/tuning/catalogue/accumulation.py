@@ -1,0 +1,119 @@
+"""Larger micro-batches, fewer of them: the effective batch stays, the device gets more to do at once.
+
+In a trial the script's own count of micro-batches goes on, so optimizers also step in between, at the end of
+the backward pass that completes an effective batch, and gradients are scaled as if the loss were divided by
+the new number.
+
+Source: MosaicML Composer, automatic micro-batching; Hugging Face, "Gradient accumulation fix" (2024) for what
+can go wrong.
+Lies when: the model has BatchNorm, the loss is a mean over tokens or a sum over samples: then larger
+micro-batches are another training.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.situation import Situation
+
+TITLE = "larger micro-batches, the effective batch kept"
+NUMERICS = "algorithm"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
+GIVES = frozenset({"accumulation"})
+CONFLICTS = frozenset({"batch_size", "grad_scaler"})
+PRIOR = 0.5
+
+
+def look(points: Any) -> int:
+    """Micro-batches of an optimizer step, from how often each was seen."""
+    seen = points.steps.seen
+    return round(seen["backward"] / seen["optimizer"]) if seen["optimizer"] else 1
+
+
+def propose(situation: Situation) -> list[Options]:
+    """All divisors of the number of micro-batches, the smallest enlargement first."""
+    if why_not(situation):
+        return []
+    size, steps = int(situation.loader["batch_size"]), int(situation.details["accumulation"])
+    return [
+        {"value": size * times, "steps": steps // times, "of": steps}
+        for times in range(2, steps + 1)
+        if steps % times == 0
+    ]
+
+
+def why_not(situation: Situation) -> str:
+    """What is in the way."""
+    if int(situation.details.get("accumulation") or 1) < 2:
+        return "the script does not accumulate gradients"
+    if {"clipping", "scheduler"} & situation.facts:
+        return "what the script does at every step of its own (clipping, schedule) would come too seldom"
+    return (
+        ""
+        if isinstance(situation.loader.get("batch_size"), int)
+        else "the loader has no batch size of its own"
+    )
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
+    through half and twice the batch; without these half of forward and backward."""
+    compute = situation.share("forward", "backward", "transfer", "other")
+    return _loader.within(situation, 0.5 * compute)
+
+
+def apply(loop: Any, options: Options) -> None:
+    """batch_size of the loaders of this size, gradients to scale, steps in between."""
+    size, steps, of = int(options["value"]), int(options["steps"]), int(options["of"])
+    times = of // steps
+    optimizers: list[Any] = []
+    passes = 0
+
+    def rewrite(call: Any) -> None:
+        if (
+            call.arguments.get("batch_sampler") is None
+            and call.arguments.get("batch_size", 1) * times == size
+        ):
+            call.arguments["batch_size"] = size
+
+    def ended() -> None:
+        nonlocal passes
+        passes += 1
+        if passes % steps == 0 and passes % of:
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+
+    def scale(loss: Any) -> Any:
+        import torch
+
+        def begun(gradient: Any) -> None:
+            torch.autograd.Variable._execution_engine.queue_callback(ended)
+
+        scaled = loss * times
+        scaled.register_hook(begun)
+        return scaled
+
+    loop.loader(rewrite)
+    loop.optimizers(optimizers.append)
+    loop.backward(scale)
+
+
+def edit(script: Any, options: Options) -> None:
+    """Arguments of a library's trainer; in a loop of one's own the count of micro-batches has no known
+    place."""
+    size, steps = str(int(options["value"])), str(int(options["steps"]))
+    if script.has_site("hf_arguments"):
+        by_trainer(script, hf={"per_device_train_batch_size": size, "gradient_accumulation_steps": steps})
+        return
+    if script.has_site("lightning_trainer") and script.has_site("loader"):
+        by_trainer(script, lightning={"accumulate_grad_batches": steps})
+        script.set_arguments("loader", batch_size=size)
+        return
+    raise CannotEdit(
+        f"accumulate over {steps} micro-batches of {size}: the script's own count has no known place"
+    )

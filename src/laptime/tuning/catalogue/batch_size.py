@@ -1,0 +1,113 @@
+"""Another batch size: the smallest that takes a sample at nearly the lowest cost.
+
+What a step costs besides its samples (starting kernels, the optimizer) is spread over more of them. This
+changes the training itself: fewer, larger steps an epoch. The learning rate goes with it by a rule, linear
+for SGD and by the square root for Adam, and only a convergence check can tell whether that is as good.
+
+Source: McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; Goyal et al. 2017 and Malladi
+et al. 2022 for the rules.
+Lies when: throughput is not progress: a batch twice as large may need as many epochs again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _learning_rate, _loader
+from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.situation import Situation
+
+TITLE = "larger batch, learning rate by rule"
+NUMERICS = "algorithm"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "!custom_batch_sampler", "!accumulation"})
+GIVES = frozenset({"batch_size"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.6
+
+KNEE = 0.03
+"""A larger batch stops paying where what a step costs besides its samples is less than this share of it."""
+LARGEST = 64
+"""Times the present batch, at most."""
+ROOM = 0.8
+"""Share of the free memory that larger batches may take."""
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Twice the batch, four times, ... up to the knee and what memory holds."""
+    if why_not(situation):
+        return []
+    size, rule = int(situation.loader["batch_size"]), _learning_rate.rule(situation.facts)
+    return [{"value": size * times, "times": times, "lr": rule} for times in _times(situation)]
+
+
+def why_not(situation: Situation) -> str:
+    """What is in the way."""
+    if not isinstance(situation.loader.get("batch_size"), int) or situation.loader["batch_size"] < 1:
+        return "the loader has no batch size of its own"
+    if not _learning_rate.rule(situation.facts):
+        return "no rule is known for the learning rate of this optimizer"
+    if _fixed(situation) is None:
+        return "it is not known what half and twice the batch take"
+    return (
+        "" if _times(situation) else "its knee is reached already, or memory has no room for a larger batch"
+    )
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The share that a step of n times the batch saves for as many samples as a step has now: what a step
+    costs besides its samples, less the n-th part of it."""
+    return _loader.within(situation, (_fixed(situation) or 0.0) * (1 - 1 / float(options["times"])))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """batch_size of every DataLoader that makes batches of this size itself; lr of every optimizer."""
+    size, times = int(options["value"]), float(options["times"])
+    by = _learning_rate.factor(str(options["lr"]), times)
+
+    def rewrite(call: Any) -> None:
+        if (
+            call.arguments.get("batch_sampler") is None
+            and call.arguments.get("batch_size", 1) == size / times
+        ):
+            call.arguments["batch_size"] = size
+
+    loop.loader(rewrite)
+    loop.optimizer(lambda call: _learning_rate.scale(call, by))
+
+
+def edit(script: Any, options: Options) -> None:
+    """Two arguments: of the training loader and of the optimizer."""
+    if not script.has_site("loader"):
+        raise CannotEdit("the loader is made by a library: set the batch size and the learning rate there")
+    _learning_rate.edit(script, _learning_rate.factor(str(options["lr"]), float(options["times"])))
+    script.set_arguments("loader", batch_size=str(int(options["value"])))
+
+
+def _fixed(situation: Situation) -> float | None:
+    """Seconds of a step that do not grow with its batch: T(b) = fixed + slope * b through half and twice the
+    batch. None where one of them was not measured."""
+    half, twice = (situation.what_if.get(name) for name in ("half_batch", "double_batch"))
+    if half is None or twice is None:
+        return None
+    slope = max(0.0, (twice - half) / 1.5)
+    return max(0.0, min((half + twice) / 2 - 1.25 * slope, situation.step))
+
+
+def _times(situation: Situation) -> list[int]:
+    fixed = _fixed(situation) or 0.0
+    found: list[int] = []
+    times = 1
+    while times < LARGEST and fixed / times > KNEE * situation.step and _has_room(situation, 2 * times):
+        times *= 2
+        found.append(times)
+    return found
+
+
+def _has_room(situation: Situation, times: int) -> bool:
+    """Whether activations of so many batches fit; what parameters and optimizer take stays."""
+    free = situation.memory if situation.device == "cpu" else situation.device_memory
+    if free is None or situation.peak is None:
+        return times <= 4
+    grows = max(situation.batch_bytes, situation.peak - situation.state_bytes)
+    return grows * (times - 1) < ROOM * free

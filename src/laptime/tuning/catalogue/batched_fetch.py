@@ -1,0 +1,76 @@
+"""Rows of a TensorDataset taken a batch at a time, not sample by sample and stacked again.
+
+A dataset that has `__getitems__` is asked so by torch itself; a TensorDataset has none.
+
+Source: torch/utils/data/_utils/fetch.py, `_MapDatasetFetcher`; batches are identical.
+Lies when: rows are large: then copying them is what costs, and it stays.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "rows fetched a batch at a time"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
+GIVES = frozenset({"batched_fetch"})
+CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
+
+
+def look(points: Any) -> bool:
+    """Whether the training loader reads a TensorDataset."""
+    return any(_is_tensors(loader.dataset) for loader in points.loaders)
+
+
+def _is_tensors(dataset: Any) -> bool:
+    """A TensorDataset, or a subset of one; not a class of the user's that is derived from it."""
+    import torch
+
+    while type(dataset) is torch.utils.data.Subset:
+        dataset = dataset.dataset
+    return type(dataset) is torch.utils.data.TensorDataset
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, for a TensorDataset."""
+    return [{}] if situation.details.get("batched_fetch") else []
+
+
+def why_not(situation: Situation) -> str:
+    """Other datasets say themselves, by `__getitems__`, that they can do it."""
+    return (
+        ""
+        if propose(situation)
+        else "the dataset is no TensorDataset; others say by __getitems__ that they can"
+    )
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The wait for batches."""
+    return _loader.within(situation, situation.share("data"))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Loaders of TensorDatasets that make batches in torch's default way."""
+
+    def rewrite(call: Any) -> None:
+        from laptime.tuning.catalogue._tensor_batches import TensorBatches
+
+        has_batches = call.arguments.get("batch_sampler") or call.arguments.get("batch_size", 1)
+        is_default = call.arguments.get("collate_fn") is None
+        if has_batches and is_default and _is_tensors(call.arguments.get("dataset")):
+            call.arguments.update(dataset=TensorBatches(call.arguments["dataset"]), collate_fn=list)
+
+    loop.loader(rewrite)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The class, the training loader's dataset in it, and `list` as what makes a batch."""
+    _code.define(script, "_tensor_batches")
+    script.wrap_argument("loader", "dataset", "TensorBatches({})")
+    script.set_arguments("loader", collate_fn="list")

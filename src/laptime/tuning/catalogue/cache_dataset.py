@@ -1,0 +1,170 @@
+"""Samples that are the same in every epoch are read and transformed once, and kept in memory.
+
+The cache lies in memory that loader workers share. It fills in the first epoch and pays from the second on: a
+script that makes one epoch gains nothing, and how many epochs a script makes is not known here. So a trial
+fills it before anything is timed, races the state of later epochs, and is only offered where one pass over
+the data is short enough for that.
+
+Source: PyTorch forum and Plumber (MLSys 2022): caching gains 40 to 50 % over tuned input pipelines; Mohan et
+al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021.
+Lies when: the script makes one epoch only, or its dataset changes between epochs without drawing random
+numbers (an epoch counter, a file that grows, an augmentation of one sample in a hundred).
+"""
+
+from __future__ import annotations
+
+import random
+from time import perf_counter
+from typing import Any
+
+from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "samples read once and kept in shared memory"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "map_dataset"})
+GIVES = frozenset({"cache_dataset"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.8
+
+FILL = 30.0
+"""Seconds that a trial may take to fill the cache, at most."""
+LOOK, READS = 4.0, 64
+"""Seconds and samples for seeing whether reading is the same each time, where it draws random numbers: a
+change that comes once in ten reads is then missed once in 800."""
+
+
+def look(points: Any) -> dict[str, Any]:
+    """Whether samples can be kept: {"keeps": bool, "draws": bool, "why": str}.
+
+    draws: reading them draws random numbers, though it gives the same each time (a blur of fixed width).
+    """
+    from laptime.tuning.trial.fetching import randomness_kept
+
+    if not points.loaders:
+        return {"keeps": False, "why": "there is no loader"}
+    with randomness_kept():
+        try:
+            return _judged(points.loaders[0].dataset)
+        except Exception as error:  # anything can come out of a user's dataset
+            return {"keeps": False, "why": f"a sample cannot be kept: {error or type(error).__name__}"}
+
+
+def _judged(dataset: Any) -> dict[str, Any]:
+    """Samples from all over the dataset, each read twice with other random numbers."""
+    import torch
+
+    from laptime.tuning.trial.fetching import same
+
+    until, length, shapes, draws, reads = perf_counter() + LOOK, len(dataset), set(), False, 0
+    while reads < READS and perf_counter() < until:
+        index = reads * 7919 % length
+        before = torch.get_rng_state(), random.getstate()
+        first = dataset[index]
+        draws = draws or not torch.equal(torch.get_rng_state(), before[0]) or random.getstate() != before[1]
+        shapes.add(_shape(first))
+        if not same(first, dataset[index]):
+            return {"keeps": False, "why": "reading a sample twice gives two results"}
+        reads += 1
+        if not draws and reads >= 4:
+            break
+    if draws and reads < READS // 2:
+        return {
+            "keeps": False,
+            "why": "reading draws random numbers, and is too slow to see what they change",
+        }
+    return {"keeps": len(shapes) == 1, "draws": draws, "why": "samples have several shapes"}
+
+
+def _shape(sample: Any) -> tuple[Any, ...]:
+    """Layout, types and shapes of a sample; raises TypeError for what is no tensor, array or number."""
+    import torch
+    from torch.utils._pytree import tree_flatten
+
+    leaves, layout = tree_flatten(sample)
+    for leaf in leaves:
+        kind = type(leaf)
+        is_plain = kind in (torch.Tensor, bool, int, float) or kind.__module__.partition(".")[0] == "numpy"
+        if not is_plain:
+            raise TypeError(f"it holds a {kind.__name__}")
+    return str(layout), *((type(leaf).__name__, tuple(getattr(leaf, "shape", ()))) for leaf in leaves)
+
+
+def numerics(situation: Situation, options: Options) -> str:
+    """What draws random numbers though it is the same each time moves those that are drawn after it."""
+    return "random" if (situation.details.get("cache_dataset") or {}).get("draws", False) else NUMERICS
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where samples can be kept, all of them fit, and a trial can read them all."""
+    return [] if why_not(situation) else [{}]
+
+
+def why_not(situation: Situation) -> str:
+    """What is in the way, in the order in which it matters."""
+    found = situation.details.get("cache_dataset") or {}
+    length, each = situation.dataset_length, situation.sample_bytes
+    if not length or not each or not situation.loader_seconds:
+        return "length, size or reading time of the samples is not known"
+    if not found.get("keeps"):
+        return str(found.get("why") or "it is not known whether samples can be kept")
+    for free, share, name in (
+        (situation.memory, _loader.MEMORY, "memory"),
+        (situation.shm, _loader.SHM, "shared memory"),
+    ):
+        if free is not None and length * each > share * free:
+            return f"its samples take {length * each >> 20} MiB: over {share:.0%} of what {name} has free"
+    if _reading(situation) > FILL:
+        return (
+            f"one pass over {length} samples takes {_reading(situation):.0f} s, longer than a trial can wait"
+        )
+    return ""
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
+    return _loader.within(situation, situation.share("data"))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Around every map-style dataset; the one that training reads is filled when its first batch has come."""
+    wrapped: list[Any] = []
+
+    def wrap(dataset: Any) -> Any:
+        from laptime.tuning.catalogue._cached_dataset import CachedDataset
+
+        if isinstance(dataset, CachedDataset):
+            return dataset
+        try:
+            wrapped.append(CachedDataset(dataset))
+        except (IndexError, KeyError, RuntimeError, TypeError, ValueError):
+            return dataset  # an evaluation set of texts, say: it stays as it is
+        return wrapped[-1]
+
+    def fill(batch: Any) -> Any:
+        until = perf_counter() + FILL
+        for dataset in [each for each in wrapped if bool(each.is_stored.any())]:
+            wrapped.remove(dataset)
+            for index in range(len(dataset)):
+                if perf_counter() > until:
+                    break
+                if not dataset.is_stored[index]:
+                    dataset[index]
+        return batch
+
+    loop.dataset(wrap)
+    loop.batch(fill)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The class, and the training loader's dataset in it."""
+    _code.define(script, "_cached_dataset")
+    script.wrap_argument("loader", "dataset", "CachedDataset({})")
+
+
+def _reading(situation: Situation) -> float:
+    """Seconds of one pass over the dataset by one process."""
+    batches = (situation.dataset_length or 0) / max(1, situation.batch)
+    return batches * (situation.loader_seconds or 0.0)

@@ -1,0 +1,54 @@
+"""Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device
+each time.
+
+Only ever suggested: whether a value is for a log or decides something (a NaN guard, early stopping) is not
+seen from outside.
+
+Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
+model training", things to avoid.
+Lies when: the loop is bound by the device and the host has nothing to run ahead for; on a CPU only what the
+logging itself takes is saved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "values for logs read every 50th step"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"syncs_every_step"})
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+SUGGESTS = True
+
+EVERY = 50
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where the script's own lines wait in every step."""
+    return [{"every": EVERY}] if any(site.count >= 1 for site in situation.syncs) else []
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """What a step does besides its known parts, logging among it; with an accelerator also the time in which
+    the host could have run ahead."""
+    ahead = min(situation.enqueue or 0.0, situation.share("forward", "backward", "optimizer"))
+    spared = 1 - 1 / int(options["every"])
+    return _loader.within(situation, spared * (situation.share("other") + ahead))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Not without the source: only suggested."""
+    loop.refuse("values that the script reads can only be left out in its source: see the suggested diff")
+
+
+def edit(script: Any, options: Options) -> None:
+    """A flag at the top of the loop, and what waits under it."""
+    script.at_start("steps = itertools.count()", "import itertools")
+    script.on_batch(f"is_logged = next(steps) % {int(options['every'])} == 0")
+    script.replace_text("sync", "if is_logged:\n    {}")

@@ -1,0 +1,96 @@
+"""More loader workers: batches are read and augmented in other processes while the step computes.
+
+As many as the cores that the script may use, as memory and /dev/shm hold batches in flight for, and never
+more than there are batches' worth of need; which number is best is searched, not guessed.
+
+Source: PyTorch documentation of torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch
+Performance Tuning Guide, "Enable asynchronous data loading and augmentation".
+Lies when: the step computes on the same cores: then workers take from it what they give. And every worker
+draws its own random numbers, so augmentation is another one (class `random`) unless samples are seeded by
+their index.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "more loader workers"
+NUMERICS = "random"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "map_dataset"})
+GIVES = frozenset({"workers"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.7
+
+WORKER = 300 << 20
+"""Bytes that a forked worker comes to own, besides its batches: measured with torchvision transforms, rounded
+up."""
+
+
+def numerics(situation: Situation, options: Options) -> str:
+    """Batches are the same, bit by bit, where reading draws no random numbers or they go by sample."""
+    same = "random_transforms" not in situation.facts or "seed_by_sample" in situation.facts
+    return "exact" if same else NUMERICS
+
+
+def propose(situation: Situation) -> list[Options]:
+    """1 to what the machine holds, the number that the step needs first; not what the script has already."""
+    present = _loader.workers(situation)
+    values = [value for value in _steps(_cap(situation)) if value != present]
+    return _loader.nearest(values, min(_loader.enough(situation), _cap(situation)))
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The wait for batches, less what so many workers still leave of it."""
+    left = _loader.wait(situation, int(options["value"]))
+    return _loader.within(situation, situation.share("data") - left)
+
+
+def why_not(situation: Situation) -> str:
+    """Samples of a stream would come once from every worker."""
+    if "iterable_dataset" in situation.facts:
+        return "an IterableDataset gives every sample once per worker unless it shards itself"
+    if "loader" in situation.facts and _cap(situation) < 1:
+        return "memory or /dev/shm has no room for the batches of a worker"
+    return ""
+
+
+def apply(loop: Any, options: Options) -> None:
+    """num_workers of every map-style DataLoader."""
+    number = int(options["value"])
+
+    def rewrite(call: Any) -> None:
+        if _loader.is_map_style(call):
+            call.arguments["num_workers"] = number
+
+    loop.loader(rewrite)
+
+
+def edit(script: Any, options: Options) -> None:
+    """One argument of the training loader."""
+    _loader.set_everywhere(script, "num_workers", str(int(options["value"])))
+
+
+def _cap(situation: Situation) -> int:
+    """Workers that cores, memory and /dev/shm hold; 0 where not even one fits."""
+    prefetch = int(situation.loader.get("prefetch_factor") or _loader.PREFETCH)
+    number = situation.cpus
+    if situation.memory is not None:
+        number = min(number, int(2 * _loader.MEMORY * situation.memory // WORKER))
+    while number > 0 and not _loader.fits(situation, number, prefetch):
+        number -= 1
+    return max(0, number)
+
+
+def _steps(cap: int) -> list[int]:
+    """1, 2, 3, 4, then half as much again each time, and the cap itself."""
+    values: list[int] = []
+    value = 1
+    while value < cap:
+        values.append(value)
+        value += max(1, value // 2 if value >= 4 else 1)
+    return [*values, cap] if cap else []

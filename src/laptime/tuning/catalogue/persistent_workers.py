@@ -1,0 +1,59 @@
+"""Loader workers that live on from epoch to epoch: the first batch of an epoch does not wait for their start.
+
+Source: PyTorch documentation of torch.utils.data.DataLoader, `persistent_workers`; Lightning, "Speed up model
+training".
+Lies when: epochs are long: the start is then a small share of them. And when a trial sees no end of an epoch,
+it sees no effect.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "loader workers live on between epochs"
+NUMERICS = "random"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "workers", "!persistent"})
+GIVES = frozenset({"persistent"})
+CONFLICTS: frozenset[str] = frozenset()
+
+START = 0.25
+"""Seconds that a worker takes to start at most: a fork of a process that has imported torch; spawning one is
+slower."""
+
+
+def numerics(situation: Situation, options: Options) -> str:
+    """Workers go on with their random numbers instead of getting new ones, where they draw any."""
+    same = "random_transforms" not in situation.facts or "seed_by_sample" in situation.facts
+    return "exact" if same else NUMERICS
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where the length of an epoch is known."""
+    return [{}] if situation.dataset_length else []
+
+
+def why_not(situation: Situation) -> str:
+    """Without a length there may be no second epoch."""
+    return "" if situation.dataset_length else "the length of an epoch is not known"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The start of all workers and the first batch, spread over the steps of an epoch."""
+    steps = max(1.0, (situation.dataset_length or 1) / max(1, situation.batch))
+    once = START * max(1, _loader.workers(situation)) + (situation.loader_seconds or 0.0)
+    return _loader.within(situation, once / steps)
+
+
+def apply(loop: Any, options: Options) -> None:
+    """persistent_workers of every DataLoader that has workers."""
+    loop.loader(_loader.with_workers(lambda call: call.arguments.update(persistent_workers=True)))
+
+
+def edit(script: Any, options: Options) -> None:
+    """One argument of the training loader."""
+    _loader.set_everywhere(script, "persistent_workers", "True")

@@ -1,0 +1,67 @@
+"""Batches in page-locked memory, copied to the device while the host goes on.
+
+In a trial the batch is moved to the device as it leaves the loader, all tensors of it, so that the script's
+own `.to(device)` finds nothing to do; the edit adds `non_blocking=True` to these calls instead. Both start
+the same copies at nearly the same moment.
+
+Source: PyTorch tutorial "A guide on good usage of non_blocking and pin_memory()"; PyTorch Performance Tuning
+Guide.
+Lies when: the script needs a tensor of the batch on the CPU (lengths for pack_padded_sequence): in a trial it
+then fails and is left out. Pinning takes a thread and memory that cannot be swapped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.situation import Situation
+
+TITLE = "page-locked batches, copied without waiting"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "cuda", "!pinned"})
+GIVES = frozenset({"pinned"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.6
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where a GPU is fed by a loader."""
+    return [{}]
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The copies to the device, and the part of the wait that the loader's thread could take over."""
+    return _loader.within(situation, situation.share("transfer") + 0.25 * situation.share("data"))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """pin_memory of every DataLoader; pinned tensors of a training batch start on their way at once."""
+    loop.loader(lambda call: call.arguments.update(pin_memory=True))
+
+    def start(tensor: Any) -> Any:
+        if tensor.device.type != "cpu" or loop.device != "cuda" or not tensor.is_pinned():
+            return tensor
+        return tensor.to("cuda", non_blocking=True)
+
+    def convert(batch: Any) -> Any:
+        from laptime.tuning.trial.batches import mapped
+
+        return mapped(batch, start)
+
+    loop.batch(convert)
+
+
+def edit(script: Any, options: Options) -> None:
+    """One argument of the training loader, and `non_blocking=True` where the batch is moved."""
+    _loader.set_everywhere(script, "pin_memory", "True")
+    if not script.has_site("loader"):
+        return
+    try:
+        script.non_blocking()
+    except CannotEdit:
+        # A library moves the batch (Lightning, accelerate): pinned it is copied faster all the same.
+        if not script.has_site("lightning_trainer"):
+            raise

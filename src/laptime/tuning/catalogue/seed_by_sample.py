@@ -1,0 +1,59 @@
+"""Random numbers of a sample from its index and its visit: augmentation no longer depends on the workers.
+
+torch seeds each worker, so the number of workers decides which random numbers a sample meets. With this
+change any number of workers gives bitwise the same batches, and more workers become an `exact` change.
+
+Source: pytorch issue 15170 and torchtune issue 168 (reproducibility when workers change); PyTorch notes,
+"Reproducibility".
+Lies when: an epoch is left before its end: workers have then read ahead, and those samples count one visit
+more.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _code
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "random numbers by sample, whatever the workers"
+NUMERICS = "random"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "map_dataset", "random_transforms"})
+GIVES = frozenset({"seed_by_sample"})
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where reading a sample draws random numbers and there are indices to seed by."""
+    return [{}] if situation.dataset_length else []
+
+
+def why_not(situation: Situation) -> str:
+    """There is nothing to seed, or nothing to seed by."""
+    if "random_transforms" not in situation.facts:
+        return "reading a sample draws no random numbers"
+    return "" if situation.dataset_length else "the length of the dataset is not known"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """It saves no time itself; it makes more workers exact."""
+    return 0.0
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Around every map-style dataset."""
+
+    def wrap(dataset: Any) -> Any:
+        from laptime.tuning.catalogue._seeded_by_sample import SeededBySample
+
+        return dataset if isinstance(dataset, SeededBySample) else SeededBySample(dataset)
+
+    loop.dataset(wrap)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The class, and the training loader's dataset in it."""
+    _code.define(script, "_seeded_by_sample")
+    script.wrap_argument("loader", "dataset", "SeededBySample({})")

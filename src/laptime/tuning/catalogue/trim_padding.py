@@ -1,0 +1,95 @@
+"""Trailing columns in which every sequence of a batch has padding only are cut before the batch is used.
+
+Cut to the longest sequence of the batch, up to a multiple of 8, in all tensors that begin with the same two
+dimensions.
+
+Source: Hugging Face course, "Dynamic padding"; NVIDIA Deep Learning Performance Guide (multiples of 8).
+Lies when: the model needs a fixed length, or looks at padding without a mask (a mean over all positions): the
+gate sees it. Dropout draws other numbers for another shape.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "batches cut to their longest sequence"
+NUMERICS = "reassociated"
+TOGGLE = "live"
+NEEDS = frozenset({"loader"})
+GIVES = frozenset({"trim_padding"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.6
+
+SAMPLES = 64
+"""Samples that are looked at for the padding, at most."""
+
+
+def look(points: Any) -> dict[str, Any]:
+    """{"pad": the number that rows most often end with, "saves": share of the columns that go}; {} without
+    any.
+
+    Reads one batch of the first loader once more.
+    """
+    import torch
+
+    from laptime.tuning.catalogue._trim_padding import _tensors, trim_padding
+    from laptime.tuning.trial.fetching import randomness_kept
+
+    loader = points.loaders[0] if points.loaders else None
+    if loader is None or isinstance(loader.dataset, torch.utils.data.IterableDataset):
+        return {}
+    with randomness_kept():
+        try:
+            count = min(len(loader.dataset), int(loader.batch_size or 8), SAMPLES)
+            batch = loader.collate_fn([loader.dataset[index] for index in range(count)])
+        except Exception:  # anything can come out of a user's dataset; without a batch nothing is offered
+            return {}
+    tables = [each for each in _tensors(batch) if each.dim() == 2 and not each.is_floating_point()]
+    if not tables or count < 2:
+        return {}
+    tokens: Any = max(tables, key=lambda each: int(each.max()))
+    pad = int(tokens[:, -1].mode().values)
+    if int((tokens[:, -2:] == pad).all(1).sum()) == 0 or tokens.unique().numel() <= 3:
+        return {}
+    left = trim_padding(tokens, pad=pad).shape[1]
+    return {"pad": pad, "saves": 1 - left / tokens.shape[1]}
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where a batch ends with padding."""
+    found = situation.details.get("trim_padding") or {}
+    return [{"pad": int(found["pad"])}] if situation.padding and "pad" in found else []
+
+
+def why_not(situation: Situation) -> str:
+    """There is nothing to cut, or nothing known of it."""
+    return "" if propose(situation) else "batches have no trailing padding"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The share of padding of what computes on it; attention computes its square."""
+    kept = 1.0 - min(1.0, situation.padding or 0.0)
+    power = 2 if "attention" in situation.facts else 1
+    return _loader.within(situation, (1 - kept**power) * situation.share("transfer", "forward", "backward"))
+
+
+def apply(loop: Any, options: Options) -> None:
+    """To every batch on its way to the script."""
+    pad = int(options["pad"])
+
+    def convert(batch: Any) -> Any:
+        from laptime.tuning.catalogue._trim_padding import trim_padding
+
+        return trim_padding(batch, pad=pad)
+
+    loop.batch(convert)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The function, and its call as the first statement of the training loop."""
+    _code.define(script, "_trim_padding")
+    script.on_batch(f"{{batch}} = trim_padding({{batch}}, pad={int(options['pad'])})")

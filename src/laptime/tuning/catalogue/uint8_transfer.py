@@ -1,0 +1,88 @@
+"""ToTensor and Normalize moved behind the copy: images travel as bytes and become numbers on the device.
+
+A quarter of the bytes goes through workers, collation, pinned memory and the bus; the conversion is one pass
+over a batch where there were many over samples. The model gets its images by a forward pre-hook, in training
+and evaluation.
+
+Source: timm, `PrefetchLoader`; NVIDIA's DALI and "data_prefetcher" of apex's ImageNet example.
+Lies when: the script itself works on the images between loader and model (mixup, its own scaling): it would
+work on bytes. The gate sees it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.tuning.catalogue import _code, _image_tail, _loader
+from laptime.tuning.optimization import Options
+from laptime.tuning.situation import Situation
+
+TITLE = "images as bytes, normalised on the device"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "map_dataset", "!in_library"})
+GIVES = frozenset({"uint8_transfer"})
+CONFLICTS = frozenset({"cache_dataset"})
+PRIOR = 0.5
+
+
+def look(points: Any) -> dict[str, Any]:
+    """What bytes are normalised by, see `_image_tail`; {"why": ...} where there is nothing to move."""
+    if not points.loaders:
+        return {"why": "there is no loader"}
+    return _image_tail.found(points.loaders[0].dataset)
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, where such an end was seen."""
+    found = situation.details.get("uint8_transfer") or {}
+    return [{"mean": found["mean"], "std": found["std"]}] if "mean" in found else []
+
+
+def why_not(situation: Situation) -> str:
+    """What stands in the way."""
+    found = situation.details.get("uint8_transfer") or {}
+    return (
+        "" if propose(situation) else str(found.get("why") or "no images of torchvision transforms were seen")
+    )
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """Three quarters of the copies, and of the wait what the two transforms and the smaller batch can
+    save."""
+    return _loader.within(situation, 0.75 * situation.share("transfer") + _saved_wait(situation))
+
+
+def _saved_wait(situation: Situation) -> float:
+    """Seconds of the wait that these stages take, where they were timed; else all of it."""
+    stages = situation.details.get("fetch_by_stage") or []
+    seconds = sum(float(each.get("seconds", 0.0)) for each in stages[-2:]) * situation.batch
+    # Collating floats costs as much again as making them.
+    return min(situation.share("data"), 2 * seconds) if stages else situation.share("data")
+
+
+def apply(loop: Any, options: Options) -> None:
+    """Datasets whose transform ends so give bytes; every trained model turns bytes into numbers first."""
+    wanted = {"mean": list(options["mean"]), "std": list(options["std"])}
+
+    def wrap(dataset: Any) -> Any:
+        from laptime.tuning.catalogue._uint8_images import with_bytes
+
+        return with_bytes(dataset) if _image_tail.found(dataset) == wanted else dataset
+
+    def convert(model: Any) -> Any:
+        from laptime.tuning.catalogue._uint8_images import NormalizeBytes
+
+        return model.register_forward_pre_hook(NormalizeBytes(**wanted)).remove
+
+    loop.dataset(wrap)
+    loop.model(convert)
+
+
+def edit(script: Any, options: Options) -> None:
+    """The function and the hook's class, the training loader's dataset in the one, the model under the
+    other."""
+    _code.define(script, "_uint8_images")
+    script.wrap_argument("loader", "dataset", "with_bytes({})")
+    mean, std = list(options["mean"]), list(options["std"])
+    script.after_model(f"{{model}}.register_forward_pre_hook(NormalizeBytes({mean}, {std}))")

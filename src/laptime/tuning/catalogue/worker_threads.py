@@ -1,0 +1,92 @@
+"""One thread in each loader worker for OpenCV and for the BLAS and OpenMP that NumPy and SciPy use.
+
+torch runs its own operators with one thread in a worker; other libraries start one per core in every worker,
+and workers then fight over the cores.
+
+Source: OpenCV documentation of `cv2.setNumThreads`; threadpoolctl's documentation; albumentations,
+"Frequently Asked Questions".
+Lies when: one worker has to decode very large images: it may then want more than one thread.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.situation import Situation
+
+TITLE = "one thread for other libraries in each worker"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS = frozenset({"loader", "workers"})
+GIVES = frozenset({"worker_threads"})
+CONFLICTS: frozenset[str] = frozenset()
+PRIOR = 0.4
+
+LIMITS = {
+    "cv2": ("import cv2", "cv2.setNumThreads(0)"),
+    "threadpoolctl": ("import threadpoolctl", "threadpoolctl.threadpool_limits(1)"),
+}
+"""How each library is limited: what is imported, what is called."""
+
+
+def look(points: Any) -> list[str]:
+    """Which of these the script has loaded; threadpoolctl counts once there is a pool of several threads."""
+    found = [name for name in ("cv2",) if name in sys.modules]
+    control = sys.modules.get("threadpoolctl")
+    if control is not None and any(
+        pool.get("num_threads", 1) > 1 and pool.get("prefix") != "libgomp"
+        for pool in control.threadpool_info()
+    ):
+        found.append("threadpoolctl")
+    return found
+
+
+def propose(situation: Situation) -> list[Options]:
+    """Once, for the libraries that the script uses."""
+    found = [name for name in situation.details.get("worker_threads") or () if name in LIMITS]
+    return [{"libraries": found}] if found else []
+
+
+def why_not(situation: Situation) -> str:
+    """torch's own operators have one thread in a worker already."""
+    return "" if propose(situation) else "no library with threads of its own is loaded beside torch"
+
+
+def bound(situation: Situation, options: Options) -> float:
+    """The wait for batches."""
+    return _loader.within(situation, situation.share("data"))
+
+
+class Limited:
+    """Called in every worker; a class, so that it can be pickled with what it is to limit."""
+
+    def __init__(self, libraries: list[str]) -> None:
+        self.libraries = libraries
+
+    def __call__(self, worker: int) -> None:
+        """One thread for each library that this process has loaded."""
+        cv2: Any = sys.modules.get("cv2")
+        if "cv2" in self.libraries and cv2 is not None:
+            cv2.setNumThreads(0)
+        control: Any = sys.modules.get("threadpoolctl")
+        if "threadpoolctl" in self.libraries and control is not None:
+            control.threadpool_limits(1)
+
+
+def apply(loop: Any, options: Options) -> None:
+    """In every worker, before the script's own worker_init_fn."""
+    loop.worker(Limited(list(options["libraries"])))
+
+
+def edit(script: Any, options: Options) -> None:
+    """A `worker_init_fn`, where the script has none of its own."""
+    if script.argument("loader", "worker_init_fn") is not None:
+        raise CannotEdit("the loader has a worker_init_fn already: limit the threads in there")
+    chosen = [LIMITS[name] for name in options["libraries"]]
+    body = "\n".join(f"    {call}" for _, call in chosen)
+    code = f'def limit_threads(worker):\n    """One thread for each loader worker."""\n{body}\n'
+    script.define(code, *(statement for statement, _ in chosen))
+    script.set_arguments("loader", worker_init_fn="limit_threads")

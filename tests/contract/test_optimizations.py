@@ -1,0 +1,76 @@
+"""Every optimization of the catalogue keeps its contract; and the check finds those that do not."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from laptime.kit import registry
+from laptime.testing.conformance import Broken
+from laptime.testing.optimizations import check_optimization
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.mark.parametrize("name", registry.names("optimizations"))
+def test_optimizations_keep_their_contract(name: str) -> None:
+    check_optimization(name)
+
+
+def planted(monkeypatch: pytest.MonkeyPatch, **changed: Any) -> None:
+    """`identity` of the catalogue, with something wrong about it."""
+    own = registry.load("optimizations", "identity")
+    broken = ModuleType(own.__name__, own.__doc__)
+    broken.__dict__.update({key: value for key, value in vars(own).items() if not key.startswith("__")})
+    broken.__dict__.update(changed)
+    monkeypatch.setitem(sys.modules, own.__name__, broken)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"__doc__": "Nothing.\n\nLies when: never."}, "no line `Source:"),
+        ({"NUMERICS": "harmless"}, "NUMERICS"),
+        ({"TOGGLE": "sometimes"}, "TOGGLE"),
+        ({"NEEDS": frozenset({"a_fact_of_its_own"})}, "a_fact_of_its_own"),
+        ({"GIVES": {"identity"}}, "not a frozenset"),
+        ({"propose": lambda situation: [{"value": {1}}]}, "JSON"),
+        ({"propose": lambda situation: []}, "proposes nothing"),
+        ({"propose": lambda situation: [{}, {}]}, "the same twice"),
+        (
+            {"propose": lambda situation: [{}] if situation.details.update(seen=1) is None else []},
+            "changed the situation",
+        ),
+        ({"bound": lambda situation, options: 2 * situation.step + 1}, "promises"),
+        ({"bound": lambda situation, options: -1.0}, "promises"),
+        ({"apply": lambda loop, options: None}, "attaches nothing"),
+        ({"apply": lambda loop, options: loop.process(lambda: lambda: 1 / 0)}, "cannot be undone"),
+        ({"apply": lambda loop, options: loop.refuse(" ")}, "without a reason"),
+        ({"edit": lambda script, options: None}, "neither edits"),
+        ({"edit": lambda script: None}, "must take"),
+        ({"SUGGESTS": True}, "only suggested"),
+    ],
+)
+def test_the_check_finds_what_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any], said: str
+) -> None:
+    planted(monkeypatch, **changed)
+    with pytest.raises(Broken, match=said):
+        check_optimization("identity")
+
+
+def test_the_check_finds_a_switch_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+
+    def apply(loop: Any, options: dict[str, Any]) -> None:
+        torch.backends.cudnn.benchmark = True
+        loop.process(lambda: None)
+
+    planted(monkeypatch, apply=apply)
+    with pytest.raises(Broken, match=r"cudnn\.benchmark"):
+        check_optimization("identity")
