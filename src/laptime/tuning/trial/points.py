@@ -44,7 +44,8 @@ class Points:
     Attributes:
         trial: what is known by now; modes fill it in, `__main__` writes it.
         board: which changes are on. made: constructor calls. region: the forward part of the step.
-        began: perf_counter of the trial's start. stopped: how often the script was asked to end. on_close: called before the process is ended at once.
+        began: perf_counter of the trial's start.
+        stopped: how often the script was asked to end. on_close: called before the process is ended at once.
     """
 
     def __init__(self, plan: Plan) -> None:
