@@ -8,6 +8,8 @@ from contextlib import suppress
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
+from laptime.kit import registry
+from laptime.tuning import optimization
 from laptime.tuning.trial import facts, meter, sites
 from laptime.tuning.trial.batches import described, nbytes, padding, size
 
@@ -48,7 +50,7 @@ def situation(seen: Differential) -> dict[str, Any]:
             what = f"{type(error).__name__}: {error}"[:200]
             seen.notes.append(f"not diagnosed ({ask.__name__.strip('_')}): {what}")
     found["facts"] = sorted(_facts(seen, found))
-    found.setdefault("details", {}).update(_details(seen))
+    found.setdefault("details", {}).update(_details(seen) | _looks(seen))
     return found
 
 
@@ -203,6 +205,19 @@ def _details(seen: Differential) -> dict[str, Any]:
     torch: Any = sys.modules["torch"]
     if seen.accelerator and torch.cuda.is_initialized():
         found["alloc_retries"] = int(torch.cuda.memory_stats().get("num_alloc_retries", 0))
+    return found
+
+
+def _looks(seen: Differential) -> dict[str, Any]:
+    """What optimizations see for themselves: their `look`, by name."""
+    found: dict[str, Any] = {}
+    for name in registry.names("optimizations"):
+        try:
+            look = getattr(optimization.load(name), "look", None)
+            if look is not None:
+                found[name] = look(seen.points)
+        except Exception as error:  # a loop may be anything, and one that cannot be looked at rules nothing out
+            seen.notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
     return found
 
 
