@@ -216,7 +216,7 @@ def _looks(seen: Differential) -> dict[str, Any]:
             look = getattr(optimization.load(name), "look", None)
             if look is not None:
                 found[name] = look(seen.points)
-        except Exception as error:  # a loop may be anything, and one that cannot be looked at rules nothing out
+        except Exception as error:  # a loop may be anything
             seen.notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
     return found
 
