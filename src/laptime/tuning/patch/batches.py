@@ -1,0 +1,202 @@
+"""What a training loop does with its batches."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch import calls, statements
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.imports import dotted
+from laptime.tuning.patch.places import Located, Place
+from laptime.tuning.patch.text import Mark
+from laptime.tuning.patch.tree import Tree, flat
+
+KEPT = (
+    "float",
+    "double",
+    "half",
+    "bfloat16",
+    "long",
+    "int",
+    "contiguous",
+    "squeeze",
+    "unsqueeze",
+    "view",
+    "reshape",
+)
+"""Methods of a batch tensor whose result is the batch still."""
+NO_DEVICE = re.compile(
+    r"^(torch\.(float|double|half|bfloat|int|long|uint|bool|short|complex)\w*|['\"]cpu['\"]|dtype)"
+)
+DEEP = 3
+"""Calls that are followed from the loop to where a batch is copied."""
+
+
+def first(sources: Located, place: Place, statement: str) -> Mark | None:
+    """A statement at the start of a training loop's body, or behind `batch = next(iterator)`."""
+    file, tree, node = place.file, place.file.tree, place.node()
+    if isinstance(node, cst.For):
+        batch = _element(tree, node.target, node.iter, place)
+        if not isinstance(node.body, cst.IndentedBlock):
+            raise CannotEdit(f"the loop at {place.where} has its body in the same line")
+        code = _filled(sources, place, statement, batch)
+        if statements.is_present(tree, node.body.body, code):
+            return None
+        indent = file.indentation(tree.first_line(node.body.body[0]))
+        at = file.next_line(tree.outer(node.iter)[1])
+        return file.insert_lines(at, statements.indented(code, indent))
+    small = tree.small(node)
+    if not isinstance(small, cst.Assign) or small.value is not node:
+        raise CannotEdit(f"the batch has no name at {place.where}")
+    code = _filled(sources, place, statement, _target(tree, small.targets[0].target))
+    anchor = statements.settled(tree, node)
+    return statements.after(file, node if anchor is tree.statement(node) else anchor, code)
+
+
+def _filled(sources: Located, place: Place, statement: str, batch: str) -> str:
+    if "{device}" in statement:
+        model = next(
+            (each.expression for each in sources.sites if each.kind == "forward" and each.expression), ""
+        )
+        if not model:
+            raise CannotEdit(f"the device has no name at {place.where}")
+        statement = statements.fill(statement, device=f"next({model}.parameters()).device")
+    return statements.fill(statement, batch=batch, loader=place.site.expression)
+
+
+def _target(tree: Tree, target: cst.BaseExpression) -> str:
+    source = tree.source(target)
+    return f"({source})" if isinstance(target, cst.Tuple) and not target.lpar else source
+
+
+def _element(tree: Tree, target: cst.BaseExpression, asked: cst.BaseExpression, place: Place) -> str:
+    """The part of a loop's target that is the batch: `(x, y)` of `for i, (x, y) in enumerate(loader)`."""
+    if not isinstance(asked, cst.Call):
+        return _target(tree, target)
+    name = calls.last_name(asked)
+    given = [arg.value for arg in asked.args if arg.keyword is None and not arg.star]
+    if name == "zip":
+        wanted = [at for at, each in enumerate(given) if _mentions(tree, each, place.site.expression)]
+        if len(wanted) != 1 or not isinstance(target, cst.Tuple) or len(target.elements) != len(given):
+            raise CannotEdit(f"which part of the loop at {place.where} is the batch is not clear")
+        return _element(tree, target.elements[wanted[0]].value, given[wanted[0]], place)
+    if name == "enumerate" and given:
+        if not isinstance(target, cst.Tuple) or len(target.elements) != 2:
+            raise CannotEdit(f"the batch has no name in the loop at {place.where}")
+        return _element(tree, target.elements[1].value, given[0], place)
+    inner = [each for each in given if isinstance(each, cst.Call)]
+    if inner and calls.last_name(inner[0]) in ("enumerate", "zip"):
+        return _element(tree, target, inner[0], place)
+    return _target(tree, target)
+
+
+def _mentions(tree: Tree, node: cst.BaseExpression, expression: str) -> bool:
+    return bool(expression) and any(
+        tree.name_of(each) == flat(expression)
+        for each in tree.inside(node)
+        if isinstance(each, cst.Name | cst.Attribute)
+    )
+
+
+def non_blocking(sources: Located, places: list[Place]) -> list[tuple[File, Mark]]:
+    """`non_blocking=True` for every copy of a batch tensor to a device, in the loops and in functions they call."""
+    wanted: dict[tuple[int, int], File] = {}
+    for place in places:
+        node, tree = place.node(), place.file.tree
+        if isinstance(node, cst.For):
+            names = {each.value for each in tree.inside(node.target) if isinstance(each, cst.Name)}
+            body: cst.CSTNode = node.body
+        else:
+            small = tree.small(node)
+            names = (
+                {each for each in statements.bound(tree, small) if each.isidentifier()} if small else set()
+            )
+            loops = tree.loops(node)
+            body = loops[0] if loops else tree.function(node) or tree.module
+        for paren in _copies(tree, body, names, DEEP):
+            wanted[id(place.file), paren] = place.file
+    if not wanted:
+        raise CannotEdit("no copy of a batch to the device was found in the training loop")
+    made = []
+    for (_, paren), file in sorted(wanted.items(), key=lambda item: -item[0][1]):
+        tree = file.tree
+        call = next(each for each in tree.calls if tree.paren(each) == paren)
+        if calls.find(tree, call, "non_blocking", (), "") is None:
+            mark = file.mark(file.line_start(tree.first_line(tree.statement(call))))
+            calls.add(file, tree, call, {"non_blocking": "True"})
+            made.append((file, mark))
+    return made
+
+
+def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[int]:
+    """Parentheses of the copies of what these names hold; names that are bound from them are followed."""
+    names = set(names)
+    nodes = list(tree.inside(body))
+    for _ in range(3):
+        for node in nodes:
+            if isinstance(node, cst.Assign) and _is_batch(node.value, names):
+                names |= {each for each in statements.bound(tree, node) if each.isidentifier()}
+            elif isinstance(node, cst.CompFor | cst.For) and _is_batch(node.iter, names):
+                names |= {each.value for each in tree.inside(node.target) if isinstance(each, cst.Name)}
+    found = set()
+    for node in nodes:
+        if not isinstance(node, cst.Call):
+            continue
+        if (
+            isinstance(node.func, cst.Attribute)
+            and _is_batch(node.func.value, names)
+            and _copies_to_device(tree, node)
+        ):
+            found.add(tree.paren(node))
+        elif deep > 0 and any(_is_batch(arg.value, names) for arg in node.args):
+            found |= _followed(tree, node, names, deep)
+    return found
+
+
+def _followed(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int]:
+    """Copies in a function of the same file that is given a batch."""
+    for node in tree.nodes:
+        if isinstance(node, cst.FunctionDef) and node.name.value == calls.last_name(call):
+            parameters = [each.name.value for each in node.params.params if each.name.value != "self"]
+            given = {
+                arg.keyword.value if arg.keyword is not None else parameters[number]
+                for number, arg in enumerate(call.args)
+                if (arg.keyword is not None or number < len(parameters)) and _is_batch(arg.value, names)
+            }
+            return _copies(tree, node.body, given, deep - 1)
+    return set()
+
+
+def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
+    """Whether an expression is a part of what these names hold: no result of a model is."""
+    if isinstance(node, cst.Name):
+        return node.value in names
+    if isinstance(node, cst.Attribute | cst.Subscript):
+        return _is_batch(node.value, names)
+    if isinstance(node, cst.Tuple | cst.List):
+        return any(_is_batch(each.value, names) for each in node.elements)
+    if isinstance(node, cst.Call):
+        if isinstance(node.func, cst.Attribute):
+            known = (*KEPT, "to", "cuda", "items", "values")
+            return node.func.attr.value in known and _is_batch(node.func.value, names)
+        return dotted(node.func) in ("list", "tuple", "enumerate", "zip", "iter") and any(
+            _is_batch(arg.value, names) for arg in node.args
+        )
+    return False
+
+
+def _copies_to_device(tree: Tree, call: cst.Call) -> bool:
+    name = calls.last_name(call)
+    if name == "cuda":
+        return True
+    if name != "to" or not call.args:
+        return False
+    arg = next(
+        (arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "device"), call.args[0]
+    )
+    if arg.keyword is not None and arg.keyword.value != "device":
+        return False
+    return not arg.star and NO_DEVICE.match(tree.source(arg.value)) is None

@@ -1,0 +1,154 @@
+"""Unified diffs in which every change has a hunk of its own, where lines between them allow it.
+
+Lines end at LF, as they do for git: a CR before it is part of the line. Pure functions on text.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+Labels = list[tuple[str, ...]]
+"""Names of the changes that have made each line of a text; () for the user's own."""
+CONTEXT = 3
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """Lines `old_start` to `old_end` of the original become `new_start` to `new_end`; from 0, ends excluded.
+
+    `names` are the optimizations whose edits are in it.
+    """
+
+    old_start: int
+    old_end: int
+    new_start: int
+    new_end: int
+    names: tuple[str, ...] = ()
+
+
+@dataclass
+class _Group:
+    old: tuple[int, int]
+    new: tuple[int, int]
+    names: tuple[str, ...]
+    above: int = CONTEXT
+    below: int = CONTEXT
+
+
+def lines(text: str) -> list[str]:
+    """Lines with their LF."""
+    found = text.split("\n")
+    kept = [each + "\n" for each in found[:-1]]
+    return [*kept, found[-1]] if found[-1] else kept
+
+
+def relabel(old: str, new: str, labels: Labels, name: str) -> Labels:
+    """Labels of the new text's lines, when the difference was made by the optimization of this name."""
+    found: Labels = []
+    matcher = difflib.SequenceMatcher(None, lines(old), lines(new), autojunk=False)
+    pending: tuple[str, ...] = ()
+    for tag, a, b, c, d in matcher.get_opcodes():
+        if tag == "equal":
+            part = list(labels[a:b])
+            part[0] = _joined(part[0], pending)
+            found += part
+            pending = ()
+        elif tag == "delete":
+            pending = _joined(*labels[a:b], (name,))
+        else:
+            own = _joined(*labels[a:b]) if tag == "replace" else ()
+            found += [_joined(own, (name,))] * (d - c)
+    if pending and found:
+        found[-1] = _joined(found[-1], pending)
+    return found
+
+
+def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(each for group in names for each in group))
+
+
+def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
+    """The differences as hunks with context, those of different changes apart where two lines or more lie between."""
+    before, after = lines(old), lines(new)
+    groups: list[_Group] = []
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if tag == "equal":
+            continue
+        names = _joined(*labels[c:d]) if d > c else _joined(*(labels[c : c + 1] or labels[-1:]))
+        if groups and _belong(groups[-1], a, names):
+            last = groups[-1]
+            last.old, last.new, last.names = (last.old[0], b), (last.new[0], d), _joined(last.names, names)
+        else:
+            groups.append(_Group((a, b), (c, d), names))
+    for upper, lower in zip(groups, groups[1:], strict=False):
+        gap = lower.old[0] - upper.old[1]
+        if gap < 2 * CONTEXT:
+            # patch(1) wants as much context above as below, so both have what the closer side allows.
+            upper.below = min(gap // 2, CONTEXT)
+            lower.above = min(gap - upper.below, CONTEXT)
+    return [_hunk(group, len(before)) for group in groups]
+
+
+def _belong(last: _Group, start: int, names: tuple[str, ...]) -> bool:
+    gap = start - last.old[1]
+    return gap < 2 or (gap <= 2 * CONTEXT and set(names) == set(last.names))
+
+
+def _hunk(group: _Group, length: int) -> Hunk:
+    wanted = min(group.above, group.below)
+    above, below = min(wanted, group.old[0]), min(wanted, length - group.old[1])
+    size = group.new[1] - group.new[0]
+    new_start = group.new[0] - above
+    return Hunk(
+        group.old[0] - above,
+        group.old[1] + below,
+        new_start,
+        new_start + above + size + below,
+        group.names,
+    )
+
+
+def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
+    """The diff of one file, "" when nothing differs. `shown` is its path with slashes."""
+    if not parts:
+        return ""
+    before, after = lines(old), lines(new)
+    first, second = _quoted(f"a/{shown}"), _quoted(f"b/{shown}")
+    tab = "\t" if " " in shown and not first.startswith('"') else ""
+    text = [f"diff --git {first} {second}\n--- {first}{tab}\n+++ {second}{tab}\n"]
+    for part in parts:
+        text.append(_shown(part, before, after))
+    return "".join(text)
+
+
+def _shown(part: Hunk, before: list[str], after: list[str]) -> str:
+    head = f"@@ -{_range(part.old_start, part.old_end)} +{_range(part.new_start, part.new_end)} @@\n"
+    old, new = before[part.old_start : part.old_end], after[part.new_start : part.new_end]
+    rows = [head]
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "equal":
+            rows += [_row(" ", line) for line in old[a:b]]
+        else:
+            rows += [_row("-", line) for line in old[a:b]]
+            rows += [_row("+", line) for line in new[c:d]]
+    return "".join(rows)
+
+
+def _row(sign: str, line: str) -> str:
+    return sign + line if line.endswith("\n") else f"{sign}{line}\n\\ No newline at end of file\n"
+
+
+def _range(start: int, end: int) -> str:
+    count = end - start
+    first = start + 1 if count else start
+    return str(first) if count == 1 else f"{first},{count}"
+
+
+def _quoted(path: str) -> str:
+    """As git writes a path: quoted where it holds quotes, backslashes or control characters."""
+    if not re.search(r'["\\\x00-\x1f\x7f]', path):
+        return path
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found.group()):03o}", escaped) + '"'

@@ -1,0 +1,198 @@
+"""The forward part of a step in the source: from the first call of a trained model to the backward pass."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch import flow, statements
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.places import Located, Place
+from laptime.tuning.patch.text import Mark
+from laptime.tuning.patch.tree import Tree, flat
+
+NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
+
+
+@dataclass
+class Region:
+    """What a header goes around.
+
+    Attributes:
+        first, last: statements of one block. call: where both are the one that holds forward and backward.
+    """
+
+    first: cst.CSTNode
+    last: cst.CSTNode
+    call: cst.Call | None = None
+
+
+def around(sources: Located, place: Place, header: str) -> list[tuple[File, Mark | None]]:
+    """Put the header around the forward part that ends at a backward call; gives where."""
+    reasons: list[str] = []
+    for file, scope, end in _scopes(sources, place):
+        region, why = _region(sources, file, scope, end)
+        if region is None:
+            reasons.append(why)
+            continue
+        tree = file.tree
+        if _has(tree, region.first, header):
+            return []
+        device = ""
+        text = statements.fill(header, device=device) if device else header
+        if region.call is not None:
+            return [(file, _split(file, region.call, text))]
+        return [(file, statements.wrap(file, region.first, region.last, text))]
+    if "" in reasons:
+        return []
+    raise CannotEdit(reasons[0] if reasons else f"no call of the model was found before {place.where}")
+
+
+def _scopes(sources: Located, place: Place) -> list[tuple[File, flow.Scope, list[cst.Call]]]:
+    """Functions in which the backward pass is seen, with the calls that lead to it: its own one first."""
+    tree = place.file.tree
+    node = place.node()
+    own = next((each for each in tree.inside(node) if isinstance(each, cst.Call)), None)
+    call = node if isinstance(node, cst.Call) else own
+    if call is None:
+        raise CannotEdit(f"there is no backward call at {place.where}")
+    scope = flow.scope_of(tree, call)
+    found: list[tuple[File, flow.Scope, list[cst.Call]]] = [(place.file, scope, [call])]
+    names = flow.reaching(sources.files.values(), [place])
+    taken = {each.mark.offset for each in sources.places if each.site.kind in ("step", "zero_grad")}
+    for other in [each for kind in ("forward", "fetch") for each in sources.places if each.site.kind == kind]:
+        outer = flow.scope_of(other.file.tree, other.node())
+        if any(outer is each for _, each, _ in found):
+            continue
+        tree = other.file.tree
+        leading = [each for each in flow.calls_in(tree, outer) if flow.leads(tree, each, names, taken)]
+        if leading:
+            found.append((other.file, outer, leading[:1]))
+    return found
+
+
+def _region(
+    sources: Located, file: File, scope: flow.Scope, ends: list[cst.Call]
+) -> tuple[Region | None, str]:
+    """The region before a call in a scope; or why there is none, "" where an earlier one has covered it."""
+    tree, end = file.tree, ends[0]
+    where = f"{file.shown}:{tree.lines(end)[0]}"
+    backwards = _backwards(sources, file, scope)
+    earlier = [each for each in backwards if tree.end(each) < tree.start(end)]
+    forwards = _forwards(sources, file, scope)
+    loops = tree.loops(end)
+    for loop in [*loops, None]:
+        inside = [each for each in forwards if loop is None or loop in tree.loops(each)]
+        since = max(
+            (tree.end(each) for each in earlier if loop is None or loop in tree.loops(each)), default=-1
+        )
+        own = [each for each in inside if since < tree.start(each) and tree.start(each) < tree.end(end)]
+        if own:
+            return _common(tree, own[0], end, where)
+        if inside and any(tree.start(each) < since for each in inside):
+            return None, ""
+    return None, f"no call of the model was found before the backward pass at {where}"
+
+
+def _backwards(sources: Located, file: File, scope: flow.Scope) -> list[cst.Call]:
+    marks = {
+        each.mark.offset for each in sources.places if each.site.kind == "backward" and each.file is file
+    }
+    return [call for call in flow.calls_in(file.tree, scope) if file.tree.paren(call) in marks]
+
+
+def _forwards(sources: Located, file: File, scope: flow.Scope) -> list[cst.Call]:
+    """Calls of trained models in a scope, and of functions that call one."""
+    tree = file.tree
+    places = [each for each in sources.places if each.site.kind == "forward"]
+    marks = {each.mark.offset for each in places if each.file is file}
+    expressions = {
+        flat(each.site.expression)
+        for each in places
+        if each.file is file and each.site.expression and flow.scope_of(tree, each.node()) is scope
+    }
+    away = [each for each in places if flow.scope_of(each.file.tree, each.node()) is not scope]
+    names = flow.reaching(sources.files.values(), away)
+    kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
+    taken = {each.mark.offset for each in sources.places if each.site.kind in kinds and each.file is file}
+    found = []
+    for call in flow.calls_in(tree, scope):
+        direct = tree.paren(call) in marks or tree.name_of(call.func) in expressions
+        if (direct or flow.leads(tree, call, names, taken)) and not flow.is_off(tree, call):
+            found.append(call)
+    return sorted(found, key=tree.start)
+
+
+def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> tuple[Region | None, str]:
+    """The statements from one call to the one before another, in the innermost block that holds both."""
+    outer = {id(tree.parent(each)): each for each in _chain(tree, end)}
+    start = next((each for each in _chain(tree, first) if id(tree.parent(each)) in outer), None)
+    if start is None:
+        return None, f"the model's call and the backward pass at {where} share no block"
+    last = outer[id(tree.parent(start))]
+    if start is last:
+        line = tree.statement(end)
+        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+        if alone and isinstance(line.body[0], cst.Expr) and line.body[0].value is end:  # type: ignore[attr-defined]
+            return Region(line, line, end), ""
+        return None, f"the model's call and the backward pass share the statement at {where}"
+    block = tree.block(start)
+    begin = next(at for at, each in enumerate(block) if each is start)
+    until = next(at for at, each in enumerate(block) if each is last)
+    while until - 1 > begin and re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", _text(tree, block[until - 1])):
+        until -= 1
+    return Region(block[begin], block[until - 1]), ""
+
+
+def _chain(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The statements that a node is in, within its function, inside out."""
+    found: list[cst.CSTNode] = [tree.statement(node)]
+    while True:
+        block = tree.parent(found[-1])
+        if not isinstance(block, cst.IndentedBlock):
+            return found
+        if isinstance(tree.parent(block), cst.FunctionDef | cst.ClassDef):
+            return found
+        found.append(tree.statement(block))
+
+
+def _text(tree: Tree, statement: cst.CSTNode) -> str:
+    return tree.text[tree.start(statement) : tree.end(statement)]
+
+
+def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
+    """Whether the very header is around a statement already."""
+    for each in (node, *tree.ancestors(node)):
+        if isinstance(each, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(each, cst.With):
+            start = tree.start(each)
+            if flat(tree.text[start : tree.start(each.body)]).startswith(flat(header)):
+                return True
+    return False
+
+
+def _split(file: File, call: cst.Call, header: str) -> Mark:
+    """`criterion(model(x), y).backward()`: the loss gets a name under the header, and goes backward behind."""
+    tree = file.tree
+    given: cst.BaseExpression | None = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if given is not None and not any(isinstance(each, cst.Call) for each in tree.inside(given)):
+        positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
+        given = positional[0] if positional else None
+    if given is None:
+        raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
+    scope = flow.scope_of(tree, call)
+    taken = {node.value for node in tree.inside(scope) if isinstance(node, cst.Name)}
+    name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
+    start, end = tree.outer(given)
+    line = file.line_start(tree.start(tree.statement(call)))
+    indent, unit = file.indentation(line), tree.module.default_indent
+    lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
+    file.insert(start, name)
+    file.move(start + len(name), end + len(name), line)
+    file.insert(line, lead)
+    file.insert(line + len(lead) + (end - start), file.newline)
+    return file.mark(line)

@@ -1,0 +1,213 @@
+"""Statements for models and optimizers, once they exist."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch import statements
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.places import Located, Place
+from laptime.tuning.patch.text import Mark
+from laptime.tuning.patch.tree import Function, Tree
+
+REBINDS = re.compile(r"\{model\}\s*=[^=]")
+REPEATABLE = re.compile(r"\{model\}\.to\(")
+"""Statements that may be made again every epoch: the second time they find nothing to do."""
+COMPILES = re.compile(r"\{model\}\.compile\(")
+ONCE = "if {model}._compiled_call_impl is None:"
+"""What `Module.compile` sets."""
+
+
+def after_model(sources: Located, statement: str) -> list[tuple[File, Mark]]:
+    """The statement for every trained model; gives where it was put in."""
+    chosen = _chosen(sources)
+    made: list[tuple[File, Mark]] = []
+    if not chosen:
+        for place in _forwards(sources):
+            made += _before_loop(sources, place, statement)
+        return made
+    for place in chosen:
+        mark = _behind_optimizer(place, statement)
+        if mark is not None:
+            made.append((place.file, mark))
+    return made
+
+
+def _chosen(sources: Located) -> list[Place]:
+    """One place a model: where it is called as in the loop, else at the last optimizer."""
+    by_model: dict[int, list[Place]] = {}
+    for place in sources.places:
+        if place.site.kind == "model" and place.site.expression:
+            by_model.setdefault(place.site.index, []).append(place)
+    called = {(site.function, site.expression) for site in sources.sites if site.kind == "forward"}
+    chosen: list[Place] = []
+    for index in sorted(by_model):
+        found = by_model[index]
+        same = [each for each in found if (each.site.function, each.site.expression) in called]
+        chosen.append((same or found)[-1])
+    return chosen
+
+
+def _forwards(sources: Located) -> list[Place]:
+    """One place an expression by which a trained model is called."""
+    found: dict[tuple[str, str], Place] = {}
+    for place in sources.places:
+        if place.site.kind == "forward" and place.site.expression and place.what == "call":
+            found.setdefault((place.site.function, place.site.expression), place)
+    if not found:
+        why = next((why for site, why in sources.left_out.items() if site.kind in ("model", "forward")), "")
+        raise CannotEdit(why or "the trained model has no name in your files")
+    return list(found.values())
+
+
+def _behind_optimizer(place: Place, statement: str) -> Mark | None:
+    tree, call = place.file.tree, place.call()
+    name = place.site.expression
+    code = statements.fill(statement, model=name, device=f"next({name}.parameters()).device")
+    small = tree.small(call)
+    anchor = statements.settled(tree, call)
+    if REBINDS.match(statement):
+        _check_rebinding(tree, anchor, name, place)
+    if isinstance(small, cst.Return) and anchor is tree.statement(call):
+        return statements.before(place.file, anchor, code)
+    return statements.after(place.file, call if anchor is tree.statement(call) else anchor, code)
+
+
+def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -> None:
+    """`model = ...` must be seen by who trains it: by what follows in this function."""
+    if not name.isidentifier():
+        return
+    function = tree.function(anchor)
+    if function is None:
+        return
+    if not _is_local(tree, function, name):
+        raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
+    end = tree.end(anchor)
+    later = (
+        node
+        for node in tree.inside(function)
+        if isinstance(node, cst.Name) and node.value == name and tree.start(node) > end
+    )
+    if next(later, None) is None:
+        raise CannotEdit(f"{name} is not used behind {place.where}: who trains it would keep the old one")
+
+
+def _is_local(tree: Tree, function: Function, name: str) -> bool:
+    for node in tree.inside(function):
+        if isinstance(node, cst.Param) and node.name.value == name:
+            return True
+        if isinstance(node, cst.Global) and any(each.name.value == name for each in node.names):
+            return True
+        if isinstance(node, cst.Assign | cst.AnnAssign) and name in statements.bound(tree, node):
+            return True
+        if isinstance(node, cst.WithItem | cst.For) and name in _as_names(tree, node):
+            return True
+    return False
+
+
+def _as_names(tree: Tree, node: cst.WithItem | cst.For) -> set[str]:
+    target = node.target if isinstance(node, cst.For) else node.asname
+    return (
+        set()
+        if target is None
+        else {each.value for each in tree.inside(target) if isinstance(each, cst.Name)}
+    )
+
+
+def _before_loop(sources: Located, place: Place, statement: str) -> list[tuple[File, Mark]]:
+    """Before the outermost loop around the model's call: the model has a name there, if not where it was made."""
+    tree, name = place.file.tree, place.site.expression
+    loops = tree.loops(place.call())
+    if not loops and name.startswith("self."):
+        loops = _loops_of_fetch(sources, place)
+    if not loops:
+        raise CannotEdit(f"{name} has no name where its optimizer is made, and {place.where} is in no loop")
+    function = tree.function(loops[-1])
+    once = function is None or len(loops) > 1
+    code = statement
+    if not once and COMPILES.match(statement):
+        code = f"{ONCE}\n{statements.indented(statement, tree.module.default_indent)}"
+    elif not once and not REPEATABLE.match(statement):
+        raise CannotEdit(f"{name} has a name only at {place.where}, which may run once an epoch")
+    if REBINDS.match(statement) and function is not None and name.isidentifier():
+        if not _is_local(tree, function, name):
+            raise CannotEdit(
+                f"{name} is a global name at {place.where}, it cannot be bound anew in a function"
+            )
+    code = statements.fill(code, model=name, device=f"next({name}.parameters()).device")
+    mark = statements.before(place.file, loops[-1], code)
+    return [] if mark is None else [(place.file, mark)]
+
+
+def _loops_of_fetch(sources: Located, place: Place) -> list[cst.For | cst.While]:
+    """The loops around the fetch, where it is in a method of the class whose method calls the model."""
+    owner = place.site.function.rpartition(".")[0]
+    for fetch in sources.places:
+        same = fetch.site.kind == "fetch" and fetch.file is place.file
+        if same and owner and fetch.site.function.rpartition(".")[0] == owner:
+            node, tree = fetch.node(), fetch.file.tree
+            return [*([node] if isinstance(node, cst.For) else []), *tree.loops(node)]
+    return []
+
+
+def after_optimizer(place: Place, statement: str) -> Mark | None:
+    """The statement behind the one that makes the optimizer."""
+    file, tree, call = place.file, place.file.tree, place.call()
+    small = tree.small(call)
+    if "{optimizer}" not in statement:
+        anchor = statements.settled(tree, call)
+        if isinstance(small, cst.Return) and anchor is tree.statement(call):
+            return statements.before(file, anchor, statement)
+        return statements.after(file, call if anchor is tree.statement(call) else anchor, statement)
+    if isinstance(small, cst.Return):
+        return _split_return(place, statement)
+    name = name_of(tree, call)
+    if not name:
+        raise CannotEdit(f"the optimizer has no name at {place.where}")
+    anchor = statements.settled(tree, call)
+    code = statements.fill(statement, optimizer=name)
+    return statements.after(file, call if anchor is tree.statement(call) else anchor, code)
+
+
+def name_of(tree: Tree, call: cst.Call) -> str:
+    """What the result of a call is bound to; "" where it is used at once."""
+    small = tree.small(call)
+    if isinstance(small, cst.AnnAssign) and small.value is call:
+        return tree.source(small.target)
+    if not isinstance(small, cst.Assign):
+        return ""
+    target = small.targets[0].target
+    if small.value is call or (
+        isinstance(small.value, cst.IfExp) and call in (small.value.body, small.value.orelse)
+    ):
+        return "" if isinstance(target, cst.Tuple | cst.List) else tree.source(target)
+    if isinstance(small.value, cst.Tuple) and isinstance(target, cst.Tuple):
+        for each, value in zip(target.elements, small.value.elements, strict=False):
+            if value.value is call:
+                return tree.source(each.value)
+    return ""
+
+
+def _split_return(place: Place, statement: str) -> Mark:
+    """`return SGD(...)`: the optimizer gets a name first."""
+    file, tree, call = place.file, place.file.tree, place.call()
+    line = tree.statement(call)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        raise CannotEdit(f"the optimizer is returned in the middle of a line at {place.where}")
+    function = tree.function(call)
+    taken = {node.value for node in tree.inside(function or tree.module) if isinstance(node, cst.Name)}
+    name = next(each for each in ("optimizer", "made_optimizer", "_optimizer") if each not in taken)
+    start, end = tree.outer(call)
+    at = file.line_start(tree.start(line))
+    indent = file.indentation(at)
+    code = statements.indented(statements.fill(statement, optimizer=name), indent).replace("\n", file.newline)
+    lead = f"{indent}{name} = "
+    trail = f"{file.newline}{code}{file.newline}"
+    file.insert(start, name)
+    file.move(start + len(name), end + len(name), at)
+    file.insert(at, lead)
+    file.insert(at + len(lead) + (end - start), trail)
+    return file.mark(at)

@@ -1,0 +1,191 @@
+"""Sites that a diagnosing trial has found, as marks in the source: they stay valid while lines move."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch import calls
+from laptime.tuning.patch.files import File, read, root_of
+from laptime.tuning.patch.text import Mark
+from laptime.tuning.patch.tree import Tree
+from laptime.tuning.situation import Site
+
+
+@dataclass(eq=False)
+class Place:
+    """A site in a file that can be edited: `mark` is on what `what` says.
+
+    Attributes:
+        what: call (its opening parenthesis), loop (its first character), statement (the same).
+    """
+
+    site: Site
+    file: File
+    what: str
+    mark: Mark
+    others: list[Site] = field(default_factory=list)
+
+    @property
+    def where(self) -> str:
+        """`train.py:12`, the line as it was before any edit."""
+        return f"{self.file.shown}:{self.site.line}"
+
+    def node(self) -> cst.CSTNode:
+        """What stands there now.
+
+        Raises:
+            CannotEdit: an earlier change has replaced it.
+        """
+        tree, offset = self.file.tree, self.mark.offset
+        for node in tree.nodes:
+            if self.what == "call" and isinstance(node, cst.Call) and tree.paren(node) == offset:
+                return node
+            if self.what == "loop" and isinstance(node, cst.For) and tree.start(node) == offset:
+                return node
+            if self.what == "statement" and isinstance(
+                node, cst.BaseSmallStatement | cst.BaseCompoundStatement
+            ):
+                if tree.start(node) == offset:
+                    return node
+        raise CannotEdit(f"what stood at {self.where} was replaced by an earlier change")
+
+    def call(self) -> cst.Call:
+        """The call that stands there now."""
+        found = self.node()
+        if not isinstance(found, cst.Call):
+            raise CannotEdit(f"there is no call at {self.where}")
+        return found
+
+
+class Located:
+    """Sites and the files that they lie in.
+
+    Attributes:
+        main: the script.
+        root: folder that the diff's paths are relative to: of the git repository, else the current one where the
+            script lies in it, else the script's.
+        sites: as they were given. places: those in the user's files, one a place of the source.
+        left_out: by site, why what happens there cannot be edited.
+    """
+
+    def __init__(self, sites: tuple[Site, ...], main: str) -> None:
+        self.main = Path(os.path.abspath(main))  # noqa: PTH100, links stay what they are
+        self.root = root_of(self.main)
+        self.files: dict[Path, File] = {}
+        self.places: list[Place] = []
+        self.left_out: dict[Site, str] = {}
+        self.sites = sites
+        self.file(self.main)
+        for site in sites:
+            self._place(site)
+
+    def file(self, path: Path) -> File:
+        """A file, read once."""
+        if path not in self.files:
+            self.files[path] = read(path, self.root)
+        return self.files[path]
+
+    def _place(self, site: Site) -> None:
+        """Turn a site into a mark; or say why there is none."""
+        file = self.file(Path(site.file))
+        try:
+            what, offset = _anchor(file, site)
+        except CannotEdit as reason:
+            self.left_out[site] = str(reason)
+            return
+        for place in self.places:
+            same = place.site.kind == site.kind and place.file is file and place.mark.offset == offset
+            if same and (place.site.expression == site.expression or site.kind not in ("model",)):
+                place.others.append(site)
+                return
+        self.places.append(Place(site, file, what, file.mark(offset)))
+
+
+def _anchor(file: File, site: Site) -> tuple[str, int]:
+    """What a site stands on, and its offset."""
+    if file.why:
+        raise CannotEdit(_library(file, site))
+    tree = file.tree
+    if site.kind == "fetch":
+        loop = _loop(tree, site)
+        if loop is not None:
+            return "loop", tree.start(loop)
+    found = calls.at(tree, site)
+    if found is not None:
+        return "call", tree.paren(found)
+    if site.kind in ("sync", "backward", "forward"):
+        for node in tree.nodes:
+            if isinstance(node, cst.SimpleStatementLine) and _within(tree, node, site):
+                return "statement", tree.start(node.body[0])
+    raise CannotEdit(_nothing(tree, site, file.shown))
+
+
+def _within(tree: Tree, node: cst.CSTNode, site: Site) -> bool:
+    first, last = tree.lines(node)
+    return first <= site.line <= last
+
+
+def _loop(tree: Tree, site: Site) -> cst.For | None:
+    """The loop whose header asks for a batch on these lines."""
+    for node in tree.nodes:
+        if isinstance(node, cst.For):
+            first, last = tree.lines(node)[0], tree.lines(node.iter)[1]
+            if first <= site.line <= last:
+                return node
+    return None
+
+
+NOUNS = {
+    "loader": "the DataLoader",
+    "optimizer": "the optimizer",
+    "model": "the optimizer",
+    "parallel": "the DistributedDataParallel",
+    "hf_arguments": "the TrainingArguments",
+    "lightning_trainer": "the Trainer",
+    "fetch": "the loop over the loader",
+    "step": "optimizer.step()",
+    "zero_grad": "zero_grad()",
+    "backward": "the backward pass",
+    "forward": "the model's call",
+    "sync": "the synchronising call",
+}
+
+
+def noun(kind: str) -> str:
+    """What a kind of site is called in a sentence."""
+    return NOUNS.get(kind, kind)
+
+
+def _library(file: File, site: Site) -> str:
+    """Why a site in a library, or in a file that cannot be written, is left alone."""
+    for part in ("site-packages", "dist-packages"):
+        if part in file.path.parts:
+            inside = "/".join(file.path.parts[file.path.parts.index(part) + 1 :])
+            return f"{noun(site.kind)} is made inside {inside}, not in your source; use the recipe: laptime.apply"
+    return file.why
+
+
+def _nothing(tree: Tree, site: Site, shown: str) -> str:
+    """Why there is no call of the kind at a site."""
+    where = f"{shown}:{site.line}"
+    lines = tree.text.splitlines()
+    text = lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""
+    text = text if len(text) <= 60 else text[:57] + "..."
+    names = {
+        calls.last_name(call)
+        for call in tree.calls
+        if tree.lines(call)[0] <= site.line <= tree.lines(call)[1]
+    }
+    for node in tree.nodes:
+        if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
+            is_partial = calls.last_name(node.value) == "partial"
+            if is_partial and tree.source(node.targets[0].target) in names:
+                return f"{noun(site.kind)} at {where} is made by a functools.partial: `{text}`"
+    if "parse_args_into_dataclasses" in names:
+        return f"{noun(site.kind)} come from the command line at {where}: give the option there"
+    return f"{noun(site.kind)} is not made by a call at {where} that could be edited, but inside of `{text}`"

@@ -1,0 +1,90 @@
+"""The files of a script, edited one change after another.
+
+    sources = Sources(situation.sites, "train.py")
+    touched = sources.apply(Change("num_workers", {"value": 2}), "num_workers=2, 1.42x [1.38, 1.45]")
+    sources.diff()
+
+Edits are made in the text, at places that libcst has found; nothing else of a file is written anew. The sites of
+the diagnosing trial are turned into marks before the first edit, and marks move with the text. So a site stays valid
+however many lines were put above it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from laptime.tuning import optimization
+from laptime.tuning.optimization import CannotEdit, Change
+from laptime.tuning.patch import diff
+from laptime.tuning.patch.diff import Hunk
+from laptime.tuning.patch.edits import Edits
+from laptime.tuning.patch.places import Located
+
+
+class Sources(Located):
+    """The user's files that sites lie in, and the script's main file; see `Located`."""
+
+    def editor(self) -> Edits:
+        """An editor whose edits stay as they are made; `apply` makes one that takes back half a change."""
+        return Edits(self)
+
+    def apply(self, change: Change, comment: str = "") -> list[str]:
+        """Edit the files as a change's `edit` says, or leave all as they are.
+
+        Returns:
+            Paths of the files that were changed; none where the source is so already.
+
+        Raises:
+            CannotEdit: the source does not allow it; UsageError: there is no such optimization.
+        """
+        kept = {path: file.snapshot() for path, file in self.files.items()}
+        try:
+            module = optimization.load(change.name)
+            editor = self.editor()
+            editor.comment = comment
+            module.edit(editor, change.options)
+            editor.finish()
+            return self._settle({path: each[0] for path, each in kept.items()}, str(change), change.name)
+        except BaseException:
+            for path, each in kept.items():
+                self.files[path].restore(each)
+            raise
+
+    def diff(self, strip: Path | None = None) -> str:
+        """One unified diff of all files; its paths are relative to `strip`, else to `root`."""
+        base = self.root if strip is None else Path(os.path.abspath(strip))  # noqa: PTH100
+        parts = []
+        for file in sorted(self.files.values(), key=lambda each: each.shown):
+            shown = os.path.relpath(file.path, base).replace(os.sep, "/")
+            parts.append(
+                diff.unified(
+                    file.original, file.text, shown, diff.hunks(file.original, file.text, file.labels)
+                )
+            )
+        return "".join(parts)
+
+    @property
+    def hunks(self) -> list[tuple[str, Hunk]]:
+        """Every hunk of the diff with the path of its file as the diff has it; a hunk knows its changes' names."""
+        return [
+            (file.shown, hunk)
+            for file in sorted(self.files.values(), key=lambda each: each.shown)
+            for hunk in diff.hunks(file.original, file.text, file.labels)
+        ]
+
+    def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
+        """What an edit has left must be Python; its lines are the change's."""
+        touched = []
+        for path, file in self.files.items():
+            old = before.get(path, file.original)
+            if file.text == old:
+                continue
+            try:
+                compile(file.tree.text, file.shown, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
+            touched.append((file, diff.relabel(old, file.text, file.labels, name)))
+        for file, labels in touched:
+            file.labels = labels
+        return [str(file.path) for file, _ in touched]

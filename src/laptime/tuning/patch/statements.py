@@ -1,0 +1,198 @@
+"""Statements put behind, before and around others, in the indentation and newlines of the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.text import NEWLINE, Mark
+from laptime.tuning.patch.tree import Tree, flat
+
+
+def fill(template: str, **values: str) -> str:
+    """Names in braces replaced; other braces stay. `{}` is the value of `present`."""
+    for name, text in values.items():
+        template = template.replace("{}" if name == "present" else f"{{{name}}}", text)
+    return template
+
+
+def matches(template: str, source: str) -> bool:
+    """Whether a source is what a template gives for some value of its names."""
+    parts = re.split(r"\{\w*\}", template)
+    pattern = ".+".join(re.escape(flat_part(part)) for part in parts)
+    return re.fullmatch(pattern, flat_part(source), re.DOTALL) is not None
+
+
+def flat_part(source: str) -> str:
+    """A piece of source without white space, to compare it with."""
+    return re.sub(r"\s+", "", source)
+
+
+def indented(code: str, by: str) -> str:
+    """Lines of code further in; empty ones stay empty."""
+    return "\n".join(by + line if line.strip() else line for line in code.split("\n"))
+
+
+def sources(code: str) -> list[str]:
+    """The statements of a piece of code, each in one line, to compare them with."""
+    tree = Tree(code + "\n", "code")
+    return [flat(code[tree.start(each) : tree.end(each)]) for each in small_or_compound(tree.module.body)]
+
+
+def small_or_compound(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
+    """The statements of a block; those that share a line each by itself."""
+    found: list[cst.CSTNode] = []
+    for each in body:
+        found += list(each.body) if isinstance(each, cst.SimpleStatementLine) else [each]
+    return found
+
+
+def is_present(tree: Tree, block: Iterable[cst.CSTNode], code: str) -> bool:
+    """Whether the statements of some code stand in a block already, one behind the other."""
+    there = [flat(tree.text[tree.start(each) : tree.end(each)]) for each in small_or_compound(block)]
+    wanted = sources(code)
+    return any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
+
+
+def suite(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The statements of the block, or of the one line behind a colon, that a node's statement stands in."""
+    small = tree.small(node)
+    parent = None if small is None else tree.parent(small)
+    if isinstance(parent, cst.SimpleStatementSuite):
+        return list(parent.body)
+    return tree.block(tree.statement(node))
+
+
+def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
+    """Code behind the statement of a node; None where it stands there already."""
+    tree = file.tree
+    if is_present(tree, suite(tree, node), code):
+        return None
+    small, statement = tree.small(node), tree.statement(node)
+    line = None if small is None else tree.parent(small)
+    has_more = isinstance(line, cst.SimpleStatementLine) and line.body[-1] is not small
+    if small is not None and (has_more or isinstance(line, cst.SimpleStatementSuite)):
+        mark = file.mark(file.line_start(tree.first_line(statement)))
+        file.insert(tree.end(small), "; " + one_line(code, file.shown))
+        return mark
+    indent = file.indentation(tree.first_line(statement))
+    return file.insert_lines(file.next_line(tree.end(statement)), indented(code, indent))
+
+
+def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
+    """Code on lines of its own above a statement; None where it stands in the block already."""
+    tree = file.tree
+    if is_present(tree, tree.block(statement), code):
+        return None
+    start = tree.first_line(statement)
+    indent = file.indentation(start)
+    at = file.line_start(start)
+    file.insert(at, indented(code, indent).replace("\n", file.newline) + file.newline)
+    return file.mark(at)
+
+
+def one_line(code: str, where: str) -> str:
+    """Simple statements in one line.
+
+    Raises:
+        CannotEdit: there is a compound one.
+    """
+    body = Tree(code + "\n", "code").module.body
+    if not all(isinstance(each, cst.SimpleStatementLine) for each in body):
+        raise CannotEdit(
+            f"there is no room in {where} for several lines behind a statement that shares its line"
+        )
+    return "; ".join(line.strip() for line in code.split("\n") if line.strip())
+
+
+def replace(file: File, node: cst.CSTNode, code: str) -> Mark:
+    """Other code in place of the simple statement of a node; gives the mark of its line."""
+    tree = file.tree
+    small = tree.small(node)
+    if small is None:
+        raise CannotEdit(
+            f"a part of `{_first(tree.source(tree.statement(node)))}` cannot be replaced by itself"
+        )
+    statement, line = tree.statement(node), tree.parent(small)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    mark = file.mark(file.line_start(tree.first_line(statement)))
+    start, end = tree.start(small), tree.end(small)
+    if alone:
+        indent = file.indentation(start)
+        file.replace(start, end, indented(code, indent).lstrip().replace("\n", file.newline))
+    else:
+        file.replace(start, end, one_line(code, file.shown))
+    return mark
+
+
+def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark:
+    """`header` above statements of one block, and these one step further in. Strings stay what they are."""
+    tree = file.tree
+    start = file.line_start(tree.first_line(first))
+    indent, unit = file.indentation(tree.first_line(first)), tree.module.default_indent
+    end = tree.end(last)
+    strings = tree.strings()
+    starts = [start, *(found.end() for found in NEWLINE.finditer(file.text, start, end))]
+    for at in reversed(starts):
+        is_empty = not file.text[at : file.next_line(at)].strip()
+        if not is_empty and not any(low < at <= high for low, high in strings):
+            file.insert(at, unit)
+    file.insert(start, f"{indent}{header}{file.newline}")
+    return file.mark(start)
+
+
+def _first(source: str) -> str:
+    line = source.strip().split("\n")[0].strip()
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
+def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
+    """What the simple statement of a node binds: names, attributes, elements, as they are written."""
+    small = tree.small(node)
+    targets: list[cst.BaseExpression] = []
+    if isinstance(small, cst.Assign):
+        targets = [each.target for each in small.targets]
+    elif isinstance(small, cst.AnnAssign):
+        targets = [small.target]
+    found: set[str] = set()
+    while targets:
+        target = targets.pop()
+        if isinstance(target, cst.Tuple | cst.List):
+            targets += [each.value for each in target.elements]
+        else:
+            found.add(tree.name_of(target))
+    return found
+
+
+def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
+    """The statement behind which what a node's statement binds is bound however the script has branched.
+
+    `if` and `try` are left where another branch binds the same.
+    """
+    names = bound(tree, node)
+    statement = tree.statement(node)
+    inner = tree.small(node)
+    if inner is not None and isinstance(tree.parent(inner), cst.SimpleStatementSuite):
+        block: cst.CSTNode | None = tree.parent(inner)
+    else:
+        block, statement = tree.parent(statement), statement
+    while isinstance(block, cst.IndentedBlock | cst.SimpleStatementSuite):
+        owner = tree.statement(block)
+        if not isinstance(owner, cst.If | cst.Try | cst.TryStar | cst.Match):
+            break
+        if not _binds_elsewhere(tree, owner, block, names):
+            break
+        statement, block = owner, tree.parent(owner)
+    return statement
+
+
+def _binds_elsewhere(tree: Tree, owner: cst.CSTNode, block: cst.CSTNode, names: set[str]) -> bool:
+    own = set(map(id, tree.inside(block)))
+    return any(
+        isinstance(each, cst.Assign | cst.AnnAssign) and id(each) not in own and bound(tree, each) & names
+        for each in tree.inside(owner)
+    )

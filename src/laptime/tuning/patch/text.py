@@ -1,0 +1,145 @@
+"""Text that is edited in place; marks in it stay with what they were put on."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass
+
+NEWLINE = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(eq=False)
+class Mark:
+    """A place in a text: characters from its start; -1 once what it stood on is gone."""
+
+    offset: int
+
+
+@dataclass(eq=False)
+class Added:
+    """Whole lines that were added: from the mark `start` up to `end`."""
+
+    start: Mark
+    end: Mark
+
+
+class Text:
+    """Text, the marks in it, and which lines of it were added.
+
+    All offsets are characters from the start. Lines end as Python's tokenizer ends them: CR LF, LF or CR.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.added: list[Added] = []
+        self._marks: list[Mark] = []
+
+    def mark(self, offset: int) -> Mark:
+        """A mark on what begins at this offset."""
+        made = Mark(offset)
+        self._marks.append(made)
+        return made
+
+    def snapshot(self) -> tuple[str, list[tuple[Mark, int]], list[Added]]:
+        """Everything that `restore` needs."""
+        return self.text, [(each, each.offset) for each in self._marks], list(self.added)
+
+    def restore(self, kept: tuple[str, list[tuple[Mark, int]], list[Added]]) -> None:
+        """As it was at the snapshot; marks that were made since are forgotten."""
+        self.text, marks, added = kept[0], kept[1], kept[2]
+        for each, offset in marks:
+            each.offset = offset
+        self._marks = [each for each, _ in marks]
+        self.added = list(added)
+
+    def insert(self, offset: int, new: str) -> None:
+        """Put text at an offset; marks at that offset stay with what comes behind it."""
+        self.text = self.text[:offset] + new + self.text[offset:]
+        for each in self._marks:
+            if each.offset >= offset:
+                each.offset += len(new)
+
+    def replace(self, start: int, end: int, new: str) -> None:
+        """Other text in place of a range. Marks inside stay with the characters that both texts share."""
+        old = self.text[start:end]
+        inside = [each for each in self._marks if start <= each.offset < end]
+        self.text = self.text[:start] + new + self.text[end:]
+        for each in self._marks:
+            if each.offset >= end:
+                each.offset += len(new) - len(old)
+        if inside:
+            self._move(inside, start, old, new)
+
+    def insert_lines(self, offset: int, lines: str, *, behind: bool = True) -> Mark:
+        """Put whole lines at the start of a line, `behind` what was added there before; gives their mark.
+
+        `lines` has LF between its lines and none at its end; it is put in with the newlines of this text.
+        """
+        while behind:
+            before = next((each for each in self.added if each.start.offset == offset), None)
+            if before is None or before.end.offset <= offset:
+                break
+            offset = before.end.offset
+        lines = self._newlines(lines)
+        is_open = offset == len(self.text) and self.text and NEWLINE.match(self.text[-1]) is None
+        new = self.newline + lines if is_open else lines + self.newline
+        self.insert(offset, new)
+        start = offset + len(self.newline) if is_open else offset
+        made = Added(self.mark(offset), self.mark(offset + len(new)))
+        self.added.append(made)
+        return self.mark(start)
+
+    def insert_above(self, mark: Mark, line: str) -> None:
+        """Put a line above the line that begins at a mark; it counts as part of what was added there."""
+        offset = mark.offset
+        inner = [each for each in self.added if each.start.offset == offset]
+        self.insert(offset, self._newlines(line) + self.newline)
+        for each in inner:
+            each.start.offset = offset
+
+    def move(self, start: int, end: int, to: int) -> None:
+        """A range put at another offset outside of it, with the marks in it."""
+        inside = [(each, each.offset - start) for each in self._marks if start <= each.offset < end]
+        moved = self.text[start:end]
+        self.replace(start, end, "")
+        to = to if to <= start else to - (end - start)
+        self.insert(to, moved)
+        for each, place in inside:
+            each.offset = to + place
+
+    def line_start(self, offset: int) -> int:
+        """Where the line of an offset begins."""
+        return max(self.text.rfind("\n", 0, offset), self.text.rfind("\r", 0, offset)) + 1
+
+    def next_line(self, offset: int) -> int:
+        """Where the line behind the one of an offset begins; the end of the text when there is none."""
+        found = NEWLINE.search(self.text, offset)
+        return found.end() if found else len(self.text)
+
+    def indentation(self, offset: int) -> str:
+        """White space before the first character of the line of an offset."""
+        start = self.line_start(offset)
+        found = re.compile(r"[ \t\f]*").match(self.text, start)
+        return found.group() if found else ""
+
+    @property
+    def newline(self) -> str:
+        """How lines end here: as the first one does."""
+        found = NEWLINE.search(self.text)
+        return found.group() if found else "\n"
+
+    def _newlines(self, lines: str) -> str:
+        return lines.replace("\n", self.newline) if self.newline != "\n" else lines
+
+    def _move(self, marks: list[Mark], start: int, old: str, new: str) -> None:
+        if old and old in new:
+            shift = new.index(old)
+            for each in marks:
+                each.offset += shift
+            return
+        blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+        for each in marks:
+            inside = each.offset - start
+            block = next((block for block in blocks if block.a <= inside < block.a + block.size), None)
+            each.offset = -1 if block is None else start + block.b + inside - block.a

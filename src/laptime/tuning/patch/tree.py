@@ -1,0 +1,174 @@
+"""What libcst reads in a file, with the place of every node in characters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch.text import NEWLINE
+
+Function = cst.FunctionDef | cst.Lambda
+Loop = cst.For | cst.While
+BOM = "\ufeff"
+
+
+class Tree:
+    """A parsed file. Nodes are libcst's; offsets are characters of the whole text.
+
+    Raises:
+        CannotEdit: libcst cannot read it, or would write it differently.
+    """
+
+    def __init__(self, text: str, name: str) -> None:
+        self.text = text
+        self.name = name
+        # The mark of a byte order is no Python.
+        self._shift = len(BOM) if text.startswith(BOM) else 0
+        try:
+            parsed = cst.parse_module(text[self._shift :])
+        except (cst.ParserSyntaxError, ValueError, RecursionError) as error:
+            raise CannotEdit(f"{name} cannot be read by libcst: {str(error).splitlines()[0]}") from error
+        if parsed.code != text[self._shift :]:
+            raise CannotEdit(f"{name} is written in a way that libcst does not keep")
+        self.module = parsed
+        self._lines = [self._shift, *(found.end() for found in NEWLINE.finditer(text))]
+        wrapper = MetadataWrapper(parsed, unsafe_skip_copy=True)
+        self._positions: Any = wrapper.resolve(PositionProvider)
+        self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.nodes: list[cst.CSTNode] = []
+        self._walk(parsed)
+        self.calls = [node for node in self.nodes if isinstance(node, cst.Call)]
+
+    def _walk(self, root: cst.CSTNode) -> None:
+        waiting = [root]
+        while waiting:
+            node = waiting.pop()
+            self.nodes.append(node)
+            children = list(node.children)
+            for child in children:
+                self._parents[child] = node
+            waiting.extend(reversed(children))
+
+    def start(self, node: cst.CSTNode) -> int:
+        """Offset of its first character, its own parentheses and decorators left out."""
+        place = self._positions[node].start
+        return self._lines[int(place.line) - 1] + int(place.column)
+
+    def end(self, node: cst.CSTNode) -> int:
+        """Offset behind its last character, its own parentheses left out."""
+        place = self._positions[node].end
+        return self._lines[int(place.line) - 1] + int(place.column)
+
+    def lines(self, node: cst.CSTNode) -> tuple[int, int]:
+        """Its first and last line, from 1."""
+        place = self._positions[node]
+        return int(place.start.line), int(place.end.line)
+
+    def outer(self, node: cst.CSTNode) -> tuple[int, int]:
+        """From its own opening parentheses to its closing ones."""
+        left, right = getattr(node, "lpar", ()), getattr(node, "rpar", ())
+        start = self.start(left[0]) if left else self.start(node)
+        return start, self.end(right[-1]) if right else self.end(node)
+
+    def source(self, node: cst.CSTNode) -> str:
+        """Its text, with its own parentheses."""
+        start, end = self.outer(node)
+        return self.text[start:end]
+
+    def name_of(self, node: cst.CSTNode) -> str:
+        """Its text in one line, to compare it with."""
+        return flat(self.source(node))
+
+    def parent(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        """The node around it; None for the module."""
+        return self._parents.get(node)
+
+    def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Nodes around it, inside out."""
+        found = self._parents.get(node)
+        while found is not None:
+            yield found
+            found = self._parents.get(found)
+
+    def inside(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """The node and everything in it, in the order of the source."""
+        waiting = [node]
+        while waiting:
+            found = waiting.pop()
+            yield found
+            waiting.extend(reversed(list(found.children)))
+
+    def paren(self, call: cst.Call) -> int:
+        """Offset of the parenthesis that opens its arguments: no two calls share one."""
+        at = self.outer(call.func)[1]
+        while self.text[at] != "(":
+            at = self.text.index("\n", at) if self.text[at] == "#" else at + 1
+        return at
+
+    def close(self, call: cst.Call) -> int:
+        """Offset of the parenthesis that closes its arguments."""
+        return self.end(call) - 1
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The whole statement, on lines of its own, that a node is part of; of `if x: y()` the `if`."""
+        found: cst.CSTNode = node
+        parent = self._parents.get(found)
+        while parent is not None and not isinstance(parent, cst.IndentedBlock | cst.Module):
+            found, parent = parent, self._parents.get(parent)
+        return found
+
+    def small(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
+        """The simple statement that an expression is part of; None in the header of a compound one."""
+        for found in (node, *self.ancestors(node)):
+            if isinstance(found, cst.BaseSmallStatement):
+                return found
+            if isinstance(found, cst.BaseCompoundStatement | cst.Lambda):
+                return None
+        return None
+
+    def block(self, statement: cst.CSTNode) -> list[cst.CSTNode]:
+        """The statements of the block that a statement stands in."""
+        parent = self._parents[statement]
+        return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else [statement]
+
+    def first_line(self, statement: cst.CSTNode) -> int:
+        """Offset of a statement's first character, decorators included."""
+        decorators = getattr(statement, "decorators", ())
+        return self.start(decorators[0]) if decorators else self.start(statement)
+
+    def function(self, node: cst.CSTNode) -> Function | None:
+        """The innermost function around a node; None at the top level and in the body of a class."""
+        for found in self.ancestors(node):
+            if isinstance(found, cst.FunctionDef | cst.Lambda):
+                return found
+            if isinstance(found, cst.ClassDef):
+                return None
+        return None
+
+    def loops(self, node: cst.CSTNode) -> list[Loop]:
+        """The loops around a node within its function, inside out."""
+        found: list[Loop] = []
+        for each in self.ancestors(node):
+            if isinstance(each, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+                break
+            if isinstance(each, cst.For | cst.While):
+                found.append(each)
+        return found
+
+    def strings(self) -> list[tuple[int, int]]:
+        """Ranges of the strings that go over several lines."""
+        kinds = cst.SimpleString | cst.FormattedString
+        found = [(self.start(node), self.end(node)) for node in self.nodes if isinstance(node, kinds)]
+        return [(start, end) for start, end in found if NEWLINE.search(self.text, start, end)]
+
+
+def flat(source: str) -> str:
+    """An expression in one line, as it is compared: white space at brackets and commas does not count."""
+    found = re.sub(r"\s+", " ", source.strip())
+    found = re.sub(r"\s*([()\[\]{},])\s*", r"\1", found)
+    return re.sub(r",([)\]}])", r"\1", found)
