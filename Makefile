@@ -55,6 +55,7 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
 	$(BIN)/python scripts/size.py
 	$(BIN)/python scripts/metrics.py --check
 	$(BIN)/python scripts/rules.py --check
+	$(BIN)/python scripts/optimizations.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -63,6 +64,7 @@ format: $(STAMP)  ## let ruff format and mend what it can
 docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/metrics.py
 	$(BIN)/python scripts/rules.py
+	$(BIN)/python scripts/optimizations.py
 
 bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 	$(BIN)/python scripts/bench.py $(ONLY)

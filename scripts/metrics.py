@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
-from pathlib import Path
+
+import _pages
 
 import laptime
 from laptime.records.metric import Metric
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "metrics.md"
 HEADER = """# Metrics
 
 Every number that laptime stores, with its SI unit, what it means and when it misleads. Written by
@@ -53,20 +52,8 @@ def page() -> str:
         lines.append(f"{metric.meaning}\n" if metric.meaning else "")
         if metric.lies_when:
             lines.append(f"**Lies when:** {metric.lies_when}\n")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def main(check: bool) -> int:
-    """Write the page, or with `check` only compare; 1 when it is out of date."""
-    text = page()
-    if check:
-        fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        print("docs/metrics.md is up to date" if fresh else "docs/metrics.md is out of date; next: make docs")
-        return 0 if fresh else 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"docs/metrics.md: {text.count('## `')} metrics")
-    return 0
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    sys.exit(_pages.run("metrics", page, of="metrics"))

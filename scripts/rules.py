@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+
+import _pages
 
 from laptime.kit.registry import load, names
 from laptime.testing import diagnosed
 from laptime.testing.rules import section
 
-ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "rules.md"
 HEADER = """# Rules
 
 Every diagnosis that `laptime trace` and `laptime profile` can make: what it means, when it misleads, where
@@ -37,20 +36,8 @@ def page() -> str:
         lines[-1] += f" (optimization `{found.optimization}`)\n" if found.optimization else "\n"
         lines.append(f"**Lies when:** {section(module, 'Lies when:')}\n")
         lines.append(f"**Source:** {section(module, 'Source:')}\n")
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def main(check: bool) -> int:
-    """Write the page, or with `check` only compare; 1 when it is out of date."""
-    text = page()
-    if check:
-        fresh = PAGE.exists() and PAGE.read_text(encoding="utf-8") == text
-        print("docs/rules.md is up to date" if fresh else "docs/rules.md is out of date; next: make docs")
-        return 0 if fresh else 1
-    PAGE.write_text(text, encoding="utf-8")
-    print(f"docs/rules.md: {text.count('## `')} rules")
-    return 0
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    sys.exit(main("--check" in sys.argv[1:]))
+    sys.exit(_pages.run("rules", page, of="rules"))
