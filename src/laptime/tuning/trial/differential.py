@@ -32,6 +32,7 @@ from laptime.tuning.trial.watched import Watch
 NO_OPTIMIZER = frozenset({"no_optimizer", "forward_backward", "forward"})
 CACHED = frozenset({"cached", "on_device", "forward_backward", "forward", "half_batch", "double_batch"})
 CUTS = ("half_batch", "double_batch")
+RISKY = frozenset({"forward", *CUTS})
 COMPILING = 20
 """Steps at most that are waited for while torch.compile goes on."""
 SHAPES = 16
@@ -133,7 +134,7 @@ class Differential:
         self.meter.begins("forward")
         if self._in_step:
             self.closure = True
-        if self.places_wanted:
+        if self._state == "settle":
             import torch
 
             index = next((i for i, each in enumerate(self.points.models) if each is module), 0)
@@ -177,11 +178,6 @@ class Differential:
     def is_compiled(self) -> bool:
         """Whether torch.compile has compiled something."""
         return facts.compiled() > 0
-
-    @property
-    def places_wanted(self) -> bool:
-        """Whether places are looked for: in the steps that do not count."""
-        return self._state == "settle" or self._mode == "lint"
 
     def _note(self, kind: str, owner: Any) -> None:
         if self._state == "settle":
@@ -329,8 +325,10 @@ class Differential:
         planned = self._queue.pop(0)
         self._planned, self._mode = planned, planned.mode
         self._skip, self._left = planned.skip, planned.steps
-        if planned.mode in CUTS and self.peak is None:
+        if planned.mode in RISKY and self.peak is None:
             self.peak = facts.peak(self._kind())
+            self._ask_loaders()
+            self._write()  # what comes now may end the process
         self._run_steps = 0
         self.meter.waits = planned.mode == "synchronised"
         self._block = Taken(planned.mode, planned.round)
@@ -378,4 +376,7 @@ class Differential:
         with suppress(RuntimeError):  # the device may be what the script has failed with
             self._wait()
         self._ask_loaders()
+        self._write()
+
+    def _write(self) -> None:
         result.write(self.plan.folder, "situation.json", diagnosis.situation(self))
