@@ -6,6 +6,7 @@ the script's interpreter needs neither laptime's dependencies nor its version of
     settings    what to do, handed over in the environment
     __main__    `python -m laptime.instrument script.py`: the program that stands in for `python script.py`
     program     a script or module run as Python would run it
+    sources     other text in place of the user's files, under their names
     importing   something done as soon as torch was imported by somebody else
     hooks       torch's functions wrapped, and given back
     phases      clock of data, forward, backward, optimizer

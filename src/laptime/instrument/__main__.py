@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from laptime.instrument import program, result, tensorflow
+from laptime.instrument import program, result, sources, tensorflow
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.session import Session
@@ -28,6 +28,7 @@ def main() -> int:
     hooks = Hooks(session)
     other = tensorflow.Hooks(session)
     watches = [WhenImported("torch", hooks.install), WhenImported("tensorflow", other.install)]
+    undo = sources.install(settings.sources)
     for watch in watches:
         watch.install()
     try:
@@ -35,6 +36,7 @@ def main() -> int:
     finally:
         for watch in watches:
             watch.remove()
+        undo()
         hooks.undo()
         other.undo()
     if os.getpid() != own:  # a child that the script has forked and that came back here

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 VARIABLE = "LAPTIME_INSTRUMENT"
@@ -23,6 +23,7 @@ class Settings:
         timed: untraced steps that are timed at most. seconds: after these the timing ends, at FEWEST steps.
         step_by: optimizer, loader or forward; "" finds out.
         stop: end the script once all is observed.
+        sources: files in place of the user's, by path: a patched script runs under its own name.
         primitives: observe oneDNN's primitives of one more step, where there is no accelerator.
     """
 
@@ -40,6 +41,7 @@ class Settings:
     primitives: bool = True
     stop: bool = True
     quiet: bool = False
+    sources: dict[str, str] = field(default_factory=dict)
 
     def text(self) -> str:
         """The value of the environment variable."""

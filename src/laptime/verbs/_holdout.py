@@ -1,4 +1,5 @@
-"""The gain of the whole: baseline and final measured afresh in new processes, side by side. No other number is the gain."""
+"""The gain of the whole: baseline and final measured afresh in new processes, side by side. No other number
+is the gain."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from statistics import mean, median
 
 from laptime.records.tuning import Convergence, Measured, Speedup
-from laptime.tuning.gates.convergence import convergence
+from laptime.tuning.gates import convergence
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import MARGIN, Terms, word
 from laptime.tuning.search.statistics import Estimate, estimate
@@ -103,7 +104,9 @@ def trains_as_well(found: list[Pair], numerics: str) -> Convergence:
     """Losses of the pairs, which share their seed and their data: a free, short look at convergence."""
     if numerics == "exact" or not found:
         return Convergence()
-    return convergence([pair.baseline.losses for pair in found], [pair.final.losses for pair in found])
+    before = [pair.baseline.losses for pair in found]
+    allowed = convergence.margin(before)  # said before the other side is looked at
+    return convergence.judged(before, [pair.final.losses for pair in found], allowed)
 
 
 def detectable(situation: Situation, rounds: int = 12) -> float:
@@ -112,7 +115,8 @@ def detectable(situation: Situation, rounds: int = 12) -> float:
 
 
 def same_losses(found: list[Pair], recipe: list[Side]) -> bool | None:
-    """Whether the patched script's losses are those of the recipe's own runs, seed by seed; None: not comparable."""
+    """Whether the patched script's losses are those of the recipe's own runs, seed by seed; None: not
+    comparable."""
     compared = [
         (a, b)
         for pair, side in zip(found, recipe, strict=False)

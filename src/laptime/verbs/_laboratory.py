@@ -1,4 +1,5 @@
-"""The World of a search, made of real processes: every recipe runs in the user's own script, under trials' hooks."""
+"""The World of a search, made of real processes: every recipe runs in the user's own script, under trials'
+hooks."""
 
 from __future__ import annotations
 
@@ -14,12 +15,11 @@ from typing import Any
 
 import psutil
 
-from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch import trial as trials
 from laptime.launch.trial import Running
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
-from laptime.tuning.offered import Choice, Costs, numerics_of, offered
+from laptime.tuning.offered import Choice, Costs, offered
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Offered, Round, TrialFailed
 from laptime.tuning.situation import Situation
@@ -43,7 +43,8 @@ class Ledger:
 
     Attributes:
         seconds: by kind of work. trials: processes that were started.
-        compiling: longest torch.compile seen. compile_seconds: all of it. first: seconds to the first step's end.
+        compiling: longest torch.compile seen. compile_seconds: all of it. first: seconds to the first
+            step's end.
     """
 
     seconds: dict[str, float] = field(default_factory=dict)
@@ -59,6 +60,7 @@ class Laboratory:
 
     Attributes:
         trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
+        gates: what gates know of the script as it is.
     """
 
     def __init__(
@@ -79,10 +81,10 @@ class Laboratory:
         self.situation: Situation | None = None
         self._timeout, self._steps, self._step_by = timeout, steps, step_by
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVE))
-        self._random = random.Random(seed)
+        self._random = random.Random(seed)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
-        self._gates: dict[str, Path] = {}
+        self.gates: dict[str, Any] = {}
         self._scratch = folder / "scratch"
 
     # World.
@@ -97,12 +99,12 @@ class Laboratory:
         Raises:
             TrialFailed: the script does not run, or has no step.
         """
-        with self._spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
+        with self.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
             running.wait()
-            ended = self._ended(running)
+            ended = self.ended(running)
             found = running.document("situation.json")
         if found is None:
-            raise self._failure(ended, running) or TrialFailed("no_steps", "no step of training was found")
+            raise self.failure(ended, running)
         situation = Situation.from_json(found)
         if self.situation is None:
             self.situation = situation
@@ -125,7 +127,7 @@ class Laboratory:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen."""
         from laptime.verbs._gating import gated
 
-        with self._spent("gate"):
+        with self.spent("gate"):
             return gated(self, candidate, numerics)
 
     # What searches and reports also need.
@@ -186,13 +188,13 @@ class Laboratory:
         step = self.situation.step if self.situation else 1.0
         steps = max(2, self.steps_of(step)) if seconds is None else max(2, min(500, round(seconds / step)))
         with (
-            self._spent("race"),
+            self.spent("race"),
             self._start(recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}) as running,
         ):
             blocks = list(running.blocks())
-            ended = self._ended(running)
+            ended = self.ended(running)
         if not blocks:
-            raise self._failure(ended, running) or TrialFailed("no_steps", "no step was timed")
+            raise self.failure(ended, running)
         return Side(blocks, ended)
 
     def plan(self, recipe: Recipe, **given: Any) -> Plan:
@@ -228,7 +230,8 @@ class Laboratory:
             yield running
 
     @contextmanager
-    def _spent(self, kind: str) -> Iterator[None]:
+    def spent(self, kind: str) -> Iterator[None]:
+        """What is done inside is booked under this kind of work; torch.compile apart."""
         began, compiled = time.monotonic(), self.ledger.compile_seconds
         try:
             yield
@@ -238,7 +241,7 @@ class Laboratory:
             spent[kind] = spent.get(kind, 0.0) + max(0.0, time.monotonic() - began - compiling)
             spent["compile"] = spent.get("compile", 0.0) + compiling
 
-    def _ended(self, running: Running) -> Trial:
+    def ended(self, running: Running) -> Trial:
         """The trial's own account, kept for the facts in it."""
         ended = running.finished()
         if ended.first is not None and not ended.compile_seconds:
@@ -250,7 +253,7 @@ class Laboratory:
             self.trial = ended
         return ended
 
-    def _failure(self, ended: Trial, running: Running) -> TrialFailed | None:
+    def failure(self, ended: Trial, running: Running) -> TrialFailed:
         """Why a trial gave nothing."""
         if running.hung:
             return TrialFailed("hung", f"no end after {self._timeout:g} s")
@@ -291,11 +294,11 @@ class Laboratory:
                         yielded += 1
                         yield Round(per_sample(sides[1]) / per_sample(sides[0]))
             finally:
-                with self._spent("race"):
-                    ended = self._ended(running)
+                with self.spent("race"):
+                    ended = self.ended(running)
         refused = {each["name"] for each in ended.refused}
         if not yielded or refused & {change["name"] for change in arms[1]}:
-            raise self._failure(ended, running) or TrialFailed("no_steps", "no round came to its end")
+            raise self.failure(ended, running)
 
 
 @dataclass(frozen=True)
@@ -344,13 +347,3 @@ def per_sample(block: Block) -> float:
     """Median seconds of a step over the mean number of its samples."""
     samples = sum(block.samples) / len(block.samples) if block.samples else 1.0
     return median(block.seconds) / (samples or 1.0)
-
-
-def as_error(name: str, failed: TrialFailed, output: str) -> LaptimeError:
-    """What the user is told when the script as it is gives no trial."""
-    from laptime.verbs._refusals import refusal
-
-    return refusal(name, failed, output)
-
-
-__all__ = ["Laboratory", "Pair", "Side", "UsageError", "as_error", "numerics_of"]

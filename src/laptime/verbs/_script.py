@@ -9,10 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -123,17 +123,17 @@ def _no_script(path: Path) -> UsageError:
     )
 
 
-def execute(program: Program, *, settings: Settings, timeout: float, output_to_stderr: bool) -> Outcome:
-    """Run it to its end, or until all is observed."""
-    process = subprocess.Popen(
-        [program.python, "-m", "laptime.instrument", *program.words],
-        stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
-        stdout=2 if output_to_stderr else None,
-        env=environment(
-            Path(settings.folder), program.python, "laptime.instrument", {VARIABLE: settings.text()}
-        ),
-        process_group=0,  # Ctrl-C is for us: we hand it on
-    )
+def execute(
+    program: Program,
+    *,
+    settings: Settings,
+    timeout: float,
+    output_to_stderr: bool,
+    output: Path | None = None,
+) -> Outcome:
+    """Run it to its end, or until all is observed; `output`: a file that gets all that it prints."""
+    with output.open("wb") if output else nullcontext(2 if output_to_stderr else None) as shown:
+        process = _started(program, settings, shown, subprocess.STDOUT if output else None)
     outcome = Outcome()
     try:
         outcome = _watched(process, Path(settings.folder), timeout)
@@ -145,6 +145,18 @@ def execute(program: Program, *, settings: Settings, timeout: float, output_to_s
             os.killpg(process.pid, signal.SIGKILL)  # loaders and servers that it has left
         status = process.wait()
     return replace(_collected(Path(settings.folder), outcome), status=status)
+
+
+def _started(program: Program, settings: Settings, stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
+    folder, variables = Path(settings.folder), {VARIABLE: settings.text()}
+    return subprocess.Popen(
+        [program.python, "-m", "laptime.instrument", *program.words],
+        stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+        stdout=stdout,
+        stderr=stderr,
+        env=environment(folder, program.python, "laptime.instrument", variables),
+        process_group=0,  # Ctrl-C is for us: we hand it on
+    )
 
 
 def _watched(process: subprocess.Popen[bytes], folder: Path, timeout: float) -> Outcome:

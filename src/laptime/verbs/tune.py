@@ -7,14 +7,31 @@ request ── diagnose ── offered ── ladder (race, gate, keep or drop, 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
+from laptime import targets
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.registry import load as extension
 from laptime.records.plan import Origin
 from laptime.records.run import Run
-from laptime.records.tuning import Diagnosis, Measured, Rung
+from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
+from laptime.tuning.offered import Choice
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search import ladder
+from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.world import Candidate, TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.verbs import _script, _told
+from laptime.verbs._final import Finished, finish
+from laptime.verbs._laboratory import Laboratory
+from laptime.verbs._refusals import data_parallel, refusal, several_ranks
+from laptime.verbs._script import Program
+from laptime.verbs._tune_session import Kept
+from laptime.verbs.profile import ProfileRequest, Started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,4 +109,178 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
     Raises:
         UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
     """
-    raise NotImplementedError
+    started = Started.now()
+    program = program_of(request)
+    choice = choice_of(request)
+    kept = Kept(program, _terms(request), resume=request.resume, save=request.save and not request.dry_run)
+    with tempfile.TemporaryDirectory(prefix="laptime-tune-", ignore_cleanup_errors=True) as work:
+        lab = Laboratory(
+            program,
+            choice,
+            Path(work),
+            timeout=request.timeout,
+            steps=request.steps,
+            max_memory=request.max_memory,
+            step_by=request.step_by,
+        )
+        session = _Session(request, lab, kept, heard)
+        tuning = session.run()
+        run = _told.run(request, program, lab, tuning, started, status=session.status, checks=kept.complaint)
+    if session.status == "complete" and not request.dry_run:
+        kept.over()
+    return run
+
+
+class _Session:
+    """One session from the diagnosis to the patch; Ctrl-C at any moment leaves what is known so far."""
+
+    def __init__(
+        self, request: TuneRequest, lab: Laboratory, kept: Kept, heard: Callable[[Heard], None]
+    ) -> None:
+        self.status: Literal["complete", "interrupted"] = "complete"
+        self._request, self._lab, self._kept, self._heard = request, lab, kept, heard
+        self._rungs: list[Rung] = []
+        self._before: Situation | None = None
+        self._found: Found | None = None
+        self._finished = Finished()
+
+    def run(self) -> Tuning:
+        """Search, then measure, then patch."""
+        try:
+            if self._request.dry_run:
+                return self._planned()
+            self._found = ladder.search(
+                self._lab,
+                self._rules(),
+                self._decided,
+                done=self._kept.done,
+                trying=self._trying,
+                diagnosed=self._diagnosed,
+            )
+            self._say("measuring the gain in new processes")
+            finish(self._request, self._lab, self._found, self._finished, self._say)
+            if self._finished.measured is not None:
+                self._heard(Heard(measured=self._finished.measured))
+        except TrialFailed as failed:
+            raise self._refused(failed) from failed
+        except KeyboardInterrupt:
+            if self._before is None:
+                raise
+            self.status = "interrupted"
+        return _told.tuning(self._request, self._lab, self._before, self._found, self._rungs, self._finished)
+
+    def _rules(self) -> ladder.Rules:
+        return ladder.Rules(
+            budget=self._request.budget, certify=self._request.certify, goal=self._request.goal, reserve=0.3
+        )
+
+    def _planned(self) -> Tuning:
+        """What would be tried, and how long each takes; nothing is."""
+        situation = self._lab.diagnose(Recipe())
+        self._diagnosed(Recipe(), situation)
+        plans = ladder.planned(self._lab, situation, self._rules())
+        rungs = [_told.planned(candidate, seconds) for candidate, seconds in plans]
+        ruled_out = self._lab.offered(situation, Recipe()).ruled_out
+        return _told.dry(self._request, self._lab, situation, rungs, ruled_out)
+
+    # What the search tells.
+
+    def _decided(self, rung: Rung) -> None:
+        rung = _told.with_compile_time(rung, self._lab)
+        self._kept.rung(rung)
+        key = (rung.name, rung.options, rung.ratios)
+        again = [at for at, own in enumerate(self._rungs) if (own.name, own.options, own.ratios) == key]
+        if again:
+            self._rungs[again[-1]] = rung
+        else:
+            self._rungs.append(rung)
+        self._heard(Heard(rung=rung, done=self._share()))
+
+    def _trying(self, candidate: Candidate) -> None:
+        label = str(candidate.change)
+        self._heard(Heard(trying=label, text=f"racing {label}", done=self._share()))
+
+    def _diagnosed(self, recipe: Recipe, situation: Situation) -> None:
+        if self._before is None:
+            self._before = situation
+            _refuse_unfit(self._request.program, situation, self._lab)
+        self._heard(Heard(diagnosis=_told.diagnosis(recipe, situation), done=self._share()))
+
+    def _say(self, text: str) -> None:
+        self._heard(Heard(text=text, done=self._share()))
+
+    def _share(self) -> float:
+        return min(0.99, self._lab.elapsed() / self._request.budget)
+
+    def _refused(self, failed: TrialFailed) -> LaptimeError:
+        return refusal(self._request.program, failed, "")
+
+
+def _refuse_unfit(name: str, situation: Situation, lab: Laboratory) -> None:
+    """Raise for what can be diagnosed, but not tuned."""
+    if "data_parallel" in situation.facts:
+        raise data_parallel(name)
+    if lab.trial.world > 1 and not any("torchrun" in word for word in lab.program.words):
+        raise several_ranks(name)
+    if not situation.optimizer and "in_library" not in situation.facts:
+        raise UsageError(
+            f"{name} does not train",
+            why="no torch optimizer made a step",
+            next=f"laptime profile {name}   tells where its time goes",
+        )
+
+
+def program_of(request: Any) -> Program:
+    """The script; a target of `bench` has no loop of its own that could be patched.
+
+    Raises:
+        UsageError: there is no such script, or it is a target.
+    """
+    path = Path(request.program)
+    if not request.module and not path.exists() and path.suffix != ".py" and _is_target(request.program):
+        raise UsageError(
+            f"{request.program} is a model, not a training script",
+            why="tune changes a script's loop: its loader, optimizer, precision, compilation",
+            next=f"laptime bench --train sgd {request.program}   or   laptime tune train.py",
+        )
+    asked = ProfileRequest(
+        program=request.program, arguments=request.arguments, module=request.module, python=request.python
+    )
+    return _script.resolve(asked)
+
+
+def _is_target(text: str) -> bool:
+    try:
+        targets.parse(text)
+    except LaptimeError:
+        return False
+    return True
+
+
+def choice_of(request: TuneRequest) -> Choice:
+    """What may be tried.
+
+    Raises:
+        UsageError: a name is no optimization.
+    """
+    for name in [*request.only, *request.skip]:
+        if name not in request.extra:
+            extension("optimizations", name)
+    return Choice(
+        allow=tuple(request.allow),
+        strict=request.strict,
+        only=(*_named(request.only), *request.extra) if request.only else (),
+        skip=_named(request.skip),
+        extra=tuple(request.extra),
+        goal=request.goal,
+    )
+
+
+def _named(names: list[str]) -> tuple[str, ...]:
+    return tuple(name.replace("-", "_") for name in names)
+
+
+def _terms(request: TuneRequest) -> dict[str, Any]:
+    """What has to be the same for a session to go on."""
+    names = ("allow", "strict", "only", "skip", "extra", "goal", "certify", "step_by")
+    return {name: getattr(request, name) for name in names}

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from msgspec import structs
+
+from laptime.records.finding import Finding
 from laptime.records.plan import Origin
 from laptime.records.run import Run
-from laptime.verbs.tune import Heard
+from laptime.records.tuning import Gate, Tuning
+from laptime.tuning import recipe_file
+from laptime.tuning.offered import numerics_of
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import RecipeFile, environment_of
+from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.verbs import _told
+from laptime.verbs._final import Finished, measure
+from laptime.verbs._laboratory import Laboratory
+from laptime.verbs._refusals import refusal
+from laptime.verbs.profile import Started
+from laptime.verbs.tune import Heard, TuneRequest, choice_of, program_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,4 +61,88 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     Raises:
         UsageError: the file is no recipe, or its script is gone. UserCodeError: the script failed as it is.
     """
-    raise NotImplementedError
+    started = Started.now()
+    file = recipe_file.read(request.recipe)
+    asked = TuneRequest(
+        program=file.program,
+        arguments=file.arguments,
+        module=file.module,
+        python=request.python,
+        budget=request.budget,
+        timeout=request.timeout,
+        name=request.name,
+        save=request.save,
+        origins=request.origins,
+    )
+    program = program_of(asked)
+    recipe = file.changes()
+    with tempfile.TemporaryDirectory(prefix="laptime-verify-", ignore_cleanup_errors=True) as work:
+        lab = Laboratory(program, choice_of(asked), Path(work), timeout=request.timeout)
+        finished = Finished()
+        try:
+            heard(Heard(text="diagnosing the script as it is"))
+            situation = lab.diagnose(Recipe())
+            heard(Heard(diagnosis=_told.diagnosis(Recipe(), situation), done=0.2))
+            finished.gate = _gate(lab, recipe, situation)
+            heard(Heard(text="measuring in new processes", done=0.4))
+            measure(lab, recipe, finished, budget=request.budget)
+        except TrialFailed as failed:
+            raise refusal(file.program, failed, "") from failed
+        if finished.measured is not None:
+            heard(Heard(measured=finished.measured, done=1.0))
+        tuning = Tuning(
+            budget=request.budget,
+            before=_told.diagnosis(Recipe(), situation),
+            baseline=finished.measured[0] if finished.measured else None,
+            final=finished.measured[1] if finished.measured else None,
+            speedup=finished.speedup,
+            recipe=file.recipe,
+            recipe_path=str(request.recipe),
+            gate=finished.gate,
+            convergence=finished.convergence,
+            seconds_by=lab.ledger.seconds,
+            trials=lab.ledger.trials,
+        )
+        run = _told.run(asked, program, lab, tuning, started, status="complete", checks="", verb="verify")
+    now = environment_of(run.environment)
+    changed = program.subject.sha256 != file.sha256
+    return structs.replace(run, findings=[_earlier(file, finished, now, changed=changed)])
+
+
+def _gate(lab: Laboratory, recipe: Recipe, situation: Situation) -> Gate:
+    try:
+        return lab.gate(Recipe(), recipe, numerics_of(recipe, situation))
+    except TrialFailed as failed:
+        return Gate(word="failed", reason=f"the recipe does not run any more: {failed.why}")
+
+
+def holds(run: Run) -> bool | None:
+    """Whether the earlier result still holds: its gate passes and the script is faster; None: undecided."""
+    found = run.tuning
+    if found is None or found.gate.word == "failed":
+        return False
+    if found.speedup is None or found.gate.word == "undecided" or found.speedup.word == "unclear":
+        return None
+    return found.speedup.word == "faster"
+
+
+def _earlier(file: RecipeFile, finished: Finished, now: dict[str, Any], *, changed: bool) -> Finding:
+    """What it was, what it is, and what has changed in between."""
+    was = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
+    is_now = f"{finished.speedup.value:.2f}x" if finished.speedup else "not measured"
+    differences = [name for name, value in file.environment.items() if now.get(name) != value]
+    if changed:
+        differences.append("the script")
+    since = (
+        f"; changed since then: {', '.join(differences)}" if differences else "; nothing has changed since"
+    )
+    return Finding(
+        kind="tune/verified",
+        severity="info",
+        sentence=f"the recipe's gain was {was}, it is {is_now}{since}",
+        evidence={
+            "was": file.speedup.value if file.speedup else None,
+            "is": finished.speedup.value if finished.speedup else None,
+            "changed": differences,
+        },
+    )

@@ -1,0 +1,59 @@
+"""Where a step's time goes by the profiler's trace, of the script as it is and of the patched one."""
+
+from __future__ import annotations
+
+import shutil
+
+from laptime.instrument.settings import Settings
+from laptime.kit.errors import LaptimeError
+from laptime.records.profile import Profile
+from laptime.verbs import _reconcile, trace
+from laptime.verbs._laboratory import Laboratory
+from laptime.verbs._script import execute
+
+STEPS = 2
+
+
+def cost(lab: Laboratory, step: float) -> float:
+    """Seconds that one side takes, about: start, four steps that are not traced, and STEPS that are."""
+    return (lab.ledger.first or 10.0) + (5 + 2 * STEPS) * step + 5.0
+
+
+def breakdown(lab: Laboratory, sources: dict[str, str], timeout: float) -> dict[str, float]:
+    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
+
+    Args:
+        sources: files in place of the user's.
+    """
+    work = lab.folder / "profile"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    settings = Settings(
+        folder=str(work), steps=STEPS, warmup=1, wait=1, timed=1, stack=False, memory=False, primitives=False,
+        quiet=True, sources=sources,
+    )  # fmt: skip
+    try:
+        outcome = execute(
+            lab.program, settings=settings, timeout=timeout, output_to_stderr=True, output=work / "output"
+        )
+        seen = outcome.observed[0] if outcome.observed else None
+        if seen is None or not seen.traces:
+            return {}
+        profile = _reconcile.reconciled(trace.analyse([work / seen.traces[-1]]), seen)
+    except LaptimeError:
+        return {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return _seconds(profile, on_device=bool(seen.devices))
+
+
+def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
+    """On an accelerator the trace's categories; on the CPU, where they are one, phases of untraced steps."""
+    if not on_device and profile.reconciled is not None:
+        return {name: value * 1e-9 for name, value in profile.reconciled.parts_ns.items()}
+    parts, total = profile.overview.breakdown, profile.overview.breakdown.total_ns
+    if not total:
+        return {}
+    scale = profile.overview.step_ns * 1e-9 / total
+    named = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
+    return {name: seconds for name, seconds in named.items() if seconds > 0}

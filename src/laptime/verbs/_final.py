@@ -1,0 +1,108 @@
+"""After the search: the gain measured afresh, the whole set gated, the patch made, verified and measured
+itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from laptime.records.tuning import Convergence, Gate, Measured, Patched, Rung, Speedup
+from laptime.tuning.offered import numerics_of
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.world import TrialFailed
+from laptime.verbs import _holdout, _patching
+from laptime.verbs._breakdown import breakdown, cost
+from laptime.verbs._laboratory import Laboratory, Pair
+
+SHARE_MEASURED = 0.6
+"""Of what is left of the budget when the search is over, for baseline and final; the rest is the patch's."""
+
+
+@dataclass
+class Finished:
+    """What came after the search, as far as it came.
+
+    Attributes:
+        suggested: rungs of changes that are only ever suggested.
+        is_complete: nothing was left out.
+    """
+
+    measured: tuple[Measured, Measured] | None = None
+    speedup: Speedup | None = None
+    gate: Gate = field(default_factory=Gate)
+    convergence: Convergence = field(default_factory=Convergence)
+    patch: Patched = field(default_factory=Patched)
+    recipe_path: str = ""
+    suggested: list[Rung] = field(default_factory=list)
+    breakdown_before: dict[str, float] = field(default_factory=dict)
+    breakdown_after: dict[str, float] = field(default_factory=dict)
+    is_complete: bool = False
+
+
+def finish(
+    request: Any, lab: Laboratory, found: Found, finished: Finished, say: Callable[[str], None]
+) -> None:
+    """Fill `finished`, the most important first: what is interrupted keeps what came before."""
+    finished.breakdown_before = dict(found.before.shares)
+    finished.suggested, suggestions = _patching.suggestions(lab, found.before)
+    finished.patch = Patched(suggestions=suggestions)
+    if not len(found.recipe):
+        finished.is_complete = True
+        return
+    finished.breakdown_after = dict(found.after.shares)
+    finished.gate = _gate_of_all(lab, found)
+    say("measuring the gain in new processes")
+    pairs = measure(lab, found.recipe, finished, budget=request.budget)
+    say("writing the patch")
+    _patching.write(request, lab, found, finished)
+    if finished.patch.path:
+        say("running the patched script")
+        _patching.verify(request, lab, found, finished, pairs)
+        _profiled(request, lab, found, finished, say)
+    finished.is_complete = True
+
+
+def _profiled(
+    request: Any, lab: Laboratory, found: Found, finished: Finished, say: Callable[[str], None]
+) -> None:
+    """Both sides under the profiler, where there is time for it: the diagnosis has told their shares
+    already."""
+    needed = cost(lab, found.before.step) + cost(lab, found.after.step)
+    if lab.elapsed() + needed > request.budget:
+        return
+    say("profiling both")
+    with lab.spent("profile"):
+        sources = _patching.stand_ins(lab, found, finished)
+        before, after = (breakdown(lab, each, request.timeout) for each in ({}, sources))
+    if before and after:
+        finished.breakdown_before, finished.breakdown_after = before, after
+
+
+def measure(lab: Laboratory, recipe: Recipe, finished: Finished, *, budget: float) -> list[Pair]:
+    """Baseline and final in fresh processes; `finished` has what is known after every pair."""
+    noise = lab.situation.noise if lab.situation else 0.0
+    numerics = numerics_of(recipe, lab.situation) if lab.situation else "exact"
+    until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
+    pairs: list[Pair] = []
+    with suppress(TrialFailed), lab.spent("measure"):
+        for pairs in _holdout.pairs(lab, recipe, until=until):
+            finished.measured = (
+                _holdout.measured([pair.baseline for pair in pairs], noise),
+                _holdout.measured([pair.final for pair in pairs], noise),
+            )
+            finished.speedup = _holdout.speedup(pairs, noise)
+    finished.convergence = _holdout.trains_as_well(pairs, numerics)
+    return pairs
+
+
+def _gate_of_all(lab: Laboratory, found: Found) -> Gate:
+    """The gate of the last change that was kept is one of the whole set, when nothing was dropped after
+    it."""
+    numerics = numerics_of(found.recipe, found.before)
+    try:
+        return lab.gate(Recipe(), found.recipe, numerics)
+    except TrialFailed as failed:
+        return Gate(word="undecided", reason=failed.why)

@@ -1,0 +1,138 @@
+"""The gate of a recipe, by trials: the script as it is twice, in double precision, and with the recipe.
+
+The first three are run once a session, when they are first needed, and looked up from then on.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.records.tuning import Gate
+from laptime.tuning import optimization
+from laptime.tuning.gates.verdict import judge
+from laptime.tuning.offered import numerics_of
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
+
+if TYPE_CHECKING:
+    from laptime.verbs._laboratory import Laboratory
+
+STEPS = 3
+SLOW_STEPS = 2
+"""Of a script whose steps take seconds."""
+SLOW = 1.5
+BATCHES = 64
+"""That the loader alone gives, an epoch at most, when a change is one of data."""
+LONGEST_DATA = 30.0
+"""Seconds that these may take."""
+_OF_DATA = frozenset({"loader", "map_dataset", "iterable_dataset", "accumulation"})
+
+
+def gated(lab: Laboratory, recipe: Recipe, numerics: str) -> Gate:
+    """Whether the script with this recipe still trains the same.
+
+    Args:
+        numerics: class of the newest change; the most far-reaching of the recipe's is what counts.
+
+    Raises:
+        TrialFailed: it does not run, or the script as it is does not.
+    """
+    situation = lab.situation or Situation()
+    classes = {numerics, numerics_of(recipe, situation)}
+    references = _References(lab, situation)
+    asked: dict[str, Any] = {"compare": str(references.base())}
+    if classes & {"reassociated", "precision"}:
+        asked["reference"] = str(references.double())
+    document = references.witness(recipe, "candidate", **asked)
+    of_data = _is_of_data(recipe)
+    return judge(
+        classes,
+        document,
+        again=references.again(),
+        samples=references.samples(recipe) if of_data else None,
+        samples_again=references.samples_again() if of_data else None,
+        needs_samples=of_data,
+    )
+
+
+def _is_of_data(recipe: Recipe) -> bool:
+    return any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
+
+
+class _References:
+    """Witnesses of the script as it is, kept in the laboratory's folder."""
+
+    def __init__(self, lab: Laboratory, situation: Situation) -> None:
+        self._lab = lab
+        self._home = lab.folder / "witnesses"
+        self._home.mkdir(exist_ok=True)
+        self._steps = SLOW_STEPS if situation.step > SLOW else STEPS
+        each = (situation.loader_seconds or situation.share("data") or 0.0) + 1e-3
+        self._batches = max(4, min(BATCHES, int(LONGEST_DATA / each)))
+
+    def base(self) -> Path:
+        """The script as it is; captures batches and state on the way."""
+        path = self._home / "base.pt"
+        if not path.is_file():
+            self.witness(Recipe(), "base")
+        return path
+
+    def double(self) -> Path | None:
+        """In double precision; None where the script cannot be run so."""
+        path, failed = self._home / "double.pt", self._home / "double.failed"
+        if not path.is_file() and not failed.is_file():
+            try:
+                self.witness(Recipe(), "double", double=True)
+            except TrialFailed as error:
+                failed.write_text(error.why)
+        return path if path.is_file() else None
+
+    def again(self) -> dict[str, Any] | None:
+        """The script as it is once more, against itself: its own non-determinism."""
+        found = self._lab.gates.get("again")
+        if found is None:
+            found = self.witness(Recipe(), "again", compare=str(self.base()))
+            self._lab.gates["again"] = found
+        return found
+
+    def samples(self, recipe: Recipe) -> dict[str, Any] | None:
+        """The loader alone, with the recipe, against the script's own."""
+        base = self._home / "samples.pt"
+        if not base.is_file():
+            self._run(Recipe(), {"write": str(base), "samples": self._batches})
+        return self._run(recipe, {"compare": str(base), "samples": self._batches})
+
+    def samples_again(self) -> dict[str, Any] | None:
+        """The script's own loader once more."""
+        found = self._lab.gates.get("samples")
+        if found is None:
+            base = self._home / "samples.pt"
+            found = self._run(Recipe(), {"compare": str(base), "samples": self._batches})
+            self._lab.gates["samples"] = found
+        return found
+
+    def witness(self, recipe: Recipe, name: str, **asked: Any) -> dict[str, Any] | None:
+        """Steps on the captured batches; gate.json where something is compared.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        gate = {
+            "write": str(self._home / f"{name}.pt"),
+            "batches": str(self._home / "capture.pt"),
+            "steps": self._steps,
+            **asked,
+        }
+        return self._run(recipe, {key: value for key, value in gate.items() if value != "None"})
+
+    def _run(self, recipe: Recipe, gate: dict[str, Any]) -> dict[str, Any] | None:
+        # Witnesses of large models are large: only the newest candidate's is kept, by its name.
+        with self._lab.run(self._lab.plan(recipe, mode="gate", gate=gate, settle=1, seed=0)) as running:
+            running.wait()
+            ended = self._lab.ended(running)
+            document = running.document("gate.json")
+        if document is None and (running.hung or ended.ended in ("raised", "died", "memory")):
+            raise self._lab.failure(ended, running)
+        return document

@@ -1,0 +1,181 @@
+"""The recipe as an edit of the user's source: written, checked, run, timed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from laptime.records.tuning import Patched, Rung
+from laptime.store.folder import write_whole
+from laptime.tuning import optimization
+from laptime.tuning.offered import suggested
+from laptime.tuning.optimization import CannotEdit, Recipe
+from laptime.tuning.patch import verify as checking
+from laptime.tuning.patch.source import Sources
+from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
+from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.verbs import _holdout, _told
+from laptime.verbs._laboratory import Laboratory, Pair
+
+PAIRS = 2
+"""Of the patched script against the user's: its gain was measured already, this tells whether it has it."""
+
+
+def main_file(lab: Laboratory) -> str:
+    """The script's main file; "" for a module that is found by its name."""
+    source = lab.program.subject.source
+    return str(Path(source).resolve()) if source and Path(source).is_file() else ""
+
+
+def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]:
+    """Changes that are never made on their own, as rungs and as one diff."""
+    rungs, diff = [], ""
+    sources = Sources(situation.sites + situation.syncs, main_file(lab))
+    for change in suggested(situation, lab.choice):
+        module = optimization.load(change.name)
+        try:
+            sources.apply(change, f"suggested, {module.TITLE}")
+            diff = sources.diff()
+            why = "suggested, not applied: see the diff"
+        except CannotEdit as error:
+            why = f"suggested, not applied; {error}"
+        rungs.append(
+            Rung(
+                name=change.name,
+                label=str(change),
+                title=module.TITLE,
+                options=change.options,
+                numerics=module.NUMERICS,
+                verdict="suggested",
+                bound=module.bound(situation, change.options),
+                reason=why,
+                suggestion=diff,
+            )
+        )
+    return rungs, diff
+
+
+def write(request: Any, lab: Laboratory, found: Found, finished: Any) -> None:
+    """The patch and the recipe file, beside the script or where it was asked for."""
+    sources, hunks, left_out = _edited(lab, found.before, found.recipe, finished, found.ladder)
+    text = sources.diff()
+    patch = _path(request, lab, ".laptime.patch")
+    finished.patch = structs.replace(finished.patch, text=text, hunks=hunks, left_out=left_out)
+    try:
+        if text:
+            write_whole(patch, text.encode())
+            finished.patch = structs.replace(
+                finished.patch, path=_short(patch), applies=checking.applies(text, sources.root)
+            )
+        recipe = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
+        write_whole(recipe, encoded(recipe_file(request, lab, found.recipe, finished)))
+        finished.recipe_path = _short(recipe)
+    except OSError as error:
+        complaint = f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
+        finished.patch = structs.replace(finished.patch, sentence=complaint)
+
+
+def recipe_file(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) -> RecipeFile:
+    """What `laptime verify` and `laptime.apply` read."""
+    return RecipeFile(
+        program=request.program,
+        arguments=request.arguments,
+        module=request.module,
+        sha256=lab.program.subject.sha256,
+        recipe=applied(recipe),
+        speedup=finished.speedup,
+        environment=environment_of(_told.environment(lab)),
+    )
+
+
+def _edited(
+    lab: Laboratory, situation: Situation, recipe: Recipe, finished: Any, ladder: Iterable[Rung]
+) -> tuple[Sources, list[str], dict[str, str]]:
+    """Every change of the recipe as an edit, one after another; those that cannot be are left out."""
+    sources = Sources(situation.sites, main_file(lab))
+    hunks, left_out = [], {}
+    effects = {(rung.name, str(rung.options)): rung for rung in ladder if rung.kept}
+    for change in recipe:
+        try:
+            sources.apply(change, _comment(str(change), effects.get((change.name, str(change.options)))))
+            hunks.append(change.name)
+        except CannotEdit as error:
+            left_out[change.name] = str(error)
+    return sources, hunks, left_out
+
+
+def _comment(label: str, rung: Rung | None) -> str:
+    if rung is None or rung.speedup is None or rung.ci95 is None:
+        return label
+    low, high = rung.ci95
+    return f"{label}, {rung.speedup:.2f}x [{low:.2f}, {high:.2f}]"
+
+
+def _path(request: Any, lab: Laboratory, suffix: str) -> Path:
+    """Where the patch goes: asked for, beside the script, or here when that folder is not ours to write."""
+    if request.patch is not None:
+        return Path(request.patch)
+    main = main_file(lab)
+    script = Path(main) if main else Path(request.program.rpartition(".")[2])
+    home = script.parent if os.access(script.parent, os.W_OK) else Path()
+    return home / f"{script.stem}{suffix}"
+
+
+def _short(path: Path) -> str:
+    with suppress(ValueError):
+        return str(path.resolve().relative_to(Path.cwd()))
+    return str(path)
+
+
+def stand_ins(lab: Laboratory, found: Found, finished: Any) -> dict[str, str]:
+    """Copies of the edited files, by the path that each stands in for."""
+    sources = _edited(lab, found.before, found.recipe, finished, found.ladder)[0]
+    home = lab.folder / "patched"
+    home.mkdir(exist_ok=True)
+    found_copies = {}
+    edited = {path: file.text for path, file in sources.files.items() if file.text != file.original}
+    for number, (path, text) in enumerate(edited.items()):
+        copy = home / f"{number}.py"
+        copy.write_text(text, encoding="utf-8", newline="")
+        found_copies[str(path)] = str(copy)
+    return found_copies
+
+
+def verify(request: Any, lab: Laboratory, found: Found, finished: Any, pairs: list[Pair]) -> None:
+    """The patched script, without a recipe, against the user's: does it have the gain, does it train the
+    same?"""
+    sources = stand_ins(lab, found, finished)
+    noise = found.noise
+    seen: list[Pair] = []
+    try:
+        with lab.spent("patch"):
+            for so_far in _holdout.pairs(
+                lab, Recipe(), until=request.budget, sources=sources, fewest=PAIRS, most=len(pairs) or PAIRS
+            ):
+                seen = so_far
+    except TrialFailed as failed:
+        sentence = f"the patched script does not run: {failed.why}"
+        finished.patch = structs.replace(finished.patch, sentence=sentence, same_losses=False)
+        return
+    gain = _holdout.speedup(seen, noise)
+    same = None if finished.patch.left_out else _holdout.same_losses(seen, [pair.final for pair in pairs])
+    finished.patch = structs.replace(
+        finished.patch, speedup=gain, same_losses=same, sentence=_sentence(finished.patch, gain, same)
+    )
+
+
+def _sentence(patch: Patched, gain: Any, same: bool | None) -> str:
+    if gain is None:
+        return "the patched script was not timed: the budget was spent"
+    low, high = gain.ci95
+    words = f"the patched script, without laptime's recipe: {gain.value:.2f}x [{low:.2f}, {high:.2f}]"
+    if same is not None:
+        words += ", the losses of the recipe" if same else ", but other losses than the recipe's"
+    return words

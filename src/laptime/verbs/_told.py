@@ -1,0 +1,256 @@
+"""What a session of `tune` comes to, as records."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from msgspec import structs
+
+import laptime
+from laptime.kit.units import show
+from laptime.probes import machine
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Device, Environment
+from laptime.records.plan import Setting
+from laptime.records.run import Run
+from laptime.records.series import Series
+from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Tuning
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import applied
+from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.world import Candidate
+from laptime.tuning.situation import Situation
+from laptime.verbs._holdout import detectable
+from laptime.verbs._laboratory import Laboratory
+from laptime.verbs._reconcile import STEP
+from laptime.verbs._script import Program
+
+if TYPE_CHECKING:
+    from laptime.verbs._final import Finished
+    from laptime.verbs.profile import Started
+
+Status = Literal["complete", "interrupted"]
+_NAMES = {
+    "data": "waiting for data",
+    "transfer": "copies to the device",
+    "compute": "the model's own computing",
+    "other": "what the script does beside the model",
+}
+
+
+def diagnosis(recipe: Recipe, situation: Situation) -> Diagnosis:
+    """A situation as it stands in the record."""
+    return Diagnosis(
+        recipe=applied(recipe),
+        step=situation.step,
+        shares=situation.shares,
+        what_if=situation.what_if,
+        bound=situation.bound,
+        sentence=bound_by(situation),
+        syncs=[
+            {"what": each.detail, "where": f"{each.file}:{each.line}", "count": each.count}
+            for each in situation.syncs
+        ],
+        noise=situation.noise,
+        detectable=detectable(situation),
+        batch=situation.batch,
+        peak=situation.peak,
+        facts=sorted(situation.facts),
+        notes=list(situation.notes),
+    )
+
+
+def bound_by(situation: Situation) -> str:
+    """What bounds the step, in words."""
+    parts = {
+        "data": situation.share("data"),
+        "transfer": situation.share("transfer"),
+        "compute": situation.share("forward", "backward", "optimizer"),
+        "other": situation.share("other"),
+    }
+    limit = situation.bound
+    share = parts[limit] / situation.step if situation.step else 0.0
+    return f"{share:.0%} of a step of {show(situation.step, 's')} is {_NAMES[limit]}"
+
+
+def planned(candidate: Candidate, seconds: float) -> Rung:
+    """A rung of a dry run."""
+    return Rung(
+        name=candidate.change.name,
+        label=str(candidate.change),
+        title=candidate.title,
+        options=candidate.change.options,
+        numerics=cast(Numerics, candidate.numerics),
+        bound=candidate.bound,
+        seconds=seconds,
+        reason=f"would be tried, about {show(seconds, 's')}",
+    )
+
+
+def with_compile_time(rung: Rung, lab: Laboratory) -> Rung:
+    """With what torch.compile took for it, and the steps after which that is won back."""
+    seconds = lab.ledger.compiled_by.get(rung.label, 0.0)
+    if not seconds:
+        return rung
+    pays_back = None
+    if rung.verdict == "faster" and rung.step and rung.speedup and rung.speedup > 1:
+        pays_back = round(seconds / (rung.step * (rung.speedup - 1)))
+    return structs.replace(rung, compile_seconds=seconds, pays_back=pays_back)
+
+
+def dry(
+    request: Any, lab: Laboratory, situation: Situation, rungs: list[Rung], ruled_out: dict[str, str]
+) -> Tuning:
+    """What a dry run tells."""
+    return Tuning(
+        goal=request.goal,
+        mode="certify" if request.certify else "fast",
+        budget=request.budget,
+        before=diagnosis(Recipe(), situation),
+        ladder=rungs,
+        ruled_out=ruled_out,
+        trials=lab.ledger.trials,
+        seconds_by=lab.ledger.seconds,
+        ended="dry run",
+    )
+
+
+def tuning(
+    request: Any,
+    lab: Laboratory,
+    before: Situation | None,
+    found: Found | None,
+    rungs: list[Rung],
+    finished: Finished,
+) -> Tuning:
+    """Everything that is known, of a whole session or of an interrupted one."""
+    told = Tuning(
+        goal=request.goal,
+        mode="certify" if request.certify else "fast",
+        budget=request.budget,
+        before=diagnosis(Recipe(), before) if before else None,
+        ladder=rungs,
+        trials=lab.ledger.trials,
+        seconds_by=lab.ledger.seconds,
+        ended="interrupted",
+    )
+    if found is None:
+        kept = [rung for rung in rungs if rung.kept]
+        return structs.replace(told, recipe=[Applied(name=own.name, options=own.options) for own in kept])
+    hunks, left_out = finished.patch.hunks, finished.patch.left_out
+    return structs.replace(
+        told,
+        after=diagnosis(found.recipe, found.after) if len(found.recipe) else None,
+        ladder=[
+            structs.replace(
+                rung,
+                hunk=rung.kept and rung.name in hunks,
+                edit=left_out.get(rung.name, "") if rung.kept else "",
+            )
+            for rung in [*(with_compile_time(rung, lab) for rung in found.ladder), *finished.suggested]
+        ],
+        ruled_out=found.ruled_out,
+        baseline=finished.measured[0] if finished.measured else None,
+        final=finished.measured[1] if finished.measured else None,
+        speedup=finished.speedup,
+        recipe=applied(found.recipe),
+        recipe_path=finished.recipe_path,
+        gate=finished.gate,
+        convergence=finished.convergence,
+        patch=finished.patch,
+        breakdown_before=finished.breakdown_before,
+        breakdown_after=finished.breakdown_after,
+        ended=found.ended if finished.is_complete else "interrupted",
+    )
+
+
+def run(
+    request: Any,
+    program: Program,
+    lab: Laboratory,
+    told: Tuning,
+    started: Started,
+    *,
+    status: Status,
+    checks: str,
+    verb: str = "tune",
+) -> Run:
+    """The run of a session."""
+    where = environment(lab)
+    names = ("budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout")
+    return Run(
+        id=started.run_id,
+        verb=verb,
+        name=request.name,
+        started=started.time,
+        laptime=laptime.__version__,
+        command=["laptime", *sys.argv[1:]],
+        status=status,
+        seconds=time.perf_counter() - started.clock,
+        subjects=[program.subject],
+        environment=where,
+        plan={
+            name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
+            for name in names
+            if hasattr(request, name)
+        },
+        cases=_cases(program, lab, told),
+        checks=_checks(told, checks),
+        tuning=told,
+    )
+
+
+def environment(lab: Laboratory) -> Environment:
+    """This machine, with what the script's torch told of itself."""
+    found, trial = machine.environment(), lab.trial
+    return structs.replace(
+        found,
+        devices=[*(Device(**device) for device in trial.devices), *found.devices],
+        libraries={**found.libraries, **trial.libraries},
+        knobs={**found.knobs, **trial.knobs},
+    )
+
+
+def _cases(program: Program, lab: Laboratory, told: Tuning) -> list[Case]:
+    """The two sides that were measured afresh, so that `show`, `compare` and `history` know them."""
+    sides = [("baseline", told.baseline), ("final", told.final)]
+    return [_case(program, lab, name, side) for name, side in sides if side is not None]
+
+
+def _case(program: Program, lab: Laboratory, name: str, side: Measured) -> Case:
+    device = lab.trial.device.partition(":")[0]
+    batch = lab.situation.batch if lab.situation else 1
+    samples = [seconds for process in side.samples for seconds in process]
+    owners = [number for number, process in enumerate(side.samples) for _ in process]
+    return Case(
+        key=f"{program.subject.target}/variant={name}/batch={batch}/device={device}",
+        target=program.subject.target,
+        axes={"variant": name, "batch": batch, "device": device},
+        series=[Series(metric=STEP, samples=samples, process=owners, probe="wall")],
+    )
+
+
+def _checks(told: Tuning, complaint: str) -> list[Check]:
+    found = []
+    if complaint:
+        sentence = f"the session could not be kept: {complaint}"
+        found.append(
+            Check(name="kept", outcome="note", sentence=sentence, next="LAPTIME_HOME=another/FOLDER")
+        )
+    if told.speedup is None:
+        found.append(Check(name="measured", outcome="note", sentence="no gain was measured afresh"))
+    elif told.speedup.word == "unclear":
+        low, high = told.speedup.ci95
+        sentence = f"{told.speedup.pairs} pairs leave open whether it is faster: [{low:.3g}, {high:.3g}]"
+        found.append(Check(name="measured", outcome="warn", sentence=sentence, next="--budget 30m"))
+    else:
+        pairs = told.speedup.pairs
+        found.append(
+            Check(name="measured", outcome="ok", sentence=f"measured afresh in {pairs} pairs of processes")
+        )
+    if told.gate.word == "failed":
+        found.append(Check(name="gate", outcome="fail", sentence=told.gate.reason, next="--strict"))
+    return found
