@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -82,7 +83,7 @@ class Stage:
             self._watchdog.stop()
         trial = self.trial
         trial.seen = dict(self.points.steps.seen)
-        trial.rank, trial.world = rank(), world()
+        trial.rank, trial.world, trial.source = rank(), world(), self.points.steps.source
         # The device may be what the script has failed with.
         with suppress(RuntimeError):
             self._mode.finish()
@@ -108,6 +109,8 @@ class Stage:
 
     def _write(self) -> None:
         name = "trial.json" if self.trial.rank == 0 else f"trial-{self.trial.rank}.json"
+        if not self.trial.source and (Path(self.plan.folder) / name).exists():
+            return  # torchrun's own process, which is no rank: the first one has written
         result.write(self.plan.folder, name, self.trial)
 
 

@@ -83,9 +83,8 @@ def points(apply: Apply | None = None, **plan: Any) -> Iterator[Any]:
     base = [{"name": "change"}] if apply else []
     made = Points(Plan(folder="", base=base, **plan))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            board, "load", lambda name: SimpleNamespace(TOGGLE="live", apply=lambda loop, _: apply(loop))
-        )  # type: ignore[misc]
+        change = SimpleNamespace(TOGGLE="live", apply=lambda loop, options: apply and apply(loop))
+        patch.setattr(board, "load", lambda name: change)
         made.listen(Recorder())
         made.install()
         try:
@@ -115,7 +114,8 @@ def epoch(model: Any, optimizer: Any, loader: Any) -> list[Any]:
     for inputs, labels in loader:
         seen.append(inputs)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
+        loss: Any = torch.nn.functional.cross_entropy(model(inputs), labels)
+        loss.backward()
         optimizer.step()
     return seen
 
@@ -264,7 +264,7 @@ def test_a_backward_pass_starts_from_what_a_change_gives() -> None:
     import torch
 
     with points(lambda loop: loop.backward(lambda loss: loss * 3)):
-        value = torch.ones((), requires_grad=True)
+        value: Any = torch.ones((), requires_grad=True)
         (value * 2).backward()
         torch.autograd.backward(tensors=value * 2)
     assert value.grad is not None
