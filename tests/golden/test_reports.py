@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
+from laptime.reports import html, markdown, text
 from laptime.reports import json as json_report
-from laptime.reports import markdown, text
-from laptime.testing import profiles
+from laptime.testing import profiles, tunings
 from laptime.testing.runs import scenarios
 
 SCENARIOS = sorted(scenarios())
+TUNINGS = sorted(tunings.samples())
 PROFILES = {"profile": profiles.example, "profile-cpu": profiles.cpu_only}
 
 
@@ -49,6 +50,32 @@ def test_markdown_of_a_profile_is_as_reviewed(name, golden):
 def test_json_of_a_profile_is_as_reviewed(golden):
     document = _rounded(json.loads(json_report.render(profiles.cpu_only())))
     golden("profile-cpu.json", json.dumps(document, indent=1) + "\n")
+
+
+@pytest.mark.parametrize("name", TUNINGS)
+def test_text_of_a_session_is_as_reviewed(name, golden):
+    golden(f"{name}.txt", text.render(tunings.samples()[name]()))
+
+
+def test_text_of_a_session_is_as_reviewed_on_a_narrow_terminal(golden):
+    golden("tuning-60.txt", text.render(tunings.full(), width=60))
+
+
+@pytest.mark.parametrize("name", TUNINGS)
+def test_markdown_of_a_session_is_as_reviewed(name, golden):
+    golden(f"{name}.md", markdown.render(tunings.samples()[name]()))
+
+
+@pytest.mark.parametrize("name", ["tuning", "tuning-gate"])
+def test_json_of_a_session_is_as_reviewed(name, golden):
+    document = _rounded(json.loads(json_report.render(tunings.samples()[name]())))
+    golden(f"{name}.json", json.dumps(document, indent=1) + "\n")
+
+
+def test_body_of_a_page_of_a_session_is_as_reviewed(golden):
+    """Style and script have files of their own."""
+    page = html.render(tunings.gpu())
+    golden("tuning-gpu.html", page[page.index("<body") : page.rindex("<script>")] + "\n")
 
 
 def _rounded(value: Any) -> Any:

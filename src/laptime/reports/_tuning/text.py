@@ -80,7 +80,8 @@ def _bound(tuning: Tuning, width: int) -> list[Text]:
         if each.after is not None and each.after_share is not None:
             sides.append((each.after, each.after_share))
         for seconds, share in sides:
-            line.append(f"{show(seconds, 's'):>8}{_GAP}{_words.percent(share):>6}{_GAP}")
+            line.append(f"{show(seconds, 's'):>8}{_GAP}" if room >= 0 else "")
+            line.append(f"{_words.percent(share):>6}{_GAP}")
             made = bar_drawn(share, bar) if bar > 3 else ""
             line.append(made, style="cyan")
             line.append(f"{fill(made, bar)}{_GAP}" if bar > 3 else "")

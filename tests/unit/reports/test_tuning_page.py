@@ -1,0 +1,147 @@
+"""The page of a session: whole without its script, safe with hostile names, drawn to scale."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import re
+from html.parser import HTMLParser
+
+import pytest
+from msgspec import structs
+
+from laptime.records.tuning import Convergence, Tuning
+from laptime.reports import html
+from laptime.reports._tuning import drawings, page
+from laptime.testing import tunings
+from laptime.testing._tuning_parts import rung
+
+SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
+VOID = frozenset({"meta", "br"})
+
+
+class Read(HTMLParser):
+    """Elements with their attributes, and whether each was closed in order."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.elements, self.open, self.crossed, self.words = [], [], [], []
+        self.feed(source)
+
+    def handle_starttag(self, tag, attrs):
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.open.pop() != tag:
+            self.crossed.append(tag)
+
+    def handle_data(self, data):
+        if not {"script", "style"} & {*self.open}:
+            self.words.append(data)
+
+    def all(self, tag):
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_every_page_is_one_sound_file(name):
+    source = html.render(SAMPLES[name]())
+    read = Read(source)
+    assert len(source.encode()) < 500_000
+    assert (read.open, read.crossed) == ([], [])
+    assert not [a for _, own in read.elements for a in own if a in ("src", "style") or a.startswith("on")]
+    assert all(own["href"].startswith("#") for own in read.all("a"))
+    ids = [own["id"] for _, own in read.elements if "id" in own]
+    assert len(ids) == len(set(ids))
+    assert {own["href"][1:] for own in read.all("a")} <= set(ids)
+    assert source == html.render(SAMPLES[name]())
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_policy_allows_the_pages_own_style_and_script_alone(name):
+    source = html.render(SAMPLES[name]())
+    policy = next(own["content"] for own in Read(source).all("meta") if "http-equiv" in own)
+    for tag, kind in (("style", "style-src"), ("script", "script-src")):
+        (inside,) = re.findall(rf"<{tag}>(.*?)</{tag}>", source, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+        assert f"{kind} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+
+
+def test_hostile_names_stay_text():
+    source = html.render(tunings.hostile())
+    read = Read(source)
+    assert len(read.all("script")) == 1
+    assert read.all("img") == []
+    assert "\x1b" not in source
+    assert "\u202e" not in source
+    assert "{{ 7*7 }}" in "".join(read.words)
+
+
+def test_folders_of_this_machine_are_left_out():
+    run = tunings.full()
+    patch = structs.replace(run.tuning.patch, path="/home/me/secret/train.laptime.patch")
+    patch = structs.replace(patch, text="--- /home/me/secret/train.py\n+++ b\n+a = 1\n")
+    source = html.render(structs.replace(run, tuning=structs.replace(run.tuning, patch=patch)))
+    assert "secret" not in source
+    assert "train.laptime.patch" in source
+
+
+def test_lines_of_the_patch_are_told_apart():
+    diff = "diff --git a b\n--- a/t.py\n+++ b/t.py\n@@ -1 +1 @@\n same\n-old\n+new\n\\ No newline"
+    kinds = [line.kind for line in page.lines(diff)]
+    assert kinds == ["file", "file", "file", "hunk", "same", "removed", "added", "same"]
+    assert page.lines("") == []
+    assert page.lines("+\tx = 1")[0].text == "+   x = 1"
+
+
+def rects(bar):
+    found = re.findall(r'<rect x="([\d.]+)" width="([\d.]+)"[^>]*class="(held|won|lost)"', bar)
+    return {kind: (float(x), float(width)) for x, width, kind in found}
+
+
+def test_stairs_begin_where_the_last_kept_change_ended():
+    seen = drawings.stairs(tunings.gpu().tuning)
+    assert seen[0].name == "as it is"
+    assert [each.number for each in seen] == ["1,200", "1,584", "1,670", "2,477", "3,268", "3,268"]
+    for before, own in itertools.pairwise(seen[1:-1]):
+        x, width = rects(before.bar)["won"]
+        assert rects(own.bar)["held"][1] == pytest.approx(x + width, abs=0.2)
+    assert rects(seen[0].bar)["held"][1] == pytest.approx(1000 * 1200 / (3268 * 1.02) / 1.01, rel=0.02)
+
+
+def test_what_was_not_kept_is_drawn_apart_and_carries_nothing_on():
+    seen = {each.name: each for each in drawings.stairs(tunings.full().tuning)}
+    lost = seen["compile mode=default"]
+    assert lost.kind == "left"
+    assert "won" not in rects(lost.bar)
+    x, width = rects(lost.bar)["lost"]
+    held = rects(seen["num_workers=1"].bar)["held"][1]
+    assert held == pytest.approx(x + width, abs=0.2)  # compile lost: its right end is the incumbent
+    assert seen["foreach"].kind == "left"
+
+
+def test_without_throughput_the_stairs_are_in_times_the_speed():
+    tuning = Tuning(ladder=[rung("a", 1.5, 0.1)])
+    assert [each.number for each in drawings.stairs(tuning)] == ["1.00x", "1.50x"]
+    assert drawings.stairs(Tuning()) == []
+
+
+def test_before_and_after_share_one_scale():
+    made = drawings.before_and_after({"data": 3.0, "forward": 1.0}, {"forward": 1.0})
+    widths = [
+        sum(map(float, re.findall(r'<rect [^>]*width="([\d.]+)"', str(bar)))) for _, bar, _ in made.bars
+    ]
+    assert widths == pytest.approx([1000.0, 250.0], abs=0.5)
+    assert [part.words for part in made.legend] == ["waiting for data", "forward"]
+    assert drawings.before_and_after({}, {"forward": 1.0}).bars == []
+
+
+def test_curves_of_the_loss_need_two_points():
+    assert drawings.losses(Convergence(baseline=[[1.0]], final=[[]])) is None
+    assert drawings.losses(Convergence(baseline=[[1.0, float("nan")]], final=[])) is None
+    drawn = str(drawings.losses(tunings.full().tuning.convergence))
+    assert drawn.count("<path") == 6

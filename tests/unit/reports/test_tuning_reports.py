@@ -1,0 +1,207 @@
+"""A session in words: the gain first, the ladder, the gates; the document for machines; the Markdown."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from msgspec import structs
+
+from laptime.analysis import tuned
+from laptime.apps.cli.commands.tune import command
+from laptime.records.run import Run
+from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
+from laptime.reports import json as json_report
+from laptime.reports import markdown, text
+from laptime.reports._tuning import json as document
+from laptime.reports._tuning import rows, words
+from laptime.testing import tunings
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA = ROOT / "schemas" / "tuning.schema.json"
+SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
+ISSUE_RUNG = {"name", "verdict", "speedup", "ci95", "numerics", "gate", "kept", "reason"}
+
+
+def changed(run: Run, **changes: Any) -> Run:
+    assert run.tuning is not None
+    return structs.replace(run, tuning=structs.replace(run.tuning, **changes))
+
+
+def test_the_gain_is_the_first_thing_said():
+    second = text.render(tunings.full()).splitlines()[1]
+    assert second.startswith("2.31x [2.24, 2.38] faster: 9.4 -> 21.7 samples/s, measured afresh in 3+3 new")
+
+
+@pytest.mark.parametrize("name", sorted(tunings.samples()))
+@pytest.mark.parametrize("width", [48, 60, 80, 100, 140])
+def test_lines_keep_the_width_unless_a_word_is_longer(name, width):
+    for line in text.render(SAMPLES[name](), width=width).splitlines():
+        assert len(line) <= width or "next: " in line or line.startswith(("  git ", "  laptime ")), line
+
+
+def test_a_failing_gate_shows_its_questions_in_words():
+    shown = text.render(tunings.gate_failed())
+    assert "failed    gradient norm of layer4.1.conv2.weight" in shown
+    assert "unknown   optimizer state" in shown
+    assert "git apply" not in shown.partition("\nNext\n")[2]
+
+
+def test_a_gain_without_a_passed_gate_is_no_gain():
+    run = changed(tunings.full(), gate=Gate())
+    assert words.verdict(run).word == "gate undecided"
+    assert "git apply" not in text.render(run).partition("\nNext\n")[2]
+
+
+def test_a_control_that_moves_makes_the_gain_doubtful():
+    control, *others = tunings.full().tuning.ladder
+    ladder = [structs.replace(control, verdict="faster"), *others]
+    own = words.verdict(changed(tunings.full(), ladder=ladder))
+    assert own.tone == "noisy"
+    assert "the control, which changes nothing, came out faster" in own.sentence
+
+
+def test_the_least_that_could_be_shown_is_told_when_nothing_helped():
+    own = words.verdict(tunings.nothing())
+    assert own.word == "nothing gained"
+    assert "1.2 % of a step is the least that could be shown" in own.sentence
+
+
+def test_a_patch_that_does_not_apply_is_said_first():
+    run = tunings.full()
+    run = changed(run, patch=structs.replace(run.tuning.patch, applies=False))
+    assert words.verdict(run)[:2] == (
+        "patch fails",
+        "git apply refuses the patch; with hooks it was 2.31x [2.24, 2.38] faster",
+    )
+
+
+def test_utilisation_stands_beside_each_rung_where_it_is_known():
+    table, _ = rows.ladder(tunings.gpu().tuning)
+    at = table.columns.index("device")
+    assert [row[at] for row in table.rows] == ["73 %", "92 %", "94 %", "98 %"]
+    assert "device" not in rows.ladder(tunings.full().tuning)[0].columns
+
+
+def test_the_control_is_no_rung():
+    assert all(rung.name != tuned.CONTROL for rung in rows.ladder(tunings.full().tuning)[1])
+
+
+@pytest.mark.parametrize(
+    ("value", "ci95", "shown"),
+    [
+        (2.31, (2.24, 2.38), "2.31x [2.24, 2.38]"),
+        (1.012, (1.004, 1.02), "1.012x [1.004, 1.020]"),
+        (2.3, (1.8, 2.9), "2.3x [1.8, 2.9]"),
+        (8.17, None, "8.17x"),
+        (1.5, (1.0, float("inf")), "1.50x"),
+        (None, None, "-"),
+    ],
+)
+def test_digits_of_an_effect_follow_its_interval(value, ci95, shown):
+    assert words.effect(value, ci95) == shown
+
+
+def test_a_change_is_written_as_people_write_it():
+    assert words.change(Applied(name="num_workers", options={"value": 2})) == "num_workers=2"
+    assert words.change(Applied(name="compile", options={"mode": "x"})) == "compile mode=x"
+    assert words.change(Applied(name="channels_last")) == "channels_last"
+
+
+def test_published_schema_is_current():
+    made = json.dumps(document.schema(), indent=2) + "\n"
+    assert SCHEMA.read_text(encoding="utf-8") == made
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_the_document_has_the_promised_keys(name):
+    found = json.loads(json_report.render(SAMPLES[name]()))
+    assert found["schema"] == "laptime.tuning/1"
+    promised = {"baseline", "final", "speedup", "bound", "ladder", "patch", "recipe"}
+    assert promised <= found.keys()
+    assert set(found["bound"]) == {"before", "after"}
+    assert all(rung.keys() >= ISSUE_RUNG for rung in found["ladder"])
+    assert set(found) == set(document.schema()["$defs"]["Document"]["properties"])
+    assert found["speedup"] is None or {"value", "ci95"} <= found["speedup"].keys()
+
+
+def test_numbers_of_the_document_are_those_of_the_record():
+    found = json.loads(json_report.render(tunings.full()))
+    assert (found["speedup"]["value"], found["speedup"]["ci95"]) == (2.31, [2.24, 2.38])
+    assert found["bound"] == {"before": "compute", "after": "compute"}
+    assert [rung["name"] for rung in found["ladder"] if rung["kept"]] == [
+        each["name"] for each in found["recipe"]
+    ]
+    assert json.loads(json_report.render(tunings.dry_run()))["baseline"] is None
+
+
+def test_every_key_of_the_document_is_explained():
+    page = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8").partition("## The JSON document")[2]
+    keys = {name for kind in document.schema()["$defs"].values() for name in kind.get("properties", {})}
+    assert [key for key in sorted(keys) if f"`{key}`" not in page] == []
+
+
+def test_every_option_is_explained():
+    page = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
+    options = [own.opts[-1] for own in command.params if isinstance(own, click.Option)]
+    everywhere = {"--verbose", "--quiet", "--output"}
+    assert [name for name in options if f"`{name}" not in page and name not in everywhere] == []
+
+
+def test_markdown_escapes_and_no_line_of_the_patch_ends_its_block():
+    run = tunings.full()
+    patch = structs.replace(run.tuning.patch, text="+```\n+<b>\x1b[2J</b>\n")
+    shown = markdown.render(changed(run, patch=patch))
+    assert "````diff\n+```\n" in shown
+    assert "\x1b" not in shown
+    hostile = markdown.render(tunings.hostile())
+    outside = re.sub(r"(?ms)^(`{3,})diff$.*?^\1$|`[^\n]*?`", "", hostile)
+    assert not re.search(r"(?<!\\)<(?!/?(?:details|summary)>)", outside)
+
+
+def test_a_session_of_nothing_is_still_told():
+    run = structs.replace(tunings.full(), subjects=[], tuning=Tuning())
+    assert "no change could be tried" in text.render(run)
+    assert markdown.render(run)
+    assert json.loads(json_report.render(run))["ladder"] == []
+
+
+def test_a_rate_without_interval_and_a_step_of_nothing_are_shown():
+    assert words.rate(Measured(step=0.0)) == "0"
+    assert words.rate(Measured(step=0.1, ci95=(0.0, 0.2), throughput=10.0)) == "10.0"
+
+
+def test_a_run_without_tuning_has_no_outcome():
+    with pytest.raises(ValueError, match="has no tuning"):
+        tuned.outcome(structs.replace(tunings.full(), tuning=None))
+
+
+def test_memory_needs_both_peaks():
+    run = tunings.memory()
+    assert tuned.outcome(run) == "smaller"
+    assert tuned.outcome(changed(run, final=None)) == "not measured"
+    larger = structs.replace(run.tuning.final, peak=1 << 40)
+    assert tuned.outcome(changed(run, final=larger)) == "same"
+
+
+def test_stored_and_read_again_a_session_is_the_same():
+    import msgspec
+
+    run = tunings.full()
+    assert msgspec.json.decode(msgspec.json.encode(run), type=Run) == run
+
+
+def test_speed_that_is_lost_is_not_called_a_gain():
+    lost = Speedup(value=0.9, ci95=(0.88, 0.92), word="slower", pairs=3)
+    own = words.verdict(changed(tunings.full(), speedup=lost))
+    assert own.word == "0.90x [0.88, 0.92] slower"
+    assert own.tone == "invalid"
+
+
+def test_a_rung_says_why_it_is_not_in_the_patch():
+    rung = Rung(name="a", reason="faster", edit="made in a library")
+    assert words.reason(rung) == "faster; not in the patch: made in a library"
