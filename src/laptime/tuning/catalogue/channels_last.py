@@ -26,6 +26,13 @@ def propose(situation: Situation) -> list[Options]:
     return [{}]
 
 
+def why_not(situation: Situation) -> str:
+    """Nothing to lay out, or laid out so already."""
+    if "channels_last" in situation.facts:
+        return "the script lays its model out so already"
+    return "the trained models have no convolutions"
+
+
 def bound(situation: Situation, options: Options) -> float:
     """Half of forward and backward: oneDNN and cuDNN were seen to gain up to 2x, never more."""
     return 0.5 * situation.share("forward", "backward")

@@ -33,6 +33,15 @@ def propose(situation: Situation) -> list[Options]:
     return [options]
 
 
+def why_not(situation: Situation) -> str:
+    """Where loss scaling has no place."""
+    if {"autocast", "grad_scaler"} & situation.facts:
+        return "the script uses mixed precision already"
+    if "closure" in situation.facts:
+        return "the optimizer calls a closure, which loss scaling cannot stand between"
+    return "it is for NVIDIA GPUs that compute in float16"
+
+
 def bound(situation: Situation, options: Options) -> float:
     """As of bfloat16, less what checking and unscaling the gradients costs."""
     return 0.7 * situation.share("forward", "backward")
@@ -63,8 +72,8 @@ def edit(script: Any, options: Options) -> None:
             "scaler.unscale_(optimizer) is to be put before the clipping by hand: not every backward "
             "call is followed by it"
         )
-    script.define("scaler = torch.amp.GradScaler({device!r})", "import torch")
-    script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.float16):")
+    script.define('scaler = torch.amp.GradScaler("cuda")', "import torch")
+    script.around_forward('with torch.autocast(device_type="cuda", dtype=torch.float16):')
     unscale = "\nscaler.unscale_({optimizer})" if options.get("clips") else ""
     script.replace_backward("scaler.scale({loss}).backward()" + unscale)
     script.replace_step("scaler.step({optimizer})\nscaler.update()")

@@ -1,0 +1,217 @@
+"""What every optimization of computing says about itself, and when it is proposed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from laptime.tuning import optimization
+from laptime.tuning.situation import FACTS, Situation
+
+_NAMES = """
+channels_last bf16_autocast fp16_autocast tf32 onednn_bf16
+compile compile_reduce_overhead compile_max_autotune mark_dynamic
+fused_optimizer foreach_optimizer set_to_none
+threads allocator huge_pages flush_denormal cudnn_benchmark gc_freeze
+sdpa activation_checkpointing no_checkpointing expandable_segments
+ddp_bucket_size ddp_static_graph ddp_gradient_as_bucket_view ddp_bf16_hook find_unused_parameters
+"""
+NAMES = _NAMES.split()
+
+SHARES = {
+    "data": 0.1,
+    "transfer": 0.05,
+    "forward": 0.25,
+    "backward": 0.4,
+    "optimizer": 0.15,
+    "other": 0.05,
+}
+
+
+def situation(*facts: str, device: str = "cpu", **others: Any) -> Situation:
+    given: dict[str, Any] = {
+        "step": 1.0,
+        "shares": SHARES,
+        "cpus": 4,
+        "threads": 4,
+        "device": device,
+    } | others
+    return Situation(facts=frozenset(facts), **given)
+
+
+CPU = situation("cpu", "conv", "linear", "gcc", "adamw", "loader")
+GPU = situation(
+    "cuda", "conv", "linear", "attention", "gcc", "adamw", "bf16", "fp16", "tf32", "loader", "clipping",
+    "accumulation", "hf_model", "blocks", device="cuda:0", enqueue=0.95, details={"sdpa": ["eager"]},
+)  # fmt: skip
+DDP = situation("cuda", "ddp", "find_unused", "adamw", "linear", device="cuda:0", parameters=50_000_000)
+VARYING = situation(
+    "cuda", "compiled", "varying_shapes", "checkpointing", "zero_grad_to_zero", device="cuda:0"
+)
+ODD = situation(
+    "cpu", "bf16", "conv", "blocks", details={"flush_denormal": {"share": 0.5}, "gc_freeze": {"seconds": 9}}
+)
+EMPTY = Situation()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_it_says_of_itself_is_in_the_words_of_the_contract(name: str) -> None:
+    module = optimization.load(name)
+    assert module.NUMERICS in optimization.NUMERICS
+    assert module.TOGGLE in ("live", "process")
+    assert 0 <= getattr(module, "PRIOR", 0.5) <= 1
+    given = set().union(*(optimization.load(each).GIVES for each in NAMES))
+    for fact in {*module.NEEDS, *module.CONFLICTS}:
+        assert fact.removeprefix("!") in FACTS | given
+    assert module.GIVES
+    assert "Source:" in module.__doc__
+    assert "Lies when:" in module.__doc__
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("found", [CPU, GPU, DDP, VARYING, ODD, EMPTY])
+def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: Situation) -> None:
+    module = optimization.load(name)
+    proposed = module.propose(found)
+    assert json.loads(json.dumps(proposed)) == proposed
+    assert len({json.dumps(options) for options in proposed}) == len(proposed)
+    for options in proposed:
+        assert 0 <= module.bound(found, options) <= found.step
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
+    module = optimization.load(name)
+    told = getattr(module, "why_not", None)
+    missing = [need for need in module.NEEDS if not need.startswith("!")]
+    if module.propose(EMPTY) == [] or missing:
+        assert told is not None
+        assert told(EMPTY)
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "yes"),
+    [
+        ("bf16_autocast", CPU, False),
+        ("bf16_autocast", GPU, True),
+        ("tf32", GPU, True),
+        ("tf32", situation("cuda", "tf32", "conv"), False),
+        ("onednn_bf16", ODD, True),
+        ("onednn_bf16", situation("cpu", "bf16"), False),
+        ("fused_optimizer", CPU, True),
+        ("fused_optimizer", situation("cpu"), False),
+        ("foreach_optimizer", CPU, True),
+        ("foreach_optimizer", GPU, False),
+        ("set_to_none", CPU, False),
+        ("set_to_none", VARYING, True),
+        ("sdpa", GPU, True),
+        ("sdpa", CPU, False),
+        ("mark_dynamic", VARYING, True),
+        ("mark_dynamic", CPU, False),
+        ("flush_denormal", CPU, False),
+        ("flush_denormal", ODD, True),
+        ("gc_freeze", ODD, True),
+        ("gc_freeze", CPU, False),
+        ("threads", CPU, True),
+        ("threads", situation("cpu", cpus=1, threads=1), False),
+        ("threads", situation("cpu", cpus=1, threads=8), True),
+        ("threads", situation("cuda", "workers", device="cuda:0"), False),
+        ("threads", situation("cuda", device="cuda:0", shares={"data": 0.5, "forward": 0.5}), True),
+        ("activation_checkpointing", ODD, True),
+        ("activation_checkpointing", CPU, False),
+        ("no_checkpointing", VARYING, True),
+        ("no_checkpointing", situation("checkpointing", device="cuda:0", device_memory=1, peak=2), False),
+        ("expandable_segments", VARYING, True),
+        ("expandable_segments", GPU, False),
+        ("ddp_bucket_size", DDP, True),
+        ("ddp_bucket_size", situation("ddp", parameters=1000), False),
+        ("find_unused_parameters", DDP, True),
+        (
+            "find_unused_parameters",
+            situation("ddp", "find_unused", details={"find_unused_parameters": {"unused": 2}}),
+            False,
+        ),
+    ],
+)
+def test_when_it_is_proposed(name: str, found: Situation, yes: bool) -> None:
+    module = optimization.load(name)
+    assert bool(module.propose(found)) is yes
+    if not yes:
+        assert module.why_not(found)
+
+
+def test_a_cpu_without_bfloat16_is_told_that_it_would_be_slower() -> None:
+    assert "slower" in optimization.load("bf16_autocast").why_not(CPU)
+
+
+def test_threads_are_a_space_that_begins_near_the_present() -> None:
+    threads = optimization.load("threads")
+    assert [each["threads"] for each in threads.propose(situation("cpu"))] == [3, 2, 1]
+    many = [each["threads"] for each in threads.propose(situation("cpu", cpus=96, threads=48))]
+    assert {1, 96} < set(many)
+    assert 48 not in many
+    assert len(many) <= threads.MOST + 2
+    assert [abs(each - 48) for each in many] == sorted(abs(each - 48) for each in many)
+
+
+def test_more_threads_than_present_are_bound_by_their_number() -> None:
+    threads = optimization.load("threads")
+    assert threads.bound(situation("cpu", threads=1), {"threads": 4}) == pytest.approx(0.8 * 3 / 4)
+    too_many = situation("cpu", cpus=2, threads=64)
+    assert threads.bound(too_many, {"threads": 2}) > threads.bound(situation("cpu"), {"threads": 2})
+
+
+def test_half_precisions_exclude_each_other() -> None:
+    given = [optimization.load(name).GIVES for name in ("bf16_autocast", "fp16_autocast")]
+    assert given[0] & given[1]
+    assert "autocast" in optimization.load("onednn_bf16").CONFLICTS
+
+
+def test_ways_to_compile_exclude_each_other_and_say_that_they_compile() -> None:
+    for name in ("compile", "compile_reduce_overhead", "compile_max_autotune"):
+        module = optimization.load(name)
+        assert "compiled" in module.GIVES
+        assert "!compiled" in module.NEEDS
+        assert module.COMPILES
+
+
+def test_what_only_saves_memory_has_another_goal_and_saves_no_time() -> None:
+    module = optimization.load("activation_checkpointing")
+    assert module.GOAL == "memory"
+    assert module.bound(ODD, {}) == 0
+
+
+def test_huge_pages_are_asked_for_where_asking_helps(monkeypatch: Any, tmp_path: Any) -> None:
+    module = optimization.load("huge_pages")
+    monkeypatch.delenv(module.VARIABLE, raising=False)
+    switch = tmp_path / "enabled"
+    monkeypatch.setattr(module, "SWITCH", switch)
+    assert module.propose(CPU) == []
+    for text, yes in (
+        ("[always] madvise never", 0),
+        ("always [madvise] never", 1),
+        ("always madvise [never]", 0),
+    ):
+        switch.write_text(text)
+        assert len(module.propose(CPU)) == yes
+        assert yes or module.why_not(CPU)
+
+
+def test_the_allocator_is_left_to_those_who_have_set_it(monkeypatch: Any) -> None:
+    module = optimization.load("allocator")
+    for name in ("MALLOC_MMAP_THRESHOLD_", "MALLOC_MMAP_MAX_", "GLIBC_TUNABLES", "LD_PRELOAD"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(module, "_is_glibc", lambda: True)
+    assert module.propose(CPU) == [{}]
+    monkeypatch.setenv("MALLOC_MMAP_THRESHOLD_", "1")
+    assert module.propose(CPU) == []
+    assert "environment" in module.why_not(CPU)
+
+
+def test_another_allocator_is_seen(monkeypatch: Any) -> None:
+    module = optimization.load("allocator")
+    monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")
+    assert module.propose(CPU) == []
+    assert "glibc" in module.why_not(CPU)
