@@ -41,7 +41,7 @@ def bundled(session: Session, least: float) -> bool:
     costs = max(each.cost for each in members)
     numerics = max((each.numerics for each in members), key=CLASSES.index)
     first = replace(members[0], cost=costs, start=sum(each.start for each in members), numerics=numerics)
-    terms = session.terms(first, session.rules.try_until)
+    terms = session.terms(first, session.try_until)
     session.races += 1
     rung = session.rung(members[0])
     try:
@@ -104,7 +104,7 @@ def _rejected(session: Session, least: float) -> list[Candidate]:
 
 def _no_time(session: Session, members: list[Candidate]) -> bool:
     first = sum(each.start for each in members) + 4 * max(each.cost for each in members)
-    return session.world.elapsed() + first > session.rules.try_until
+    return session.world.elapsed() + first > session.try_until
 
 
 def _told(session: Session, members: list[Candidate], reason: str) -> None:

@@ -175,7 +175,7 @@ def _open(session: Session, candidate: Candidate) -> bool:
 def _too_long(session: Session, candidate: Candidate) -> bool:
     looks = session.rules.looks or (3,)
     first = candidate.start + looks[0] * candidate.cost
-    return session.world.elapsed() + first > session.rules.try_until
+    return session.world.elapsed() + first > session.try_until
 
 
 def _climb(session: Session, candidate: Candidate) -> None:
@@ -247,7 +247,7 @@ def planned(
     for candidate in offered:
         if _obstacle(session, candidate) not in ("", "budget"):
             continue
-        left = rules.try_until / max(1, len(offered))
+        left = session.try_until / max(1, len(offered))
         looks = rules.looks or looks_for(candidate.cost, candidate.start, left, certify=rules.certify)
         races = min(2, len(ranking.line(candidate)))
         plans.append((candidate, races * (candidate.start + looks[1] * candidate.cost)))

@@ -26,6 +26,9 @@ from laptime.tuning.search.statistics import spread
 from laptime.tuning.search.world import Candidate, Offered, TrialFailed, World
 from laptime.tuning.situation import Situation
 
+LEAST_ROUNDS = 5
+"""Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
+
 WIDEST = 0.1
 """Margin above which nothing is gained by widening it: the machine cannot tell, and the control says so."""
 
@@ -36,7 +39,7 @@ class Rules:
 
     Attributes:
         budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
-            and the gate of the whole; leave_out: share of it for leave-one-out.
+            and the gate of the whole; leave_out: share of it for leave-one-out, at most.
         certify: error rates hold for the whole session, and every round has its own processes.
         goal: throughput or memory. margin: share below which nothing is claimed.
         looks: numbers of rounds at which races are looked at; None: from the time there is.
@@ -54,11 +57,6 @@ class Rules:
     looks: tuple[int, ...] | None = None
     regrow: float = 1.5
     climb: int = 6
-
-    @property
-    def try_until(self) -> float:
-        """Seconds of the session after which no new change is tried."""
-        return self.budget * (1 - self.reserve - self.leave_out)
 
     @property
     def leave_until(self) -> float:
@@ -155,6 +153,13 @@ class Session:
         for change in self.offers:
             self.ruled_out.pop(change.name, None)
 
+    @property
+    def try_until(self) -> float:
+        """Seconds of the session after which no new change is tried: what is kept has to be left out, too."""
+        rules = self.rules
+        least = sum(each.start + LEAST_ROUNDS * each.cost for each in self.kept.values())
+        return rules.leave_until - min(least, rules.leave_out * rules.budget)
+
     # One attempt
 
     def terms(self, candidate: Candidate, until: float) -> Terms:
@@ -188,7 +193,7 @@ class Session:
         self.trying(candidate)
         out = ranking.rivals(candidate, self.kept, self.script)
         target = ranking.joined(candidate, self.recipe, out)
-        terms = self.terms(candidate, self.rules.try_until)
+        terms = self.terms(candidate, self.try_until)
         self.races += not is_control(candidate)
         rung = self.rung(candidate)
         try:

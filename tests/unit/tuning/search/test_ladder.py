@@ -1,0 +1,240 @@
+"""The whole search on scripted worlds whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from laptime.records.tuning import Rung
+from laptime.testing.worlds import Knob, Noise, ScriptedWorld, landscape
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search import ranking
+from laptime.tuning.search.ladder import Found, Rules, planned, search
+from laptime.tuning.search.world import TrialFailed
+
+QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
+STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
+HALF = {"forward": 0.5, "backward": 0.5}
+LONG = Rules(budget=20_000.0)
+
+
+def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = False) -> ScriptedWorld:
+    return ScriptedWorld(STEP, knobs, seed, noise, overlap=overlap)
+
+
+def rung(found: Found, label: str) -> Rung:
+    return [each for each in found.ladder if each.label == label][-1]
+
+
+def test_what_helps_is_kept_and_what_does_not_is_told() -> None:
+    told: list[Rung] = []
+    found = search(
+        world(Knob(name="good", effect=HALF), Knob(name="idle", claims=("forward",))), LONG, told.append
+    )
+    assert found.recipe.names == ("good",)
+    good, idle = rung(found, "good"), rung(found, "idle")
+    assert (good.verdict, good.kept, good.gate.word) == ("faster", True, "passed")
+    assert good.speedup == pytest.approx(1 / 0.6, rel=0.05)
+    assert good.ratios
+    assert good.seconds > 0
+    assert good.step == pytest.approx(0.06, rel=0.1)
+    assert not idle.kept
+    assert "x [" in idle.reason
+    assert {each.label for each in told} == {"identity", "good", "idle"}
+    assert found.ended == "complete"
+    assert found.ruled_out == {"fp8": "this device does not compute it"}
+
+
+def test_nothing_is_kept_whose_gate_does_not_pass() -> None:
+    knobs = (
+        Knob(name="wrong", effect=HALF, gate="failed"),
+        Knob(name="unknown", effect=HALF, gate="undecided"),
+    )
+    there = world(*knobs)
+    found = search(there, LONG)
+    assert found.recipe == Recipe()
+    assert rung(found, "wrong").verdict == "faster"
+    assert "gate failed: gradient_norm is 4.00" in rung(found, "wrong").reason
+    assert "could not decide" in rung(found, "unknown").reason
+    # What failed its gate is neither raced again nor taken along with others.
+    assert [kind for kind, names in there.log if names == ("wrong",)] == ["race", "gate"]
+
+
+@pytest.mark.parametrize("kind", ["crashed", "memory", "hung", "recompiles", "refused"])
+def test_the_session_goes_on_after_a_failure(kind: str) -> None:
+    found = search(world(Knob(name="bad", effect=HALF, fails=kind), Knob(name="good", effect=HALF)), LONG)
+    assert found.recipe.names == ("good",)
+    assert rung(found, "bad").verdict == "failed"
+    assert "bad does not run here" in rung(found, "bad").reason
+
+
+def test_a_script_that_does_not_run_is_the_callers_to_tell() -> None:
+    class Broken(ScriptedWorld):
+        def diagnose(self, recipe: Recipe) -> None:  # type: ignore[override]
+            raise TrialFailed("no_steps", "it never trains")
+
+    with pytest.raises(TrialFailed):
+        search(Broken(STEP, ()), LONG)
+
+
+def test_a_loser_costs_little() -> None:
+    there = world(Knob(name="bad", effect={"forward": 3.0, "backward": 3.0}))
+    found = search(there, LONG)
+    assert rung(found, "bad").verdict == "slower"
+    assert rung(found, "bad").rounds == 2
+
+
+def test_what_cannot_be_seen_is_not_raced() -> None:
+    there = world(Knob(name="tiny", effect={"optimizer": 0.5}, reach=0.05))
+    found = search(there, LONG)
+    tiny = rung(found, "tiny")
+    assert (tiny.verdict, tiny.rounds) == ("not tried", 0)
+    assert "could save 0.5%" in tiny.reason
+    assert ("race", ("tiny",)) not in there.log
+
+
+def test_exclusive_changes_are_tried_both_ways() -> None:
+    auto = frozenset({"autocast"})
+    knobs = (
+        Knob(name="fp16", effect={"forward": 0.7, "backward": 0.7}, gives=auto, prior=0.9),
+        Knob(name="bf16", effect={"forward": 0.5, "backward": 0.5}, gives=auto, prior=0.1),
+    )
+    found = search(world(*knobs), LONG)
+    assert found.recipe.names == ("bf16",)
+    assert "in place of fp16" in rung(found, "bf16").reason
+    assert not rung(found, "fp16").kept
+    assert "replaced by bf16" in rung(found, "fp16").reason
+    best_first = tuple(replace(knob, prior=1 - knob.prior) for knob in knobs)
+    assert search(world(*best_first), LONG).recipe.names == ("bf16",)
+
+
+def test_what_needs_another_waits_for_it() -> None:
+    first = Knob(name="first", effect={"forward": 0.5}, gives=frozenset({"ground"}), prior=0.1)
+    second = Knob(name="second", effect={"backward": 0.5}, needs=frozenset({"ground"}), prior=0.9)
+    assert search(world(second, first), LONG).recipe.names == ("first", "second")
+    alone = search(world(second), LONG)
+    assert (rung(alone, "second").verdict, rung(alone, "second").reason) == ("not tried", "needs ground")
+    against = replace(second, needs=frozenset({"!ground"}), prior=0.05)
+    beside = search(world(against, first), LONG)
+    assert rung(beside, "second").reason == "not beside ground"
+
+
+def test_a_line_is_climbed_to_its_top() -> None:
+    levels = {1: {"data": 0.9}, 2: {"data": 0.5}, 4: {"data": 0.25}, 8: {"data": 0.6}}
+    there = ScriptedWorld(
+        {"data": 0.1, "forward": 0.02},
+        (Knob(name="num_workers", levels=levels, start_at=2, reach=1.0),),
+        noise=QUIET,
+        overlap=False,
+    )
+    found = search(there, LONG)
+    assert found.recipe == Recipe((Change("num_workers", {"value": 4}),))
+    assert not rung(found, "num_workers=2").kept
+    assert "replaced by num_workers=4" in rung(found, "num_workers=2").reason
+    assert rung(found, "num_workers=8").verdict == "slower"
+
+
+def test_what_was_hidden_behind_the_loader_gets_a_second_chance() -> None:
+    there = ScriptedWorld(
+        {"data": 0.11, "forward": 0.05, "backward": 0.05},
+        (
+            Knob(name="loader", effect={"data": 0.3}, reach=1.0, prior=0.02),
+            Knob(name="model", effect=HALF, prior=1.0),
+        ),
+        noise=QUIET,
+    )
+    found = search(there, LONG)
+    assert set(found.recipe.names) == {"loader", "model"}
+    assert next(each.verdict for each in found.ladder if each.name == "model") != "faster"
+
+
+def test_two_that_only_help_together_are_found() -> None:
+    # Loading and computing take the same time side by side: neither shows alone.
+    there = ScriptedWorld(
+        {"data": 0.1, "forward": 0.05, "backward": 0.05},
+        (Knob(name="loader", effect={"data": 0.5}, claims=("forward",)), Knob(name="model", effect=HALF)),
+        noise=QUIET,
+    )
+    found = search(there, LONG)
+    assert set(found.recipe.names) == {"loader", "model"}
+    assert any("together with" in each.reason for each in found.ladder if each.kept)
+    assert there.true_step(found.recipe) == pytest.approx(0.05)
+
+
+def test_what_has_become_useless_is_dropped_at_the_end() -> None:
+    # The second makes the first one superfluous: together they are no faster than the second alone.
+    there = world(
+        Knob(name="early", effect={"forward": 0.8, "backward": 0.8}, prior=0.9),
+        Knob(name="late", effect={"forward": 0.4, "backward": 0.4}, prior=0.1),
+    )
+    there.together = (
+        (frozenset({"early", "late"}), "forward", 1.25),
+        (frozenset({"early", "late"}), "backward", 1.25),
+    )
+    found = search(there, LONG)
+    assert found.recipe.names == ("late",)
+    early = rung(found, "early")
+    assert (early.kept, early.dropped) == (False, True)
+    assert "dropped" in early.reason
+
+
+def test_a_change_that_another_one_needs_is_not_left_out() -> None:
+    ground = Knob(name="ground", effect={"forward": 0.9}, gives=frozenset({"ground"}), prior=0.9)
+    upper = Knob(name="upper", effect={"backward": 0.4}, needs=frozenset({"ground"}), prior=0.5)
+    found = search(world(ground, upper), LONG)
+    assert set(found.recipe.names) == {"ground", "upper"}
+    assert "upper needs it" in rung(found, "ground").reason
+
+
+def test_the_budget_is_kept_and_the_rest_is_told() -> None:
+    knobs = [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
+    there = world(*knobs, noise=Noise())
+    found = search(there, Rules(budget=120.0))
+    assert there.elapsed() < 120.0
+    assert found.ended == "budget"
+    rest = [each for each in found.ladder if each.verdict == "not tried"]
+    assert rest
+    assert all(each.reason == "budget: no time was left" for each in rest)
+    assert {each.name for each in found.ladder} == {"identity", *(knob.name for knob in knobs)}
+
+
+def test_a_lying_machine_is_told_and_the_margin_widened() -> None:
+    there = world(Knob(name="idle", claims=("forward",)))
+    there.leaning = -0.06  # every candidate seems 6 % faster
+    found = search(there, LONG)
+    assert found.control is not None
+    assert found.control.verdict == "faster"
+    assert "nothing below" in found.control.reason
+    assert found.margin > 0.055
+    assert found.recipe == Recipe()
+
+
+def test_memory_is_a_goal_of_its_own() -> None:
+    lean = Knob(name="checkpoint", effect={"forward": 1.3}, memory=0.6)
+    greedy = Knob(name="cache", effect={"forward": 0.5}, memory=1.2)
+    found = search(world(lean, greedy), replace(LONG, goal="memory"))
+    assert found.recipe.names == ("checkpoint",)
+    assert (rung(found, "checkpoint").verdict, rung(found, "cache").verdict) == ("smaller", "larger")
+    assert rung(found, "checkpoint").memory == pytest.approx(0.6)
+
+
+def test_a_plan_runs_nothing_and_goes_in_the_order_of_trying() -> None:
+    there = world(
+        Knob(name="good", effect=HALF, start=30.0), Knob(name="tiny", effect={"data": 0.9}, reach=0.01)
+    )
+    situation = there.diagnose(Recipe())
+    before = there.elapsed()
+    plans = planned(there, situation)
+    assert [candidate.change.name for candidate, _ in plans] == ["identity", "good"]
+    assert plans[1][1] > 30.0
+    assert there.elapsed() == before
+
+
+def test_the_order_is_promise_over_cost_and_repeatable() -> None:
+    there = landscape()
+    offered = there.offered(there.diagnose(Recipe()), Recipe()).candidates
+    names = [each.change.name for each in ranking.ranked(offered)]
+    assert names[0] == "identity"
+    assert names.index("num_workers") < names.index("pin_memory")
+    assert names == [each.change.name for each in ranking.ranked(reversed(offered))]
