@@ -42,15 +42,15 @@ def training_loader(seen: Differential) -> Any:
 
 def situation(seen: Differential) -> dict[str, Any]:
     """The whole document. What cannot be found out is left out, with a note."""
-    found: dict[str, Any] = {"notes": seen.notes}
+    found: dict[str, Any] = {"notes": list(seen.notes)}
     for ask in (_times, _machine, _loader, _training, _places):
         try:
             ask(seen, found)
         except Exception as error:  # one thing unknown is no reason to know nothing
             what = f"{type(error).__name__}: {error}"[:200]
-            seen.notes.append(f"not diagnosed ({ask.__name__.strip('_')}): {what}")
+            found["notes"].append(f"not diagnosed ({ask.__name__.strip('_')}): {what}")
     found["facts"] = sorted(_facts(seen, found))
-    found.setdefault("details", {}).update(_details(seen) | _looks(seen))
+    found.setdefault("details", {}).update(_details(seen) | _looks(seen, found["notes"]))
     return found
 
 
@@ -59,9 +59,13 @@ def _times(seen: Differential, found: dict[str, Any]) -> None:
     if not any(block.mode == "whole" for block in blocks):
         blocks = [seen.settled, *blocks]
         if seen.settled.seconds:
-            seen.notes.append("the script ended before its steps had settled: times are of its first steps")
+            found["notes"].append(
+                "the script ended before its steps had settled: times are of its first steps"
+            )
         else:
-            seen.notes.append("no whole training step was seen")
+            found["notes"].append("no whole training step was seen")
+    elif sum(len(block.seconds) for block in blocks if block.mode == "whole") < 2:
+        blocks = [seen.settled.last(), *blocks]  # steps of seconds: one of those that settled, too
     seconds = meter.what_if(blocks)
     parts = meter.parts(blocks, "synchronised") or meter.parts(blocks, "whole")
     if not seen.accelerator and not seen.closure:
@@ -74,7 +78,7 @@ def _times(seen: Differential, found: dict[str, Any]) -> None:
     found["shares"] = meter.shares(seconds, parts, accelerator=seen.accelerator, workers=workers)
     hosts = [block.host for block in blocks if block.mode == "whole" and block.host is not None]
     found["enqueue"] = median(hosts) if hosts else None
-    found["noise"] = meter.noise(blocks if len(blocks) > 1 else [*blocks, seen.settled])
+    found["noise"] = meter.noise(blocks)
     samples = [each for block in [seen.settled, *blocks] for each in block.samples if block.mode == "whole"]
     found["batch"] = max(1, round(median(samples))) if samples else 1
 
@@ -157,7 +161,7 @@ def _facts(seen: Differential, found: dict[str, Any]) -> set[str]:
         try:
             names |= ask()
         except Exception as error:  # a model may be anything
-            seen.notes.append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
+            found["notes"].append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
     steps, optimizers = max(1, seen.counted), max(1, len(points.optimizers))
     is_full = all(
         str(each.dtype) == "torch.float32" for model in points.models for each in model.parameters()
@@ -184,7 +188,7 @@ def _details(seen: Differential) -> dict[str, Any]:
     faults = [each for block in whole for each in block.faults]
     found: dict[str, Any] = {
         "page_faults": median(faults) if faults else None,
-        "gc_seconds": seen.watch.gc_seconds / seen.all_steps if seen.all_steps else 0.0,
+        "gc_seconds": seen.gc_seconds / seen.all_steps if seen.all_steps else 0.0,
         "libraries": sorted(seen.libraries - {""}),
         "backwards_per_step": seen.backwards / seen.counted if seen.counted else 0.0,
         "zero_grad_seconds": seen.watch.zero_grad_seconds / seen.all_steps if seen.all_steps else 0.0,
@@ -208,7 +212,7 @@ def _details(seen: Differential) -> dict[str, Any]:
     return found
 
 
-def _looks(seen: Differential) -> dict[str, Any]:
+def _looks(seen: Differential, notes: list[str]) -> dict[str, Any]:
     """What optimizations see for themselves: their `look`, by name."""
     found: dict[str, Any] = {}
     for name in registry.names("optimizations"):
@@ -217,7 +221,7 @@ def _looks(seen: Differential) -> dict[str, Any]:
             if look is not None:
                 found[name] = look(seen.points)
         except Exception as error:  # a loop may be anything
-            seen.notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
+            notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
     return found
 
 

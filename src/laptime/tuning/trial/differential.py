@@ -82,7 +82,7 @@ class Differential:
         self._block = self.settled
         self._gives: dict[str, dict[int, Kept]] = {}
         self._began: float | None = None
-        self._run_began = 0.0
+        self._run_began = self._planned_at = self._collected = self.gc_seconds = 0.0
         self._left = self._skip = self._run_steps = self._compiled = 0
         self._samples = self._faults = self._given = self._fetched = self._most_given = 0
 
@@ -225,6 +225,7 @@ class Differential:
         parts = self.meter.cut()
         self._run_steps += self.accelerator
         self.all_steps += 1
+        self.gc_seconds += self.watch.gc_seconds - self._collected
         if self._skip:
             self._skip -= 1
             self._run_began, self._run_steps = perf_counter(), 0
@@ -258,7 +259,7 @@ class Differential:
     def _begins(self) -> None:
         if self._state == "settle" and not self.counted:
             self.places.restart()
-            self.watch.gc_seconds = self.watch.zero_grad_seconds = 0.0
+            self.watch.zero_grad_seconds = 0.0
             self.backwards = 0
             self.accelerator = self._kind() != "cpu"
         if self._mode == "lint":
@@ -269,6 +270,7 @@ class Differential:
             self._run_began = perf_counter()
         self._samples, self._faults = 0, facts.page_faults()
         self._given = self._fetched = 0
+        self._collected = self.watch.gc_seconds
         self.meter.cut()
         self._began = perf_counter()
 
@@ -282,7 +284,7 @@ class Differential:
             return
         self.watch.notes = False
         self._queue = schedule.plan(self._known(), seconds=self.plan.seconds, order=self.plan.order)
-        self._state = "run"
+        self._state, self._planned_at = "run", perf_counter()
         self._next()
 
     def _known(self) -> schedule.Known:
@@ -323,6 +325,10 @@ class Differential:
             self._state = "done"
             return
         planned = self._queue.pop(0)
+        if planned.mode in RISKY and perf_counter() - self._planned_at > self.plan.seconds:
+            self.notes.append(f"{planned.mode}: {self.plan.seconds:.0f} s were used up before")
+            self._next()
+            return
         self._planned, self._mode = planned, planned.mode
         self._skip, self._left = planned.skip, planned.steps
         if planned.mode in RISKY and self.peak is None:

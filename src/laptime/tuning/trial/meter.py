@@ -65,6 +65,10 @@ class Taken:
     host: float | None = None
     faults: list[int] = field(default_factory=list)
 
+    def last(self) -> Taken:
+        """The last step alone."""
+        return Taken(self.mode, self.round, self.seconds[-1:], self.parts[-1:], self.samples[-1:])
+
 
 def what_if(taken: list[Taken]) -> dict[str, float]:
     """Median seconds of a step by mode."""
