@@ -164,7 +164,7 @@ def _switches() -> dict[str, Any]:
         "cudnn.benchmark": torch.backends.cudnn.benchmark,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "gc": (gc.isenabled(), gc.get_threshold()),
-        "environment": dict(os.environ),
+        "environment": {key: value for key, value in os.environ.items() if not key.endswith("CACHE_DIR")},
     }
     for owner in (
         torch.nn.Module,
@@ -276,6 +276,9 @@ _DETAILS: dict[str, Any] = {
     "batched_fetch": True,
     "worker_threads": ["cv2", "threadpoolctl"],
     "accumulation": 4,
+    "flush_denormal": {"share": 0.1},
+    "gc_freeze": {"seconds": 0.05},
+    "sdpa": ["eager"],
     "page_faults": 100_000,
     "denormal_share": 0.1,
     "gc_seconds": 0.05,

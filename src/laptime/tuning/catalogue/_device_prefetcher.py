@@ -8,6 +8,22 @@ import torch
 from torch.utils._pytree import tree_map_only
 
 
+class DevicePrefetcher:
+    """Stands in for a DataLoader."""
+
+    def __init__(self, loader: Any) -> None:
+        self.loader = loader
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        return prefetched(self.loader)
+
+
 def prefetched(batches: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
     """The batches, on the device; each is copied on a stream of its own while the one before is used."""
     cuda: Any = torch.cuda
@@ -29,19 +45,3 @@ def prefetched(batches: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
         if len(following) > 1:
             yield ready(following.pop(0))
     yield from map(ready, following)
-
-
-class DevicePrefetcher:
-    """Stands in for a DataLoader."""
-
-    def __init__(self, loader: Any) -> None:
-        self.loader = loader
-
-    def __len__(self) -> int:
-        return len(self.loader)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.loader, name)
-
-    def __iter__(self) -> Iterator[Any]:
-        return prefetched(self.loader)

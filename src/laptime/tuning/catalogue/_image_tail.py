@@ -50,7 +50,7 @@ class _Seen:
         self.channels = 0
 
     def __call__(self, image: Any) -> Any:
-        if hasattr(image, "mode"):
+        if isinstance(getattr(image, "mode", None), str):
             self.channels = CHANNELS.get(image.mode, 0)
         elif str(getattr(image, "dtype", "")) == "torch.uint8" and image.dim() == 3:
             self.channels = int(image.shape[0])

@@ -1,5 +1,6 @@
 """A dataset whose random numbers depend on the sample and its visit alone; also put into users' scripts."""
 
+import importlib.util
 import random
 import sys
 from typing import Any
@@ -13,6 +14,8 @@ class SeededBySample(torch.utils.data.Dataset[Any]):
     def __init__(self, dataset: Any) -> None:
         self.dataset = dataset
         self.seed = torch.initial_seed()
+        if importlib.util.find_spec("numpy"):  # also where only the dataset imports it, at its first sample
+            importlib.import_module("numpy.random")
         visits: Any = torch.zeros(len(dataset), dtype=torch.int64)
         self.visits = visits.share_memory_()
 

@@ -14,7 +14,7 @@ def trim_padding(*batch: Any, pad: int) -> Any:
     """
     tables = [
         each
-        for each in _tensors(batch)
+        for each in _tensors_of(batch)
         if each.dim() == 2 and each.dtype in (torch.int64, torch.int32) and each.numel()
     ]
     if tables:
@@ -23,29 +23,29 @@ def trim_padding(*batch: Any, pad: int) -> Any:
         longest = int(used[-1]) + 1 if len(used) else 1
         length = min(tokens.shape[1], -(-longest // 8) * 8)
         if length < tokens.shape[1]:
-            batch = _cut(batch, tokens.shape, length)
+            batch = _cut_columns(batch, tokens.shape, length)
     return batch[0] if len(batch) == 1 else batch
 
 
-def _tensors(part: Any) -> Iterator[torch.Tensor]:
+def _tensors_of(part: Any) -> Iterator[torch.Tensor]:
     if isinstance(part, torch.Tensor):
         yield part
     elif isinstance(part, (list, tuple)):
         for each in part:
-            yield from _tensors(each)
+            yield from _tensors_of(each)
     elif hasattr(part, "values"):
         for each in part.values():
-            yield from _tensors(each)
+            yield from _tensors_of(each)
 
 
-def _cut(part: Any, shape: Any, length: int) -> Any:
+def _cut_columns(part: Any, shape: Any, length: int) -> Any:
     if isinstance(part, torch.Tensor):
         return part[:, :length].contiguous() if part.shape[:2] == shape else part
     if isinstance(part, tuple) and hasattr(part, "_fields"):
-        return type(part)(*(_cut(each, shape, length) for each in part))
+        return type(part)(*(_cut_columns(each, shape, length) for each in part))
     if isinstance(part, (list, tuple)):
-        return type(part)(_cut(each, shape, length) for each in part)
+        return type(part)(_cut_columns(each, shape, length) for each in part)
     if hasattr(part, "values"):
         for key in list(part):
-            part[key] = _cut(part[key], shape, length)
+            part[key] = _cut_columns(part[key], shape, length)
     return part

@@ -1,4 +1,4 @@
-"""Images stay bytes until they are on the model's device; also put into users' scripts."""
+"""A dataset that leaves its images as bytes; also put into users' scripts."""
 
 import copy
 from typing import Any
@@ -19,21 +19,3 @@ def with_bytes(dataset: Any) -> Any:
             ends = [transforms.PILToTensor()] if type(stages[-1]).__name__ == "ToTensor" else []
             setattr(made, name, type(value)([*stages[:-1], *ends]))
     return made
-
-
-class NormalizeBytes:
-    """Forward pre-hook: uint8 images become the numbers that they stand for, on their device."""
-
-    def __init__(self, mean: list[float], std: list[float]) -> None:
-        self.mean = torch.tensor(mean).view(-1, 1, 1)
-        self.std = torch.tensor(std).view(-1, 1, 1)
-
-    def __call__(self, model: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self.normalized(each) for each in inputs)
-
-    def normalized(self, images: Any) -> Any:
-        """Other inputs are passed on."""
-        if not isinstance(images, torch.Tensor) or images.dtype != torch.uint8 or images.dim() != 4:
-            return images
-        self.mean, self.std = self.mean.to(images.device), self.std.to(images.device)
-        return images.float().div_(255).sub_(self.mean).div_(self.std)

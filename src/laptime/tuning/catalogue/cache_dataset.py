@@ -75,7 +75,8 @@ def _judged(dataset: Any) -> dict[str, Any]:
             "keeps": False,
             "why": "reading draws random numbers, and is too slow to see what they change",
         }
-    return {"keeps": len(shapes) == 1, "draws": draws, "why": "samples have several shapes"}
+    why = "" if len(shapes) == 1 else "samples have several shapes"
+    return {"keeps": not why, "draws": draws, "why": why}
 
 
 def _shape(sample: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import CannotEdit, Options
 from laptime.tuning.situation import Situation
 
 TITLE = "values for logs read every 50th step"
@@ -30,8 +30,19 @@ EVERY = 50
 
 
 def propose(situation: Situation) -> list[Options]:
-    """Once, where the script's own lines wait in every step."""
-    return [{"every": EVERY}] if any(site.count >= 1 for site in situation.syncs) else []
+    """Once, with the numbers of those synchronising calls of the script's own lines that are made in every
+    step."""
+    taken: list[tuple[str, int, int]] = []
+    sites: list[int] = []
+    for number, site in enumerate(situation.syncs):
+        lines = (site.file, site.line, max(site.line, site.end_line))
+        overlaps = any(
+            file == lines[0] and first <= lines[2] and lines[1] <= last for file, first, last in taken
+        )
+        if site.count >= 0.9 and not overlaps:
+            taken.append(lines)
+            sites.append(number)
+    return [{"every": EVERY, "sites": sites}] if sites else []
 
 
 def bound(situation: Situation, options: Options) -> float:
@@ -48,7 +59,14 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """A flag at the top of the loop, and what waits under it."""
+    """A flag at the top of the loop, and the statements that wait under it; conditions and returns stay."""
+    refused = []
+    for number in options["sites"]:
+        try:
+            script.replace_text("sync", "if is_logged:\n    {}", int(number))
+        except CannotEdit as refusal:
+            refused.append(str(refusal))
+    if len(refused) == len(options["sites"]):
+        raise CannotEdit(refused[0])
     script.at_start("steps = itertools.count()", "import itertools")
     script.on_batch(f"is_logged = next(steps) % {int(options['every'])} == 0")
-    script.replace_text("sync", "if is_logged:\n    {}")

@@ -1,5 +1,8 @@
 """Loader workers that live on from epoch to epoch: the first batch of an epoch does not wait for their start.
 
+Class `random` always: an iterator that lives on does not draw the seed of its workers anew at each epoch, so
+whatever the script draws after it, the next shuffle too, is another number.
+
 Source: PyTorch documentation of torch.utils.data.DataLoader, `persistent_workers`; Lightning, "Speed up model
 training".
 Lies when: epochs are long: the start is then a small share of them. And when a trial sees no end of an epoch,
@@ -24,12 +27,6 @@ CONFLICTS: frozenset[str] = frozenset()
 START = 0.25
 """Seconds that a worker takes to start at most: a fork of a process that has imported torch; spawning one is
 slower."""
-
-
-def numerics(situation: Situation, options: Options) -> str:
-    """Workers go on with their random numbers instead of getting new ones, where they draw any."""
-    same = "random_transforms" not in situation.facts or "seed_by_sample" in situation.facts
-    return "exact" if same else NUMERICS
 
 
 def propose(situation: Situation) -> list[Options]:

@@ -36,7 +36,7 @@ def look(points: Any) -> dict[str, Any]:
     """
     import torch
 
-    from laptime.tuning.catalogue._trim_padding import _tensors, trim_padding
+    from laptime.tuning.catalogue._trim_padding import _tensors_of, trim_padding
     from laptime.tuning.trial.fetching import randomness_kept
 
     loader = points.loaders[0] if points.loaders else None
@@ -48,7 +48,7 @@ def look(points: Any) -> dict[str, Any]:
             batch = loader.collate_fn([loader.dataset[index] for index in range(count)])
         except Exception:  # anything can come out of a user's dataset; without a batch nothing is offered
             return {}
-    tables = [each for each in _tensors(batch) if each.dim() == 2 and not each.is_floating_point()]
+    tables = [each for each in _tensors_of(batch) if each.dim() == 2 and not each.is_floating_point()]
     if not tables or count < 2:
         return {}
     tokens: Any = max(tables, key=lambda each: int(each.max()))

@@ -71,7 +71,7 @@ def apply(loop: Any, options: Options) -> None:
         return with_bytes(dataset) if _image_tail.found(dataset) == wanted else dataset
 
     def convert(model: Any) -> Any:
-        from laptime.tuning.catalogue._uint8_images import NormalizeBytes
+        from laptime.tuning.catalogue._normalize_bytes import NormalizeBytes
 
         return model.register_forward_pre_hook(NormalizeBytes(**wanted)).remove
 
@@ -83,6 +83,7 @@ def edit(script: Any, options: Options) -> None:
     """The function and the hook's class, the training loader's dataset in the one, the model under the
     other."""
     _code.define(script, "_uint8_images")
+    _code.define(script, "_normalize_bytes")
     script.wrap_argument("loader", "dataset", "with_bytes({})")
     mean, std = list(options["mean"]), list(options["std"])
     script.after_model(f"{{model}}.register_forward_pre_hook(NormalizeBytes({mean}, {std}))")
