@@ -205,3 +205,25 @@ def test_speed_that_is_lost_is_not_called_a_gain():
 def test_a_rung_says_why_it_is_not_in_the_patch():
     rung = Rung(name="a", reason="faster", edit="made in a library")
     assert words.reason(rung) == "faster; not in the patch: made in a library"
+
+
+@pytest.mark.parametrize(
+    ("command", "changes", "step"),
+    [
+        ("tune --dry-run -m train --lr 1", {"ended": "dry run"}, "laptime tune -m train --lr 1"),
+        ("tune train.py", {"ended": "interrupted"}, "laptime tune --resume train.py"),
+        ("tune --resume t.py", {"ended": "interrupted"}, "laptime tune --resume t.py"),
+        ("tune --budget 5m t.py", {"gate": Gate()}, "laptime tune --resume --budget 1200s t.py"),
+        ("tune --budget=5m t.py", {"gate": Gate()}, "laptime tune --resume --budget 1200s t.py"),
+    ],
+)
+def test_the_next_step_is_the_line_as_it_was_typed(command, changes, step):
+    run = structs.replace(changed(tunings.full(), **changes), command=["laptime", *command.split()])
+    assert rows.next_steps(run) == [step]
+
+
+def test_parts_that_take_no_time_are_left_out():
+    run = tunings.full()
+    before = structs.replace(run.tuning.before, shares={"data": 1.0, "transfer": 0.0})
+    seen = rows.shares(structs.replace(run.tuning, before=before, after=None))
+    assert [each.name for each in seen] == ["data"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from typing import NamedTuple
 
 from laptime.analysis import tuned
@@ -17,6 +18,7 @@ from laptime.reports._tuning import words
 Fact = tuple[str, str]
 
 _SYNCS = 3
+_ORDER = {name: at for at, name in enumerate(words.PARTS)}
 
 
 class Share(NamedTuple):
@@ -36,8 +38,8 @@ def shares(tuning: Tuning) -> list[Share]:
     if before is None:
         return []
     own, later = before.shares, after.shares if after else {}
-    names = [*(n for n in words.PARTS if n in own or n in later)]
-    names += [name for name in {**own, **later} if name not in words.PARTS]
+    some = [name for name in {**own, **later} if own.get(name) or later.get(name)]
+    names = sorted(some, key=lambda name: _ORDER.get(name, len(_ORDER)))
     return [
         Share(
             name,
@@ -84,7 +86,8 @@ def bounds(tuning: Tuning) -> list[Fact]:
 
 def _bound(own: Diagnosis) -> str:
     told = f"{own.bound or 'nothing known'}: {_words.printable(own.sentence)}".removesuffix(": ")
-    told += f"; step {show(own.step, 's')}"
+    if (step := show(own.step, "s")) not in told:
+        told += f"; step {step}"
     if own.utilization is not None:
         told += f", device busy {_words.percent(own.utilization)}"
     return told
@@ -131,17 +134,23 @@ def control(tuning: Tuning) -> str:
 def untried(tuning: Tuning) -> list[Fact]:
     """Suggested and not tried ones, each with its reason."""
     return [
-        (rung.verdict, f"{words.label(rung)}: {words.reason(rung) or _worth(rung)}".removesuffix(": "))
+        (rung.verdict, f"{words.label(rung)}: {_why(rung, tuning)}".removesuffix(": "))
         for verdict in ("suggested", "not tried")
         for rung in tuning.ladder
         if rung.verdict == verdict and rung.name != tuned.CONTROL
     ]
 
 
-def _worth(rung: Rung) -> str:
-    """What it could save, and what trying it would take: a dry run has nothing else to say."""
-    told = [f"saves {show(rung.bound, 's')} a step at most"] if rung.bound is not None else []
-    return ", ".join([*told, *([f"takes about {show(rung.seconds, 's')}"] if rung.seconds else [])])
+def _why(rung: Rung, tuning: Tuning) -> str:
+    """The reason; in a dry run also what it could save, and what trying it would take."""
+    told = [words.reason(rung)] if words.reason(rung) else []
+    if tuning.ended != tuned.DRY:
+        return "".join(told)
+    if rung.seconds and not told:
+        told.append(f"takes about {show(rung.seconds, 's')}")
+    if rung.bound is not None:
+        told.append(f"saves {show(rung.bound, 's')} a step at most")
+    return ", ".join(told)
 
 
 def gated(gate: Gate) -> str:
@@ -192,18 +201,29 @@ def patch(tuning: Tuning) -> list[Fact]:
     return found
 
 
+def _again(run: Run, *more: str) -> str:
+    """The line as it was typed, with these options before all others and without --dry-run."""
+    typed = run.command[2:] if run.command[:2] == ["laptime", run.verb] else []
+    script = [subject.target for subject in run.subjects[:1]] or ["SCRIPT.py"]
+    rest: list[str] = []
+    for before, word in zip(["", *typed], typed, strict=False):
+        replaced = "--budget" in more and (before == "--budget" or word.partition("=")[0] == "--budget")
+        if word not in ("--dry-run", *more) and not replaced:
+            rest.append(word)
+    return _words.printable(shlex.join(["laptime", "tune", *more, *(rest or script)]))
+
+
 def next_steps(run: Run) -> list[str]:
     """What to type next."""
     tuning = run.tuning
     assert tuning is not None
-    target = _words.printable(run.subjects[0].target) if run.subjects else "SCRIPT.py"
     outcome = tuned.outcome(run)
     if outcome == "dry run":
-        return [f"laptime tune {target}"]
-    if outcome == "interrupted":
-        return [f"laptime tune --resume {target}"]
-    if outcome in ("gate undecided", "not measured", "unclear"):
-        return [f"laptime tune --resume --budget {max(2 * tuning.budget, 60.0):.0f}s {target}"]
+        return [_again(run)]
+    if outcome in ("interrupted", "not measured") and run.verb == "tune":
+        return [_again(run, "--resume")]
+    if outcome in ("gate undecided", "unclear") and run.verb == "tune" and math.isfinite(tuning.budget):
+        return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
     found = []
     if outcome in ("faster", "smaller"):
         if tuning.patch.path:

@@ -231,7 +231,7 @@ def spent(run: Run) -> str:
     assert tuning is not None
     told = f"{show(run.seconds, 's')} of {show(tuning.budget, 's')}"
     parts = sorted(tuning.seconds_by.items(), key=lambda each: -each[1] if math.isfinite(each[1]) else 0.0)
-    named = [f"{SPENT.get(name, words.printable(name))} {show(value, 's')}" for name, value in parts]
+    named = [f"{SPENT.get(name, words.printable(name))} {show(value, 's')}" for name, value in parts if value]
     ended = " (the budget ended it)" if tuning.ended == "budget" else ""
     return f"{told}{ended}" + (f": {', '.join(named)}" if named else "")
 
