@@ -58,12 +58,7 @@ def _times(seen: Differential, found: dict[str, Any]) -> None:
     blocks = [block for block in seen.taken if block.seconds]
     if not any(block.mode == "whole" for block in blocks):
         blocks = [seen.settled, *blocks]
-        if seen.settled.seconds:
-            found["notes"].append(
-                "the script ended before its steps had settled: times are of its first steps"
-            )
-        else:
-            found["notes"].append("no whole training step was seen")
+        found["notes"].append("the script ended before its steps had settled: times are of its first steps")
     elif sum(len(block.seconds) for block in blocks if block.mode == "whole") < 2:
         blocks = [seen.settled.last(), *blocks]  # steps of seconds: one of those that settled, too
     seconds = meter.what_if(blocks)

@@ -12,7 +12,6 @@ loses none of what is known by then.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -246,6 +245,7 @@ class Differential:
             self._settle()
             return
         self._left -= 1
+        self.lint.steps += self._mode == "lint"
         if self._left <= 0:
             self.lint.leave()
             self._next()
@@ -366,7 +366,7 @@ class Differential:
             self.notes += notes
 
     def finish(self) -> None:
-        """Write what is known. Safe to call twice."""
+        """Write what is known, if there was a step. Safe to call twice."""
         if self._is_finished:
             return
         self._is_finished = True
@@ -375,14 +375,20 @@ class Differential:
             self.notes.append(
                 f"the script ended in mode {self._planned.mode}: what comes after it is unknown"
             )
-        if "torch" not in sys.modules:
-            self.notes.append("the script did not import torch")
-            result.write(self.plan.folder, "situation.json", {"notes": self.notes})
-            return
+        if not self.settled.seconds:
+            return  # no step, nothing to tell: a document would be taken for a diagnosis
         with suppress(RuntimeError):  # the device may be what the script has failed with
             self._wait()
         self._ask_loaders()
         self._write()
+
+    def _failed(self, mode: str) -> None:
+        """The script ended before the plan did. Where we have led it into that, it is no failure."""
+        self.notes.append(f"the script ended in mode {mode}: what comes after it is unknown")
+        trial: Any = getattr(self.points, "trial", None)
+        if mode in RISKY and trial is not None and trial.ended == "raised":
+            self.notes.append(f"{mode}: {trial.error}")
+            trial.ended, trial.status, trial.error, trial.traceback = "stopped", 0, "", ""
 
     def _write(self) -> None:
         result.write(self.plan.folder, "situation.json", diagnosis.situation(self))

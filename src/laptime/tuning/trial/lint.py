@@ -42,7 +42,7 @@ class Lint:
     Attributes:
         halves: matrix products ran in float16 or bfloat16. checkpointing: activations were computed anew in
             a backward pass. attention: scaled dot products ran. sees: places of what synchronises.
-        steps: how many steps were looked at.
+        steps: how many whole steps were looked at.
         muted: what runs now is the loader's, on the host.
         accelerator: there is one, so tensors of the host do not count.
     """
@@ -57,7 +57,6 @@ class Lint:
 
     def enter(self) -> None:
         """A step that is looked at begins."""
-        self.steps += 1
         if not self._modes:
             self._modes = [_operators(self._seen), _methods(self._called)]
             for mode in self._modes:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import log, sqrt
 from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
 from laptime.tuning.situation import SHARES
 
+MANY = 5
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -134,15 +136,18 @@ def _rest(found: dict[str, float], whole: float, fixed: tuple[str, ...]) -> dict
 def noise(taken: list[Taken]) -> float:
     """Relative standard deviation of the script against itself: log ratios of paired whole blocks.
 
-    About zero, which is what they are of. With less than three pairs, ratios of steps that follow each other.
+    A block stands for itself by its median, so that the first step of an epoch does not count. The deviation
+    is about zero, which is what the ratios are of; from MANY on by their median size (x 1.4826, as for normal
+    ones), so that one disturbed block does not count either. With less than three pairs of blocks, ratios of
+    steps that follow each other.
     """
-    from math import log, sqrt
-
     blocks = [block for block in taken if block.mode == "whole" and block.seconds]
-    means = [fmean(block.seconds) for block in blocks]
-    if len(means) < 6:
-        means = [second for block in blocks for second in block.seconds]
-    ratios = [log(a / b) for a, b in zip(means[::2], means[1::2], strict=False) if a > 0 and b > 0]
+    values = [median(block.seconds) for block in blocks]
+    if len(values) < 6:
+        values = [second for block in blocks for second in block.seconds]
+    ratios = [abs(log(a / b)) for a, b in zip(values[::2], values[1::2], strict=False) if a > 0 and b > 0]
+    if len(ratios) >= MANY:
+        return 1.4826 * median(ratios)
     return sqrt(fmean(each * each for each in ratios)) if ratios else 0.0
 
 
