@@ -27,13 +27,14 @@ CLASSES = ("exact", "reassociated", "random", "precision", "algorithm")
 """Of numerics, from harmless to far-reaching."""
 
 
-def bundled(session: Session, least: float) -> bool:
+def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
     """Race the rejected ones together; whether they were kept.
 
     Args:
         least: smallest share of the step that a change must be able to save, to be taken along.
+        untried: take along what was not raced alone, too: there is no time for it.
     """
-    members, target = _members(session, least)
+    members, target = _members(session, least, untried)
     if len(members) < 2 or _no_time(session, members):
         return False
     session.trying(members[0])
@@ -62,12 +63,12 @@ def bundled(session: Session, least: float) -> bool:
     return True
 
 
-def _members(session: Session, least: float) -> tuple[list[Candidate], Recipe]:
+def _members(session: Session, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:
     """What is raced together, and the recipe with all of it."""
     speedups = {rung.label: rung.speedup or 0.0 for rung in session.rungs if rung.verdict != "not tried"}
     target, kept = session.recipe, dict(session.kept)
     members: list[Candidate] = []
-    for candidate in ranking.ranked(_rejected(session, least)):
+    for candidate in ranking.ranked(_rejected(session, least, untried)):
         seen = speedups.get(str(candidate.change), 1.0)
         if seen < HARMLESS or candidate.change.name in {each.change.name for each in members}:
             continue
@@ -81,7 +82,7 @@ def _members(session: Session, least: float) -> tuple[list[Candidate], Recipe]:
     return members, target
 
 
-def _rejected(session: Session, least: float) -> list[Candidate]:
+def _rejected(session: Session, least: float, untried: bool) -> list[Candidate]:
     """Candidates that were raced and not decided for good; of kept lines the option beyond the kept one."""
     found = []
     for candidate in session.offers.values():
@@ -97,7 +98,7 @@ def _rejected(session: Session, least: float) -> list[Candidate]:
         one
         for one in found
         if not is_control(one)
-        and (one.change.name in session.kept or one.change in tried)
+        and (untried or one.change.name in session.kept or one.change in tried)
         and not (one.change in tried and tried[one.change].final)
     ]
 

@@ -26,7 +26,7 @@ from laptime.tuning.search.bundle import bundled
 from laptime.tuning.search.leaving import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
-from laptime.tuning.search.session import Rules, Session, is_control
+from laptime.tuning.search.session import LEAST_ROUNDS, Rules, Session, is_control
 from laptime.tuning.search.space import Climb
 from laptime.tuning.search.world import Candidate, World
 from laptime.tuning.situation import Situation
@@ -91,11 +91,7 @@ def search(
     session = Session(world, rules, heard, trying, diagnosed)
     session.begin()
     replay(session, done)
-    for _ in range(BUNDLES):
-        while (candidate := _next(session)) is not None:
-            _climb(session, candidate)
-        if not bundled(session, _detectable(session, LONGEST)):
-            break
+    _try_all(session)
     before_leaving = session.recipe
     complete = leave_one_out(session)
     if session.recipe != before_leaving:
@@ -116,6 +112,29 @@ def search(
         ended="budget" if hurried or not complete else "complete",
         races=session.races,
     )
+
+
+def _try_all(session: Session) -> None:
+    """Everything that may help, one by one; then, or when there is no time for that, together."""
+    least = _detectable(session, LONGEST)
+    crowded = False
+    for _ in range(BUNDLES):
+        while (candidate := _next(session)) is not None:
+            if not crowded and _crowded(session):
+                crowded = True
+                bundled(session, least, untried=True)
+                continue
+            _climb(session, candidate)
+        if not bundled(session, least):
+            break
+
+
+def _crowded(session: Session) -> bool:
+    """Half of the time is gone, and the rest is not enough for what is still to be raced."""
+    now, until = session.world.elapsed(), session.try_until
+    waiting = [each for each in session.offers.values() if not _obstacle(session, each)]
+    needed = sum(each.start + LEAST_ROUNDS * each.cost for each in waiting)
+    return now > until / 2 and now + needed > until
 
 
 def _detectable(session: Session, looks: tuple[int, ...]) -> float:

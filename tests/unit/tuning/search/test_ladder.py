@@ -12,6 +12,7 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import Found, Rules, planned, search
 from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
@@ -71,7 +72,7 @@ def test_the_session_goes_on_after_a_failure(kind: str) -> None:
 
 def test_a_script_that_does_not_run_is_the_callers_to_tell() -> None:
     class Broken(ScriptedWorld):
-        def diagnose(self, recipe: Recipe) -> None:  # type: ignore[override]
+        def diagnose(self, recipe: Recipe) -> Situation:
             raise TrialFailed("no_steps", "it never trains")
 
     with pytest.raises(TrialFailed):
