@@ -12,18 +12,24 @@ if TYPE_CHECKING:
     from laptime.verbs.api import bench as bench
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
+    from laptime.verbs.applying import apply as apply
     from laptime.verbs.block import profile as profile
+    from laptime.verbs.tune_problem import Problem as Problem
+    from laptime.verbs.tune_problem import tune as tune
 
 _PUBLIC = {
+    "apply": "laptime.verbs.applying",
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
     "profile": "laptime.verbs.block",
+    "tune": "laptime.verbs.tune_problem",
+    "Problem": "laptime.verbs.tune_problem",
     "trace_handler": "laptime.instrument.recorder",
     "Run": "laptime.records.run",
 }
 
-__all__ = ["Run", "bench", "compare", "load", "profile", "trace_handler"]
+__all__ = ["Problem", "Run", "apply", "bench", "compare", "load", "profile", "trace_handler", "tune"]
 
 
 def __getattr__(name: str) -> Any:

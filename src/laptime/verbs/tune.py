@@ -110,9 +110,7 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
         UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
     """
     started = Started.now()
-    program = program_of(request)
-    choice = choice_of(request)
-    kept = Kept(program, _terms(request), resume=request.resume, save=request.save and not request.dry_run)
+    program, choice = program_of(request), choice_of(request)
     with tempfile.TemporaryDirectory(prefix="laptime-tune-", ignore_cleanup_errors=True) as work:
         lab = Laboratory(
             program,
@@ -123,12 +121,23 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
             max_memory=request.max_memory,
             step_by=request.step_by,
         )
-        session = _Session(request, lab, kept, heard)
-        tuning = session.run()
-        run = _told.run(request, program, lab, tuning, started, status=session.status, checks=kept.complaint)
-    if session.status == "complete" and not request.dry_run:
+        return session(request, lab, started, heard, save=request.save and not request.dry_run)
+
+
+def session(
+    request: TuneRequest, lab: Laboratory, started: Started, heard: Callable[[Heard], None], *, save: bool
+) -> Run:
+    """One session in a laboratory.
+
+    Args:
+        save: keep every rung as it is decided, for --resume.
+    """
+    kept = Kept(lab.program, _terms(request), resume=request.resume, save=save)
+    one = _Session(request, lab, kept, heard)
+    tuning = one.run()
+    if one.status == "complete":
         kept.over()
-    return run
+    return _told.run(request, lab.program, lab, tuning, started, status=one.status, checks=kept.complaint)
 
 
 class _Session:

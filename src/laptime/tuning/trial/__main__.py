@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from laptime.instrument import facts, program
+from laptime.instrument import facts, program, sources
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.settings import rank, world
 from laptime.tuning.trial import libraries, limits, result
@@ -30,6 +30,10 @@ MODES = {
     "gate": "laptime.tuning.trial.witness:Witness",
 }
 """What does which mode of a plan; imported when it is wanted."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class Stage:
@@ -49,9 +53,11 @@ class Stage:
         self._watches = [WhenImported("torch", self._torch), *libraries.watches(self.points.made)]
         self._watchdog = None if plan.memory is None else limits.Watchdog(plan.memory, self._passed)
         self._undo_scratch: Callable[[], list[str]] = list
+        self._undo_sources: Callable[[], None] = _nothing
 
     def open(self) -> None:
         """Before the script's first line."""
+        self._undo_sources = sources.install(self.plan.sources)
         if self.plan.scratch:
             with suppress(ModuleNotFoundError):
                 scratch: Any = importlib.import_module("laptime.tuning.trial.scratch")
@@ -102,6 +108,7 @@ class Stage:
     def _give_back(self) -> None:
         for watch in self._watches:
             watch.remove()
+        self._undo_sources()
         self.points.undo()
         if self._seeds is not None:
             self.trial.left += self._seeds.undo()

@@ -1,0 +1,198 @@
+"""A laboratory without a script: model, step and loader that exist only in this process.
+
+Every trial runs here, under the same hooks, on a loader made anew from the given one; afterwards models and
+optimizers get back what they had. Changes that need a fresh process are left out, and the run says so.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from laptime.instrument.session import Stop
+from laptime.launch.trial import Running
+from laptime.records.run import Subject
+from laptime.tuning import optimization
+from laptime.tuning.offered import Choice
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.world import Offered
+from laptime.tuning.situation import Situation
+from laptime.tuning.trial.keeping import Kept
+from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.__main__ import Stage
+from laptime.verbs._laboratory import Laboratory
+from laptime.verbs._script import Program
+
+_ENVIRONMENT = "is decided when a process starts; this one has"
+EPOCHS = 10_000
+"""Passes over the loader at most: a trial ends itself long before."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem:
+    """What `laptime.tune` needs to know of a training that is no script.
+
+    Attributes:
+        model: the module that is trained.
+        step: one whole training step on a batch: forward, backward, the optimizer's step.
+        loader: gives the batches; a DataLoader is made anew with other arguments when that is tried.
+        name: for the report.
+    """
+
+    model: Any
+    step: Callable[[Any], Any]
+    loader: Iterable[Any]
+    name: str = "problem"
+
+
+class Here(Laboratory):
+    """The laboratory of a Problem."""
+
+    def __init__(self, problem: Problem, choice: Choice, folder: Path, **given: Any) -> None:
+        program = Program([problem.name], Subject(target=problem.name, source="memory"), "")
+        super().__init__(program, choice, folder, **given)
+        self._problem = problem
+
+    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+        """Without what a process that runs already cannot take up."""
+        found = super().offered(situation, recipe)
+        fixed = {
+            each.change.name: f"{each.title}: {_ENVIRONMENT}"
+            for each in found.candidates
+            if not _is_possible(each.change.name)
+        }
+        kept = tuple(each for each in found.candidates if each.change.name not in fixed)
+        return Offered(kept, {**found.ruled_out, **fixed})
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Running]:
+        """A trial in this process; its steps are run while its blocks are asked for."""
+        self.ledger.trials += 1
+        Path(plan.folder).mkdir(parents=True, exist_ok=True)
+        ran: Any = Ran(self._problem, replace(plan, scratch="", memory=None, seed=None), self._timeout)
+        kept = Kept(self._problem.model)
+        try:
+            yield ran
+        finally:
+            ran.stop()
+            kept.give_back()
+            gc.collect()
+
+
+class Ran:
+    """As `launch.trial.Running`, of a trial in this process."""
+
+    hung = False
+
+    def __init__(self, problem: Problem, plan: Plan, timeout: float) -> None:
+        self.folder = Path(plan.folder)
+        self._problem, self._plan = problem, plan
+        self._stage = Stage(plan)
+        self._read = 0
+        self._is_over = False
+
+    def blocks(self) -> Iterator[Block]:
+        """Runs steps, and gives every block as it ends."""
+        trial = self._stage.trial
+        self._stage.open()
+        try:
+            loader = again(self._problem.loader)
+            for _ in range(EPOCHS):
+                for batch in loader:
+                    self._problem.step(batch)
+                    yield from self._new()
+        except Stop:
+            trial.ended = "stopped"
+        except GeneratorExit:
+            trial.ended = "stopped"
+            raise
+        except Exception as error:
+            trial.ended, trial.error = "raised", f"{type(error).__name__}: {error}"
+        finally:
+            self._is_over = True
+            trial.status = os.EX_OK
+            self._stage.close()
+        yield from self._new()
+
+    def _new(self) -> list[Block]:
+        path = self.folder / "rounds.jsonl"
+        if not path.exists():
+            return []
+        lines = path.read_bytes().splitlines()[self._read :]
+        self._read += len(lines)
+        return [msgspec.json.decode(line, type=Block) for line in lines]
+
+    def wait(self) -> None:
+        """Until the trial has enough."""
+        for _ in self.blocks():
+            pass
+
+    def stop(self) -> None:
+        """Nothing runs between two blocks."""
+        if not self._is_over:
+            self._stage.close()
+            self._is_over = True
+
+    def finished(self) -> Trial:
+        """How it went."""
+        self.stop()
+        return self._stage.trial
+
+    def document(self, name: str) -> dict[str, Any] | None:
+        """A JSON document that it has left."""
+        return Running.document(self, name)  # type: ignore[arg-type]
+
+    def output(self) -> str:
+        """It has printed where this process prints."""
+        return ""
+
+
+def again(loader: Iterable[Any]) -> Iterable[Any]:
+    """A DataLoader made anew as it was made, so that changes see its construction; others as they are."""
+    if not _is_loader(loader):
+        return loader
+    of: Any = loader
+    given: dict[str, Any] = {
+        name: getattr(of, name)
+        for name in (
+            "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn",
+            "multiprocessing_context", "generator", "prefetch_factor", "persistent_workers",
+        )
+    }  # fmt: skip
+    if of.batch_sampler is not None and type(of.batch_sampler).__name__ == "BatchSampler":
+        given |= {"batch_size": of.batch_size, "drop_last": of.drop_last}
+        kind = type(of.sampler).__name__
+        if kind == "RandomSampler" and not of.sampler.replacement:
+            given["shuffle"] = True
+        elif kind not in ("SequentialSampler", "_InfiniteConstantSampler"):
+            given["sampler"] = of.sampler
+    elif of.batch_sampler is not None:
+        given["batch_sampler"] = of.batch_sampler
+    else:
+        given |= {"batch_size": None, "sampler": of.sampler}
+    if not given["num_workers"]:
+        for name in ("prefetch_factor", "persistent_workers", "multiprocessing_context"):
+            given.pop(name)
+    made: Iterable[Any] = type(of)(of.dataset, **given)
+    return made
+
+
+def _is_loader(loader: Any) -> bool:
+    return any(
+        kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.")
+        for kind in type(loader).__mro__
+    )
+
+
+def _is_possible(name: str) -> bool:
+    """Live, or something of the loader, which is made anew for every trial."""
+    module = optimization.load(name)
+    return module.TOGGLE == "live" or bool(module.NEEDS & {"loader"}) or getattr(module, "COMPILES", False)

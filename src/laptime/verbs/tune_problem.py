@@ -1,0 +1,88 @@
+"""`laptime.tune`: a script by its name, or a model, step and loader of this process."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from laptime.records.run import Run
+from laptime.verbs import tune as _tune
+from laptime.verbs._here import Here, Problem
+from laptime.verbs.profile import Started
+from laptime.verbs.trace import kept as stored
+from laptime.verbs.tune import Heard, TuneRequest
+
+
+def tune(
+    problem: Problem | str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    budget: float = 600.0,
+    steps: int = 0,
+    allow: Sequence[str] = (),
+    strict: bool = False,
+    only: Sequence[str] = (),
+    skip: Sequence[str] = (),
+    goal: Literal["throughput", "memory"] = "throughput",
+    certify: bool = False,
+    patch: Path | None = None,
+    name: str = "",
+    save: bool = False,
+    on_event: Callable[[Heard], None] | None = None,
+) -> Run:
+    """Make a training faster, and say by how much.
+
+        run = laptime.tune(laptime.Problem(model=model, step=step, loader=loader), budget=120)
+        print(run.tuning.speedup, run.tuning.recipe)
+
+    Args:
+        problem: a script's path, tuned in fresh processes as `laptime tune` does; or a `Problem`, tuned in
+            this
+            process: its models and optimizers get back what they had.
+        arguments: of the script.
+        budget: seconds. steps: timed steps in a block; 0 finds out.
+        allow, strict, only, skip, goal, certify: as the options of `laptime tune`.
+        patch: where a script's patch goes.
+        on_event: hears everything as it happens.
+
+    Returns:
+        The run; `laptime.apply(run)` has its changes on inside a block.
+
+    Raises:
+        UsageError: there is no training in it, or a name is not known. UserCodeError: it fails as it is.
+    """
+    is_here = isinstance(problem, Problem)
+    request = TuneRequest(
+        program=problem.name if isinstance(problem, Problem) else str(problem),
+        arguments=list(arguments),
+        budget=budget,
+        steps=steps,
+        allow=list(allow),
+        strict=strict,
+        only=list(only),
+        skip=list(skip),
+        goal=goal,
+        certify=certify,
+        patch=patch,
+        name=name,
+        save=save,
+    )
+    heard = on_event or _ignore
+    run = _in_memory(problem, request, heard) if is_here else _tune.tune(request, heard)
+    return stored(run) if save else run
+
+
+def _ignore(told: Heard) -> None:
+    pass
+
+
+def _in_memory(problem: Any, request: TuneRequest, heard: Callable[[Heard], None]) -> Run:
+    started = Started.now()
+    with tempfile.TemporaryDirectory(prefix="laptime-tune-", ignore_cleanup_errors=True) as work:
+        lab = Here(problem, _tune.choice_of(request), Path(work), steps=request.steps)
+        return _tune.session(request, lab, started, heard, save=False)
+
+
+__all__ = ["Problem", "tune"]

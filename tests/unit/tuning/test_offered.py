@@ -1,0 +1,112 @@
+"""What the catalogue offers for a situation, and why the rest is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from laptime.kit import registry
+from laptime.tuning import optimization
+from laptime.tuning.offered import Choice, Costs, facts_of, numerics_of, offered
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.situation import Situation
+
+CONVOLUTIONS = Situation(
+    step=1.0,
+    shares={"data": 0.3, "forward": 0.3, "backward": 0.35, "optimizer": 0.05},
+    batch=32,
+    cpus=4,
+    threads=4,
+    memory=8 << 30,
+    shm=8 << 30,
+    batch_bytes=1 << 20,
+    loader={"num_workers": 0, "batch_size": 32},
+    loader_seconds=0.3,
+    dataset_length=10_000,
+    sample_bytes=1 << 15,
+    optimizer={"class": "SGD", "lr": 0.1},
+    facts=frozenset({"cpu", "conv", "batchnorm", "loader", "map_dataset", "sgd", "gcc"}),
+)
+
+
+def names(situation: Situation, recipe: Recipe = Recipe(), **choice: object) -> set[str]:  # noqa: B008
+    found = offered(situation, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
+    return {each.change.name for each in found.candidates}
+
+
+def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
+    found = offered(CONVOLUTIONS, Recipe(), Choice(), Costs())
+    told = {each.change.name for each in found.candidates} | set(found.ruled_out)
+    assert told == set(registry.names("optimizations"))
+    assert all(found.ruled_out.values())
+
+
+def test_facts_decide() -> None:
+    assert "channels_last" in names(CONVOLUTIONS)
+    assert "channels_last" not in names(replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts - {"conv"}))
+    assert "channels_last" not in names(replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"channels_last"}))
+    assert "bf16_autocast" not in names(CONVOLUTIONS)
+    assert "bf16_autocast" in names(replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16"}))
+
+
+def test_strict_leaves_out_what_changes_numbers() -> None:
+    situation = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16", "random_transforms"})
+    assert "bf16_autocast" in names(situation)
+    strict = offered(situation, Recipe(), Choice(strict=True), Costs())
+    assert {each.numerics for each in strict.candidates} <= {"exact", "reassociated"}
+    assert "--strict" in strict.ruled_out["bf16_autocast"]
+
+
+def test_algorithm_is_tried_only_when_it_is_allowed() -> None:
+    faster = replace(CONVOLUTIONS, what_if={"whole": 1.0, "half_batch": 0.7, "double_batch": 1.2})
+    assert "batch_size" not in names(faster)
+    assert "--allow algorithm" in offered(faster, Recipe(), Choice(), Costs()).ruled_out["batch_size"]
+    assert "batch_size" in names(faster, allow=("algorithm",))
+
+
+def test_only_and_skip_keep_the_control() -> None:
+    assert names(CONVOLUTIONS, only=("channels_last",)) == {"channels_last", "identity"}
+    assert "channels_last" not in names(CONVOLUTIONS, skip=("channels_last",))
+
+
+def test_what_is_kept_is_not_offered_again_but_gives_its_facts() -> None:
+    recipe = Recipe((Change("num_workers", {"num_workers": 2}),))
+    assert "num_workers" not in names(CONVOLUTIONS, recipe)
+    assert "persistent_workers" not in names(CONVOLUTIONS)
+    assert "workers" in facts_of(recipe)
+
+
+def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
+    assert numerics_of(Recipe(), CONVOLUTIONS) == "exact"
+    assert numerics_of(Recipe((Change("channels_last"),)), CONVOLUTIONS) == "reassociated"
+    both = Recipe((Change("bf16_autocast"), Change("channels_last")))
+    assert numerics_of(both, CONVOLUTIONS) == "precision"
+
+
+def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:  # type: ignore[no-untyped-def]
+    own = tmp_path / "mine.py"
+    own.write_text(
+        "TITLE = 'mine'\nNUMERICS = 'exact'\nTOGGLE = 'live'\n"
+        "NEEDS = GIVES = CONFLICTS = frozenset()\n"
+        "def propose(situation): return [{}]\n"
+        "def bound(situation, options): return 0.5\n"
+        "def apply(loop, options): pass\n"
+        "def edit(script, options): pass\n"
+    )
+    assert str(own) in names(CONVOLUTIONS, extra=(str(own),))
+    with pytest.raises(optimization.UsageError, match="there is no optimization"):
+        optimization.load(str(tmp_path / "other.py"))
+    own.write_text("1 / 0")
+    with pytest.raises(optimization.UsageError, match="is broken"):
+        optimization.load(str(own))
+
+
+def test_a_change_is_written_as_people_type_it() -> None:
+    assert str(Change("channels_last")) == "channels_last"
+    assert str(Change("threads", {"threads": 2})) == "threads=2"
+    assert str(Change("compile", {"mode": "max-autotune"})) == "compile mode=max-autotune"
+    recipe = Recipe((Change("a"), Change("b", {"x": 1})))
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert recipe.plus(Change("a", {"y": 2})).names == ("a", "b")
+    assert recipe.without("a").names == ("b",)

@@ -1,0 +1,50 @@
+"""What `tune` leaves for `verify` and `apply`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from laptime.kit.errors import UsageError
+from laptime.records.tuning import Applied, Speedup
+from laptime.tuning.recipe_file import RecipeFile, encoded, read
+from laptime.verbs.applying import changes_of
+
+KEPT = RecipeFile(
+    program="train.py",
+    arguments=["--epochs", "3"],
+    recipe=[Applied(name="channels_last"), Applied(name="num_workers", options={"num_workers": 2})],
+    speedup=Speedup(value=1.5, ci95=(1.4, 1.6), word="faster", pairs=3),
+)
+
+
+def test_it_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "train.laptime.json"
+    path.write_bytes(encoded(KEPT))
+    assert read(path) == KEPT
+    assert changes_of(path).names == ("channels_last", "num_workers")
+    assert changes_of(str(path)).changes[1].options == {"num_workers": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [("{", "no recipe"), ('{"schema": "laptime.run/1"}', "laptime.run/1"), ('{"recipe": 3}', "no recipe")],
+)
+def test_other_files_are_refused_in_three_lines(tmp_path: Path, text: str, word: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=word):
+        read(path)
+
+
+def test_a_missing_file_says_how_one_is_made(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as error:
+        read(tmp_path / "nothing.json")
+    assert "laptime tune" in error.value.next
+
+
+def test_changes_may_be_plain_and_must_be_changes() -> None:
+    assert changes_of([{"name": "channels_last"}]).names == ("channels_last",)
+    with pytest.raises(UsageError, match="no recipe"):
+        changes_of([{"title": "x"}])
