@@ -49,8 +49,9 @@ class Race:
         self._peaks: dict[int, int] = {}
         self._handle: Any = []
         self._arm: int | None = None
-        self._was_on: set[int] = set()
+        self._was_on = {arm for arm, changes in enumerate(plan.arms) if not changes}
         self._looked = 0
+        self._is_told = False
         self._is_finished = False
         self._anew()
 
@@ -116,7 +117,9 @@ class Race:
         if ended:
             watch.lap(now)
             self._counted.end()
-        if len(watch) >= self._plan.steps or self._is_told_to_stop(now):
+        if self._is_told_to_stop(now):
+            self._watch = None  # half a block is none
+        elif len(watch) >= self._plan.steps:
             self._close(watch)
         elif not (ended and begins):  # an epoch ends, or evaluation was inside the step
             watch.pause()
@@ -144,10 +147,10 @@ class Race:
             self._end("recompiles", f"something was still compiled after {self._waited} steps")
 
     def _is_told_to_stop(self, now: int) -> bool:
-        if now < self._looked or self._world > 1:
-            return False
-        self._looked = now + LOOK
-        return self._stop_file.exists()
+        if now >= self._looked and self._world == 1:
+            self._looked = now + LOOK
+            self._is_told = self._stop_file.exists()
+        return self._is_told
 
     # Between blocks.
 
@@ -190,8 +193,7 @@ class Race:
         self._handle = self._points.put_on(changes)
         self._arm = arm
         if not is_same:
-            is_new = arm not in self._was_on
-            self._wait(max(self._plan.resettle, self._plan.settle if is_new else 0))
+            self._wait(max(self._plan.resettle, 0 if arm in self._was_on else self._plan.settle))
         self._was_on.add(arm)
 
     def _open(self) -> None:
