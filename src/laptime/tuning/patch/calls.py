@@ -53,7 +53,7 @@ def _covers(tree: Tree, call: cst.Call, site: Site) -> bool:
 
 
 def owner(tree: Tree, call: cst.Call, kind: str) -> str:
-    """What the expression of a site is compared with: the object whose method is called, else what is called."""
+    """What a site's expression is compared with: the object whose method is called, else what is called."""
     if kind in METHODS and isinstance(call.func, cst.Attribute):
         return tree.name_of(call.func.value)
     return tree.name_of(call.func)

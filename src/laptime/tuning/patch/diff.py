@@ -6,6 +6,7 @@ Lines end at LF, as they do for git: a CR before it is part of the line. Pure fu
 from __future__ import annotations
 
 import difflib
+import itertools
 import re
 from dataclasses import dataclass
 
@@ -70,7 +71,7 @@ def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
-    """The differences as hunks with context, those of different changes apart where two lines or more lie between."""
+    """The differences as hunks with context; two changes are apart where two lines or more lie between."""
     before, after = lines(old), lines(new)
     groups: list[_Group] = []
     for tag, a, b, c, d in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
@@ -82,7 +83,7 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
             last.old, last.new, last.names = (last.old[0], b), (last.new[0], d), _joined(last.names, names)
         else:
             groups.append(_Group((a, b), (c, d), names))
-    for upper, lower in zip(groups, groups[1:], strict=False):
+    for upper, lower in itertools.pairwise(groups):
         gap = lower.old[0] - upper.old[1]
         if gap < 2 * CONTEXT:
             # patch(1) wants as much context above as below, so both have what the closer side allows.

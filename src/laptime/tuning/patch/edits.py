@@ -15,6 +15,7 @@ from laptime.tuning.patch.text import Mark
 from laptime.tuning.patch.tree import flat
 
 COMMENT = "# laptime: "
+STATEMENT = re.compile(r"(if|with|for|while|pass|del|try|return)\b")
 OUT_OF_HAND = re.compile(r"(accelerator|fabric|engine|booster|trainer|self|model)$", re.IGNORECASE)
 """Objects whose `backward(loss)` does more than a backward pass."""
 
@@ -22,16 +23,16 @@ OUT_OF_HAND = re.compile(r"(accelerator|fabric|engine|booster|trainer|self|model
 class Edits:
     """Edits of one change. `finish` puts definitions and the comment in; `Sources.apply` calls it."""
 
-    def __init__(self, sources: Located) -> None:
+    def __init__(self, located: Located) -> None:
         self.comment = ""
-        self._sources = sources
+        self._located = located
         self._edited: list[tuple[File, Mark]] = []
-        self._before = {path: file.text for path, file in sources.files.items()}
+        self._before = {path: file.text for path, file in located.files.items()}
         self._definitions: list[tuple[str, tuple[str, ...]]] = []
 
     def has_site(self, kind: str) -> bool:
         """Whether this was seen in the user's own files."""
-        return any(place.site.kind == kind for place in self._sources.places)
+        return any(place.site.kind == kind for place in self._located.places)
 
     def places(self, kind: str) -> list[Place]:
         """Where a kind was seen.
@@ -39,10 +40,10 @@ class Edits:
         Raises:
             CannotEdit: nowhere, or a part of it cannot be edited.
         """
-        for site, why in self._sources.left_out.items():
+        for site, why in self._located.left_out.items():
             if site.kind == kind:
                 raise CannotEdit(why)
-        found = [place for place in self._sources.places if place.site.kind == kind]
+        found = [place for place in self._located.places if place.site.kind == kind]
         if not found:
             raise CannotEdit(f"{noun(kind)} was not seen in your files")
         return found
@@ -98,7 +99,12 @@ class Edits:
 
     def at_start(self, statement: str, *imports_: str) -> None:
         """A statement of the whole process, behind the imports of the main file."""
-        file = self._sources.file(self._sources.main)
+        if re.match(r"(import|from)\b", statement):
+            self._definitions.append(("", (*imports_, statement)))
+            return
+        if self._located.main is None:
+            raise CannotEdit("the script is a module: its main file is not known")
+        file = self._located.file(self._located.main)
         if set(statements.sources(statement)) <= _top(file):
             return
         self._imports(file, statement, imports_)
@@ -110,7 +116,7 @@ class Edits:
 
     def after_model(self, statement: str) -> None:
         """A statement a trained model, once a run, behind the statement that makes the optimizer."""
-        for file, mark in models.after_model(self._sources, statement):
+        for file, mark in models.after_model(self._located, statement):
             self._edited.append((file, mark))
             self._import_torch(file, statement)
 
@@ -123,7 +129,7 @@ class Edits:
     def around_forward(self, header: str) -> None:
         """`with ...:` around what is between the first call of a trained model and the backward pass."""
         for place in self.places("backward"):
-            for file, mark in forward.around(self._sources, place, header):
+            for file, mark in forward.around(self._located, place, header):
                 self._note(file, mark, header)
 
     def replace_backward(self, template: str) -> None:
@@ -142,8 +148,7 @@ class Edits:
             if call.args:
                 raise CannotEdit(f"`{tree.source(call)}` at {place.where} is given arguments: a closure")
             start = tree.outer(call)[0]
-            code = statements.fill(template, optimizer=tree.source(call.func.value))
-            mark = statements.replace(place.file, call, code)
+            mark = statements.replace(place.file, call, template, optimizer=tree.source(call.func.value))
             found = re.search(r"\bstep\s*\(", place.file.text[start:])
             if found:
                 place.mark.offset = start + found.end() - 1
@@ -152,48 +157,42 @@ class Edits:
     def on_batch(self, statement: str) -> None:
         """First statement of the body of the training loop."""
         for place in self.places("fetch"):
-            self._note(place.file, batches.first(self._sources, place, statement), statement)
+            self._note(place.file, batches.first(self._located, place, statement), statement)
 
     def non_blocking(self) -> None:
         """Copies of batch tensors to the device in the training loop do not wait."""
-        for file, mark in batches.non_blocking(self._sources, self.places("fetch")):
+        for file, mark in batches.non_blocking(self._located, self.places("fetch")):
             self._edited.append((file, mark))
 
     def replace_text(self, kind: str, template: str, index: int = 0) -> None:
         """The expression or statement at a site of a kind, replaced; {} is the present one."""
-        wanted = [site for site in self._sources.sites if site.kind == kind][index : index + 1]
-        if not wanted:
-            raise CannotEdit(f"{noun(kind)} was not seen in your files")
-        if wanted[0] in self._sources.left_out:
-            raise CannotEdit(self._sources.left_out[wanted[0]])
-        place = next(
-            each
-            for each in self._sources.places
-            if each.site.kind == kind and (each.site == wanted[0] or wanted[0] in each.others)
-        )
+        place = self._nth(kind, index)
         node, file = place.node(), place.file
         tree = file.tree
+        around = [tree.text[tree.start(each) : tree.end(each)] for each in (node, *tree.ancestors(node))]
+        if any(statements.matches(template, each) for each in around):
+            return
         small = tree.small(node)
-        if "\n" in template or small is node or _is_statement(template):
+        if "\n" in template or small is node or STATEMENT.match(template):
             if small is None:
                 raise CannotEdit(f"what is at {place.where} is part of a header and no statement of its own")
             present = file.text[tree.start(small) : tree.end(small)]
-            if not statements.matches(template, present):
-                self._note(
-                    file,
-                    statements.replace(file, small, statements.fill(template, present=present)),
-                    template,
-                )
+            self._note(file, statements.replace(file, small, template, present=present), template)
             return
         start, end = tree.outer(node)
-        if not any(
-            statements.matches(template, tree.source(each))
-            for each in (node, *tree.ancestors(node))
-            if isinstance(each, cst.BaseExpression)
-        ):
-            file.replace(start, end, statements.fill(template, present=file.text[start:end]))
-            self._touched(place)
-            self._import_torch(file, template)
+        file.replace(start, end, statements.fill(template, present=file.text[start:end]))
+        self._touched(place)
+        self._import_torch(file, template)
+
+    def _nth(self, kind: str, index: int) -> Place:
+        """Where the site of this number is."""
+        wanted = [site for site in self._located.sites if site.kind == kind][index : index + 1]
+        if not wanted:
+            raise CannotEdit(f"{noun(kind)} was not seen in your files")
+        if wanted[0] in self._located.left_out:
+            raise CannotEdit(self._located.left_out[wanted[0]])
+        found = [place for place in self._located.places if place.site.kind == kind]
+        return next(place for place in found if wanted[0] in (place.site, *place.others))
 
     def finish(self) -> None:
         """Put definitions where they are used, and the comment above the first edit of each file."""
@@ -204,7 +203,7 @@ class Edits:
             for file in {id(each): each for each, _ in self._edited}.values():
                 marks = [mark for each, mark in self._edited if each is file and mark.offset >= 0]
                 first = min(marks, key=lambda mark: mark.offset)
-                if file.text != self._before.get(file.path, file.original):
+                if file.text != self._text_before(file):
                     indent = file.indentation(first.offset)
                     file.insert_above(first, indent + COMMENT + self.comment.replace("\n", " "))
         self._edited = []
@@ -212,14 +211,12 @@ class Edits:
     def _argument(self, place: Place, name: str) -> cst.Arg | None:
         tree, call = place.file.tree, place.call()
         parameters = calls.order(tree, call, place.site.kind, place.site.detail)
-        if not parameters and any(arg.keyword is None and not arg.star for arg in call.args):
-            given = calls.find(tree, call, name, (), noun(place.site.kind))
-            return given
         return calls.find(tree, call, name, parameters, f"{noun(place.site.kind)} at {place.where}")
 
     def _refuse_spread(self, place: Place, name: str) -> None:
         mapping = calls.spread(place.call())
-        if mapping is not None:
+        # A mapping that holds it would say its name somewhere.
+        if mapping is not None and name in imports.words(place.file.original):
             source = place.file.tree.source(mapping.value)
             raise CannotEdit(
                 f"{noun(place.site.kind)} at {place.where} is given **{source}: {name} may be in it"
@@ -291,29 +288,23 @@ class Edits:
             self._at_top(file, "import torch", is_import=True)
 
     def _define(self, code: str, wanted: tuple[str, ...]) -> None:
-        name = re.match(r"(?:@.*\n)*(?:async )?(?:def|class)\s+(\w+)", code)
-        names = {name.group(1)} if name else set()
-        touched = [
-            file
-            for path, file in self._sources.files.items()
-            if file.text != self._before.get(path, file.original)
-        ]
-        using = [
-            file
-            for file in touched
-            if any(re.search(rf"\b{each}\b", _new(self._before[file.path], file.text)) for each in names)
-        ]
+        """A definition in every file whose edits use it; imports alone are put there, too."""
+        names = imports.defined(code) if code else set().union(*map(imports.names_of_import, wanted))
+        touched = [file for file in self._located.files.values() if file.text != self._text_before(file)]
+        using = [file for file in touched if names & imports.words(_new(self._text_before(file), file.text))]
         for file in using or touched:
-            tree = file.tree
-            if set(statements.sources(code)) <= _top_all(file):
+            if code and set(statements.sources(code)) <= _top(file):
                 continue
-            if any(
-                isinstance(each, cst.FunctionDef | cst.ClassDef) and each.name.value in names
-                for each in tree.module.body
-            ):
-                raise CannotEdit(f"{file.shown} has something of the name {', '.join(names)} already")
+            if code and names & imports.words(self._text_before(file)):
+                taken = ", ".join(sorted(names & imports.words(self._text_before(file))))
+                raise CannotEdit(f"{file.shown} has something else of the name {taken}")
             self._imports(file, code, wanted)
-            self._edited.append((file, self._at_top(file, code, apart=name is not None)))
+            if code:
+                self._edited.append((file, self._at_top(file, code, apart=code[:1] in "dc@")))
+
+    def _text_before(self, file: File) -> str:
+        """What a file held before this change."""
+        return self._before.get(file.path, file.original)
 
 
 def _new(before: str, after: str) -> str:
@@ -323,16 +314,10 @@ def _new(before: str, after: str) -> str:
 
 
 def _top(file: File) -> set[str]:
-    return {flat(each) for each in imports.top_sources(file.tree)}
-
-
-def _top_all(file: File) -> set[str]:
+    """The statements of the top level, each in one line."""
     tree = file.tree
-    return {flat(tree.text[tree.start(each) : tree.end(each)]) for each in tree.module.body} | _top(file)
-
-
-def _is_statement(template: str) -> bool:
-    return re.match(r"(if|with|for|while|pass|del|try|return)\b", template) is not None
+    body = statements.small_or_compound(tree.module.body)
+    return {flat(tree.text[tree.first_line(each) : tree.end(each)]) for each in body}
 
 
 def _after_comments(file: File, start: int) -> int:

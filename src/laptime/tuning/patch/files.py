@@ -49,7 +49,7 @@ def root_of(main: Path) -> Path:
     return here if here in main.parents else main.parent
 
 
-def _foreign(path: Path) -> bool:
+def is_foreign(path: Path) -> bool:
     """Whether a file was installed."""
     if {"site-packages", "dist-packages"} & set(path.parts):
         return True
@@ -67,7 +67,7 @@ def read(path: Path, root: Path) -> File:
     def without(why: str) -> File:
         return File(path, shown, "", why)
 
-    if _foreign(path):
+    if is_foreign(path):
         return without(f"{path.name} is part of a library")
     if not path.is_relative_to(root):
         return without(f"{path} lies outside of {root}")

@@ -39,16 +39,25 @@ def around(sources: Located, place: Place, header: str) -> list[tuple[File, Mark
             reasons.append(why)
             continue
         tree = file.tree
-        if _has(tree, region.first, header):
+        text = _header(sources, header)
+        if _has(tree, region.first, text):
             return []
-        device = ""
-        text = statements.fill(header, device=device) if device else header
         if region.call is not None:
             return [(file, _split(file, region.call, text))]
         return [(file, statements.wrap(file, region.first, region.last, text))]
     if "" in reasons:
         return []
     raise CannotEdit(reasons[0] if reasons else f"no call of the model was found before {place.where}")
+
+
+def _header(sources: Located, header: str) -> str:
+    """The header with the kind of device; where it is not known, the model is asked."""
+    if sources.device:
+        return statements.fill(header, device=sources.device)
+    name = next((site.expression for site in sources.sites if site.kind == "forward" and site.expression), "")
+    if "{device" in header and not name:
+        raise CannotEdit("the device has no name in your files")
+    return header.replace("{device!r}", f"next({name}.parameters()).device.type")
 
 
 def _scopes(sources: Located, place: Place) -> list[tuple[File, flow.Scope, list[cst.Call]]]:
@@ -136,7 +145,7 @@ def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> tuple[Reg
     if start is last:
         line = tree.statement(end)
         alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        if alone and isinstance(line.body[0], cst.Expr) and line.body[0].value is end:  # type: ignore[attr-defined]
+        if alone and tree.parent(end) is line.body[0] and isinstance(line.body[0], cst.Expr):  # type: ignore[attr-defined]
             return Region(line, line, end), ""
         return None, f"the model's call and the backward pass share the statement at {where}"
     block = tree.block(start)
@@ -176,7 +185,7 @@ def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
 
 
 def _split(file: File, call: cst.Call, header: str) -> Mark:
-    """`criterion(model(x), y).backward()`: the loss gets a name under the header, and goes backward behind."""
+    """`criterion(model(x), y).backward()`: the loss gets a name under the header and goes backward behind."""
     tree = file.tree
     given: cst.BaseExpression | None = call.func.value if isinstance(call.func, cst.Attribute) else None
     if given is not None and not any(isinstance(each, cst.Call) for each in tree.inside(given)):

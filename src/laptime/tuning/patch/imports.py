@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from laptime.tuning.patch.tree import Tree
@@ -18,7 +20,7 @@ def dotted(node: cst.BaseExpression | None) -> str:
 
 
 def aliases(tree: Tree) -> dict[str, str]:
-    """Full names by the names that the file gives them: imports anywhere in it, and `Loader = data.DataLoader`."""
+    """Full names by the file's own: of imports anywhere in it, and of `Loader = data.DataLoader`."""
     found: dict[str, str] = {}
     for node in tree.nodes:
         if isinstance(node, cst.Import):
@@ -86,16 +88,6 @@ def top_names(tree: Tree, before: int) -> set[str]:
     return found
 
 
-def top_sources(tree: Tree) -> set[str]:
-    """Text of every simple statement at the top level."""
-    return {
-        tree.text[tree.start(each) : tree.end(each)]
-        for statement in tree.module.body
-        if isinstance(statement, cst.SimpleStatementLine)
-        for each in statement.body
-    }
-
-
 def names_of_import(statement: str) -> set[str]:
     """Names that an import statement binds."""
     found = set()
@@ -106,9 +98,24 @@ def names_of_import(statement: str) -> set[str]:
     return found
 
 
-def used(code: str) -> set[str]:
-    """Names that a piece of code reads or binds."""
-    return {node.value for node in Tree(code + "\n", "code").nodes if isinstance(node, cst.Name)}
+def words(code: str) -> set[str]:
+    """Whatever looks like a name in a piece of code."""
+    return set(re.findall(r"[^\W\d]\w*", code))
+
+
+def defined(code: str) -> set[str]:
+    """Names that a piece of code binds at its top level."""
+    tree = Tree(code + "\n", "code")
+    found = set()
+    for statement in tree.module.body:
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            found.add(statement.name.value)
+        elif isinstance(statement, cst.SimpleStatementLine):
+            for each in statement.body:
+                targets = [target.target for target in each.targets] if isinstance(each, cst.Assign) else []
+                targets += [each.target] if isinstance(each, cst.AnnAssign) else []
+                found |= {target.value for target in targets if isinstance(target, cst.Name)}
+    return found
 
 
 def _is_import(statement: cst.CSTNode) -> bool:

@@ -25,10 +25,8 @@ def after_model(sources: Located, statement: str) -> list[tuple[File, Mark]]:
     """The statement for every trained model; gives where it was put in."""
     chosen = _chosen(sources)
     made: list[tuple[File, Mark]] = []
-    if not chosen:
-        for place in _forwards(sources):
-            made += _before_loop(sources, place, statement)
-        return made
+    for place in _forwards(sources, {place.site.index for place in chosen}):
+        made += _before_loop(sources, place, statement)
     for place in chosen:
         mark = _behind_optimizer(place, statement)
         if mark is not None:
@@ -51,13 +49,13 @@ def _chosen(sources: Located) -> list[Place]:
     return chosen
 
 
-def _forwards(sources: Located) -> list[Place]:
-    """One place an expression by which a trained model is called."""
-    found: dict[tuple[str, str], Place] = {}
+def _forwards(sources: Located, known: set[int]) -> list[Place]:
+    """A place where a model is called, for every model that has no name where its optimizer is made."""
+    found: dict[int, Place] = {}
     for place in sources.places:
-        if place.site.kind == "forward" and place.site.expression and place.what == "call":
-            found.setdefault((place.site.function, place.site.expression), place)
-    if not found:
+        if place.site.kind == "forward" and place.site.index not in known and place.site.expression:
+            found.setdefault(place.site.index, place)
+    if not found and not known:
         why = next((why for site, why in sources.left_out.items() if site.kind in ("model", "forward")), "")
         raise CannotEdit(why or "the trained model has no name in your files")
     return list(found.values())
@@ -118,9 +116,9 @@ def _as_names(tree: Tree, node: cst.WithItem | cst.For) -> set[str]:
 
 
 def _before_loop(sources: Located, place: Place, statement: str) -> list[tuple[File, Mark]]:
-    """Before the outermost loop around the model's call: the model has a name there, if not where it was made."""
+    """Before the outermost loop around the model's call: there it has a name."""
     tree, name = place.file.tree, place.site.expression
-    loops = tree.loops(place.call())
+    loops = tree.loops(place.node())
     if not loops and name.startswith("self."):
         loops = _loops_of_fetch(sources, place)
     if not loops:
@@ -132,11 +130,9 @@ def _before_loop(sources: Located, place: Place, statement: str) -> list[tuple[F
         code = f"{ONCE}\n{statements.indented(statement, tree.module.default_indent)}"
     elif not once and not REPEATABLE.match(statement):
         raise CannotEdit(f"{name} has a name only at {place.where}, which may run once an epoch")
-    if REBINDS.match(statement) and function is not None and name.isidentifier():
-        if not _is_local(tree, function, name):
-            raise CannotEdit(
-                f"{name} is a global name at {place.where}, it cannot be bound anew in a function"
-            )
+    rebinds = REBINDS.match(statement) and function is not None and name.isidentifier()
+    if rebinds and function is not None and not _is_local(tree, function, name):
+        raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
     code = statements.fill(code, model=name, device=f"next({name}.parameters()).device")
     mark = statements.before(place.file, loops[-1], code)
     return [] if mark is None else [(place.file, mark)]

@@ -10,10 +10,18 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import calls
-from laptime.tuning.patch.files import File, read, root_of
+from laptime.tuning.patch.files import File, is_foreign, read, root_of
 from laptime.tuning.patch.text import Mark
 from laptime.tuning.patch.tree import Tree
 from laptime.tuning.situation import Site
+
+
+NODES: dict[str, tuple[type[cst.CSTNode], ...]] = {
+    "call": (cst.Call,),
+    "loop": (cst.For,),
+    "statement": (cst.BaseSmallStatement, cst.BaseCompoundStatement),
+}
+"""What a mark can stand on."""
 
 
 @dataclass(eq=False)
@@ -43,15 +51,10 @@ class Place:
         """
         tree, offset = self.file.tree, self.mark.offset
         for node in tree.nodes:
-            if self.what == "call" and isinstance(node, cst.Call) and tree.paren(node) == offset:
+            if not isinstance(node, NODES[self.what]):
+                continue
+            if (tree.paren(node) if isinstance(node, cst.Call) else tree.start(node)) == offset:
                 return node
-            if self.what == "loop" and isinstance(node, cst.For) and tree.start(node) == offset:
-                return node
-            if self.what == "statement" and isinstance(
-                node, cst.BaseSmallStatement | cst.BaseCompoundStatement
-            ):
-                if tree.start(node) == offset:
-                    return node
         raise CannotEdit(f"what stood at {self.where} was replaced by an earlier change")
 
     def call(self) -> cst.Call:
@@ -66,21 +69,25 @@ class Located:
     """Sites and the files that they lie in.
 
     Attributes:
-        main: the script.
-        root: folder that the diff's paths are relative to: of the git repository, else the current one where the
-            script lies in it, else the script's.
+        main: the script; None where it is a module found by its name.
+        root: folder that the diff's paths are relative to: of the git repository, else the current one where
+            the script lies in it, else the script's.
         sites: as they were given. places: those in the user's files, one a place of the source.
+        device: kind of the device that the model is on: cpu, cuda; "" where it was not said.
         left_out: by site, why what happens there cannot be edited.
     """
 
-    def __init__(self, sites: tuple[Site, ...], main: str) -> None:
-        self.main = Path(os.path.abspath(main))  # noqa: PTH100, links stay what they are
-        self.root = root_of(self.main)
+    def __init__(self, sites: tuple[Site, ...], main: str, device: str = "") -> None:
+        first = next((site.file for site in sites if not is_foreign(Path(site.file))), "none.py")
+        self.main = Path(os.path.abspath(main)) if main else None  # noqa: PTH100, links stay what they are
+        self.root = root_of(self.main or Path(os.path.abspath(first)))  # noqa: PTH100
+        self.device = device.partition(":")[0]
         self.files: dict[Path, File] = {}
         self.places: list[Place] = []
         self.left_out: dict[Site, str] = {}
         self.sites = sites
-        self.file(self.main)
+        if self.main is not None:
+            self.file(self.main)
         for site in sites:
             self._place(site)
 
@@ -166,7 +173,8 @@ def _library(file: File, site: Site) -> str:
     for part in ("site-packages", "dist-packages"):
         if part in file.path.parts:
             inside = "/".join(file.path.parts[file.path.parts.index(part) + 1 :])
-            return f"{noun(site.kind)} is made inside {inside}, not in your source; use the recipe: laptime.apply"
+            what = noun(site.kind)
+            return f"{what} is made inside {inside}, not in your source; use the recipe: laptime.apply"
     return file.why
 
 

@@ -1,7 +1,6 @@
 """The order of parameters that may be given by position.
 
-Source: signatures of torch 2.6 to 2.15, `transformers.TrainingArguments`. A parameter that is keyword-only is not
-listed.
+Source: signatures of torch 2.15. A parameter that is keyword-only is not listed.
 """
 
 from __future__ import annotations

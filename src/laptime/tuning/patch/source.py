@@ -4,9 +4,9 @@
     touched = sources.apply(Change("num_workers", {"value": 2}), "num_workers=2, 1.42x [1.38, 1.45]")
     sources.diff()
 
-Edits are made in the text, at places that libcst has found; nothing else of a file is written anew. The sites of
-the diagnosing trial are turned into marks before the first edit, and marks move with the text. So a site stays valid
-however many lines were put above it.
+Edits are made in the text, at places that libcst has found; nothing else of a file is written anew. The sites
+of the diagnosing trial are turned into marks before the first edit, and marks move with the text. So a site
+stays valid however many lines were put above it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Sources(Located):
 
     @property
     def hunks(self) -> list[tuple[str, Hunk]]:
-        """Every hunk of the diff with the path of its file as the diff has it; a hunk knows its changes' names."""
+        """Every hunk of the diff with its file's path as in the diff; a hunk knows its changes' names."""
         return [
             (file.shown, hunk)
             for file in sorted(self.files.values(), key=lambda each: each.shown)

@@ -14,15 +14,20 @@ from laptime.tuning.patch.tree import Tree, flat
 
 
 def fill(template: str, **values: str) -> str:
-    """Names in braces replaced; other braces stay. `{}` is the value of `present`."""
-    for name, text in values.items():
-        template = template.replace("{}" if name == "present" else f"{{{name}}}", text)
-    return template
+    """Names in braces replaced, with `!r` by a string literal; other braces stay. `{}` is `present`."""
+
+    def value(found: re.Match[str]) -> str:
+        text = values.get(found.group(1) or "present")
+        if text is None:
+            return found.group()
+        return f'"{text}"' if found.group(2) else text
+
+    return re.sub(r"\{(\w*)(!r)?\}", value, template)
 
 
 def matches(template: str, source: str) -> bool:
     """Whether a source is what a template gives for some value of its names."""
-    parts = re.split(r"\{\w*\}", template)
+    parts = re.split(r"\{\w*(?:!r)?\}", template)
     pattern = ".+".join(re.escape(flat_part(part)) for part in parts)
     return re.fullmatch(pattern, flat_part(source), re.DOTALL) is not None
 
@@ -40,7 +45,10 @@ def indented(code: str, by: str) -> str:
 def sources(code: str) -> list[str]:
     """The statements of a piece of code, each in one line, to compare them with."""
     tree = Tree(code + "\n", "code")
-    return [flat(code[tree.start(each) : tree.end(each)]) for each in small_or_compound(tree.module.body)]
+    return [
+        flat(tree.text[tree.first_line(each) : tree.end(each)])
+        for each in small_or_compound(tree.module.body)
+    ]
 
 
 def small_or_compound(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
@@ -109,8 +117,8 @@ def one_line(code: str, where: str) -> str:
     return "; ".join(line.strip() for line in code.split("\n") if line.strip())
 
 
-def replace(file: File, node: cst.CSTNode, code: str) -> Mark:
-    """Other code in place of the simple statement of a node; gives the mark of its line."""
+def replace(file: File, node: cst.CSTNode, template: str, **values: str) -> Mark:
+    """Other code, filled in, in place of a node's simple statement; gives the mark of its line."""
     tree = file.tree
     small = tree.small(node)
     if small is None:
@@ -122,10 +130,11 @@ def replace(file: File, node: cst.CSTNode, code: str) -> Mark:
     mark = file.mark(file.line_start(tree.first_line(statement)))
     start, end = tree.start(small), tree.end(small)
     if alone:
-        indent = file.indentation(start)
-        file.replace(start, end, indented(code, indent).lstrip().replace("\n", file.newline))
+        # What is filled in keeps its lines as they are: there may be strings in them.
+        code = indented(template, file.indentation(start)).lstrip().replace("\n", file.newline)
     else:
-        file.replace(start, end, one_line(code, file.shown))
+        code = one_line(template.replace("{}", "present"), file.shown).replace("present", "{}")
+    file.replace(start, end, fill(code, **values))
     return mark
 
 
