@@ -40,6 +40,7 @@ class Step(Struct, frozen=True, kw_only=True):
     samples: int = 0
     norm: list[float | None] = []
     norm_before: list[float | None] = []
+    clipped_from: list[float | None] = []
     bad: dict[str, int] = {}
 
 
@@ -87,12 +88,16 @@ class Found(Struct, frozen=True, kw_only=True):
 
     Attributes:
         steps, asked: optimizer steps that were witnessed, and that were wanted. fed: batches of the capture.
+        apart: every step began from the captured state; else they follow each other.
+        refused: changes of the recipe that could not be applied: {"name", "why"}.
     """
 
     steps: int = 0
     asked: int = 0
     fed: bool = False
+    apart: bool = False
     notes: list[str] = []
+    refused: list[dict[str, str]] = []
     candidate: Side = Side()
     base: Side = Side()
     reference: Side = Side()

@@ -1,5 +1,4 @@
-"""Models and optimizers as a witness wants them: without dropout, in double precision; and what optimizers are
-set to."""
+"""Models and optimizers as a witness wants them: without dropout, in double precision; and their settings."""
 
 from __future__ import annotations
 
@@ -59,3 +58,24 @@ def to_double(models: list[Any], optimizers: list[Any]) -> None:
             for key, value in state.items() if isinstance(state, dict) else ():
                 if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim():
                     state[key] = value.double()
+
+
+def watched_clipping(told: Callable[[float], None]) -> Callable[[], None]:
+    """Tell every norm that gradients are about to be clipped from; the result undoes it.
+
+    A script has its own name for the function that clips; what that function calls has one only.
+    """
+    from torch.nn.utils import clip_grad
+
+    place: Any = clip_grad
+    name = "_clip_grads_with_norm_"
+    original = getattr(place, name, None)
+    if original is None:  # before torch 2.6: `norm_before` is all there is
+        return lambda: None
+
+    def clip(parameters: Any, max_norm: Any, total_norm: Any, *rest: Any, **more: Any) -> Any:
+        told(float(total_norm))
+        return original(parameters, max_norm, total_norm, *rest, **more)
+
+    setattr(place, name, clip)
+    return lambda: setattr(place, name, original)

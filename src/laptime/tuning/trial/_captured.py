@@ -29,26 +29,36 @@ def seed_everything(seed: int) -> None:
         numpy.random.seed(seed % (1 << 32))
 
 
-def keep(batch: Any) -> list[Any]:
-    """Copies of a batch's tensors, on the CPU."""
-    return [tensor.detach().cpu().clone() for _, tensor in batches.tensors(batch)]
+def keep(batch: Any, most: int | None = None) -> list[Any]:
+    """Copies of a batch's tensors, on the CPU; of those with a row a sample the first `most` rows."""
+    count = batches.size(batch)
+    return [
+        (tensor[:most] if most is not None and tensor.dim() and len(tensor) == count else tensor)
+        .detach()
+        .cpu()
+        .clone()
+        for _, tensor in batches.tensors(batch)
+    ]
 
 
 def given_back(template: Any, stored: list[Any]) -> Any:
-    """`template` with the kept tensors in it, on its devices, pinned where it is.
+    """`template` with the kept tensors in it: on its devices, in its memory formats, pinned where it is.
 
     Raises:
         DoesNotFit: another number of tensors, or other types: the loader gives something else here.
     """
+    import torch
+
     own = [tensor for _, tensor in batches.tensors(template)]
     if [tensor.dtype for tensor in own] != [tensor.dtype for tensor in stored]:
         raise DoesNotFit("the loader gives tensors of other number or type than those that were captured")
     remaining = iter(stored)
 
     def swap(tensor: Any) -> Any:
-        found = next(remaining).clone()
-        if tensor.device.type != "cpu":
-            return found.to(tensor.device)
+        kept = next(remaining)
+        if tensor.shape != kept.shape:  # the last batch of an epoch, longer sentences
+            return kept.to(tensor.device, copy=True)
+        found = torch.empty_like(tensor, memory_format=torch.preserve_format).copy_(kept)
         return found.pin_memory() if tensor.is_pinned() else found
 
     return batches.mapped(template, swap)

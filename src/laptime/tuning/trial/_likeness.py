@@ -175,9 +175,10 @@ def _before(witness: dict[str, Any] | None, number: int) -> dict[str, Any]:
     """Parameters before a step."""
     if witness is None:
         return {}
-    found: dict[str, Any] = (
-        witness["start"] if number == 0 else _step(witness, number - 1).get("parameters", {})
-    )
+    if number == 0 or witness["apart"]:
+        start: dict[str, Any] = witness["start"]
+        return start
+    found: dict[str, Any] = _step(witness, number - 1).get("parameters", {})
     return found
 
 

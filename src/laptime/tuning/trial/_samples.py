@@ -12,6 +12,7 @@ reads the same sample with its own random numbers.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import blake2b
@@ -42,6 +43,7 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
     """
     from torch.utils.data import IterableDataset
 
+    _dismiss(loader)
     iterable = isinstance(loader.dataset, IterableDataset)
     found: dict[str, Any] = {
         "iterable": iterable,
@@ -56,6 +58,22 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
     found.pop("_keys", None)
     found["draws"] = [] if first is None else _draws(loader, first, seed)
     return found
+
+
+def _dismiss(loader: Any) -> None:
+    """End the workers of all epochs that have begun: nobody reads on beside us. Visits are counted anew."""
+    import torch
+    from torch.utils.data import dataloader
+
+    kind: Any = dataloader._MultiProcessingDataLoaderIter
+    for each in gc.get_objects():
+        if type(each) is kind:
+            each._shutdown_workers()
+    if getattr(loader, "_iterator", None) is not None:
+        loader._iterator = None
+    visits = vars(loader.dataset).get("visits") if hasattr(loader.dataset, "__dict__") else None
+    if isinstance(visits, torch.Tensor):  # samples that are seeded by their visit (catalogue/seed_by_sample)
+        visits.zero_()
 
 
 def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:

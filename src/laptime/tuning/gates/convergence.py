@@ -1,0 +1,99 @@
+"""Does it train as well? Non-inferiority, paired by seed, with a margin that is said beforehand.
+
+Source: tune.md, GATE 2. Pairs share their seed, so their initial weights and the order of their data: that
+took the standard deviation of a difference from 0.018 to 0.0007 there. The word is
+
+    holds          the one-sided 95 % upper bound of the mean difference is below the margin
+    fails          its lower bound is above the margin, or the loss is not finite where the baseline's is
+    inconclusive   neither, or less than three seeds, or too few steps
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import fmean, stdev
+
+from laptime.analysis.quantiles import t_quantile
+from laptime.records.tuning import Convergence, ConvergenceWord
+
+SEEDS = 3
+"""Fewest pairs that can say anything."""
+STEPS = 20
+"""Fewest steps of a curve."""
+HORIZON = 500
+"""Steps below which it is a smoke test, and called so."""
+LAST = 0.1
+"""Share of a curve, at its end, whose mean is its final smoothed loss."""
+SHARE = 0.5
+"""Of the baseline's standard deviation over seeds: the default margin (tune.md, GATE 2)."""
+LEVEL = 0.95
+
+
+def final_loss(curve: list[float]) -> float:
+    """Mean of the last tenth of a loss curve."""
+    return fmean(curve[-max(1, round(LAST * len(curve))) :])
+
+
+def margin(baseline: list[list[float]], given: float = 0.0) -> float | None:
+    """What may be lost: half the baseline's standard deviation over seeds, or what is given if that is more.
+
+    It looks at the baseline alone, and is to be asked before anything else has run. None below two seeds,
+    unless it is given.
+    """
+    finals = [final_loss(curve) for curve in baseline if curve]
+    if len(finals) < 2 or not all(math.isfinite(value) for value in finals):
+        return given or None
+    return max(SHARE * stdev(finals), given)
+
+
+def judged(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:
+    """The word for losses by step of both, one list a seed, in the same order of seeds.
+
+    Args:
+        allowed: what `margin` said before `final` was run.
+    """
+    pairs = [(one, other) for one, other in zip(baseline, final, strict=False) if one and other]
+    steps = min((min(len(one), len(other)) for one, other in pairs), default=0)
+
+    def made(
+        word: ConvergenceWord, sentence: str, *, difference: float | None = None, upper: float | None = None
+    ) -> Convergence:
+        note = f" ({steps} steps: a smoke test)" if steps < HORIZON else ""
+        return Convergence(
+            word=word,
+            margin=allowed,
+            seeds=len(pairs),
+            steps=steps,
+            smoke_test=steps < HORIZON,
+            sentence=sentence + note,
+            baseline=baseline,
+            final=final,
+            difference=difference,
+            upper=upper,
+        )
+
+    ends = [(final_loss(one[:steps]), final_loss(other[:steps])) for one, other in pairs] if steps else []
+    for one, other in ends:
+        if math.isfinite(one) and not math.isfinite(other):
+            return made("fails", "the loss is not finite where the baseline's is")
+    if len(pairs) < SEEDS:
+        return made("inconclusive", f"{len(pairs)} seeds are too few, {SEEDS} are needed")
+    if steps < STEPS:
+        return made("inconclusive", f"{steps} steps are too few, {STEPS} are needed")
+    if allowed is None or not all(math.isfinite(one) for one, _ in ends):
+        return made("inconclusive", "the baseline gives no margin")
+    apart = [other - one for one, other in ends]
+    if all(value == 0 for value in apart):
+        return made("holds", "the losses are the same", difference=0.0, upper=0.0)
+    mean = fmean(apart)
+    reach = t_quantile(LEVEL, len(apart) - 1) * stdev(apart) / math.sqrt(len(apart))
+    text = f"loss {mean:+.4g} on average over {len(apart)} seeds, {mean + reach:+.4g} at most"
+    if mean + reach < allowed:
+        return made(
+            "holds", f"{text}, below the margin of {allowed:.4g}", difference=mean, upper=mean + reach
+        )
+    if mean - reach > allowed:
+        return made(
+            "fails", f"{text}: more than the margin of {allowed:.4g}", difference=mean, upper=mean + reach
+        )
+    return made("inconclusive", f"{text}; the margin is {allowed:.4g}", difference=mean, upper=mean + reach)

@@ -1,0 +1,35 @@
+"""Harm, planted: the last batch of an epoch is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "the last batch of an epoch is left out"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """drop_last."""
+
+    def drop(call: Any) -> None:
+        call.arguments["drop_last"] = True
+
+    loop.loader(drop)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

@@ -1,0 +1,45 @@
+"""Harm, planted: random transforms are cached with the samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "random transforms are cached with the samples"
+NUMERICS = "random"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """Every sample is transformed once."""
+    loop.dataset(_Frozen)
+
+
+class _Frozen:
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.known: dict[int, Any] = {}
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> Any:
+        if index not in self.known:
+            self.known[index] = self.dataset[index]
+        return self.known[index]
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

@@ -1,0 +1,31 @@
+"""Harm, planted: gradients are those of four times the loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "gradients are those of four times the loss"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """A loss scale that nobody takes back."""
+    loop.backward(lambda loss: loss * 4)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

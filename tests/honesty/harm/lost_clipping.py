@@ -1,0 +1,51 @@
+"""Harm, planted: gradients are no longer clipped."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "gradients are no longer clipped"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """The norm that gradients are clipped to is without end."""
+
+    def process() -> Any:
+        import torch
+        from torch.nn.utils import clip_grad
+
+        original = torch.nn.utils.clip_grad_norm_
+
+        def unclipped(parameters: Any, max_norm: float, *rest: Any, **more: Any) -> Any:
+            return original(parameters, float("inf"), *rest, **more)
+
+        places = (torch.nn.utils, clip_grad)
+        for place in places:
+            place.clip_grad_norm_ = unclipped
+
+        def undo() -> None:
+            for place in places:
+                place.clip_grad_norm_ = original
+
+        return undo
+
+    loop.process(process)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

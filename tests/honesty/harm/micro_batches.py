@@ -1,0 +1,51 @@
+"""Harm, planted: BatchNorm sees half batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "BatchNorm sees half batches"
+NUMERICS = "reassociated"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """The model is called with the halves of a batch, one after the other."""
+
+    def halved(model: Any) -> Any:
+        import torch
+
+        original = model.forward
+
+        def forward(images: Any) -> Any:
+            return (
+                torch.cat([original(half) for half in images.chunk(2)])
+                if model.training
+                else original(images)
+            )
+
+        model.forward = forward
+
+        def undo() -> None:
+            model.forward = original
+
+        return undo
+
+    loop.model(halved)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

@@ -1,0 +1,45 @@
+"""Harm, planted: all workers draw the same random numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "all workers draw the same random numbers"
+NUMERICS = "random"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """Two workers with one seed: the numpy bug that thousands of repositories had."""
+
+    def more(call: Any) -> None:
+        call.arguments["num_workers"] = 2
+
+    loop.loader(more)
+    loop.worker(_one_seed)
+
+
+def _one_seed(worker: int) -> None:
+    import random
+
+    import torch
+
+    torch.manual_seed(7)
+    random.seed(7)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

@@ -1,0 +1,39 @@
+"""Harm, planted: parameters become bfloat16 for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "parameters become bfloat16 for good"
+NUMERICS = "precision"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(situation: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(situation: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(situation.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """The model is cast, its inputs follow; the loss is taken of what it gives, in single precision."""
+
+    def cast(model: Any) -> None:
+        import torch
+
+        original = model.forward
+        model.to(torch.bfloat16)
+        model.forward = lambda images: original(images.to(torch.bfloat16)).float()
+
+    loop.model(cast)
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""
