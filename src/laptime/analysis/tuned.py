@@ -23,7 +23,8 @@ Outcome = Literal[
     "dry run",
     "failed",
 ]
-"""faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept."""
+"""faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
+not measured: the budget ended before anything was tried, or before the whole was measured."""
 
 DRY = "dry run"
 """How a session ended that only diagnosed."""
@@ -66,7 +67,7 @@ def outcome(run: Run) -> Outcome:
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
     if not tuning.recipe:
-        return "nothing"
+        return "not measured" if tuning.ended == "budget" and not tried(tuning) else "nothing"
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained

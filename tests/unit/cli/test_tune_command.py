@@ -116,7 +116,8 @@ def test_each_decision_is_one_line_on_stderr(laptime: Laptime, fake: Any) -> Non
     lines = ended.err.splitlines()
     tuning = tunings.full().tuning
     assert tuning is not None
-    assert len(lines) == len(tuning.ladder) + 2
+    decided = [rung for rung in tuning.ladder if rung.verdict != "not tried"]
+    assert len(lines) == len(decided) + 2
     assert lines[0].startswith("diagnosed: a step takes 3.40 s, bound by compute: forward and backward")
     assert "autocast_bf16: 1.74x [1.70, 1.78] faster, gate passed, kept" in lines
     assert "compile mode=default: 0.93x [0.90, 0.96] slower, gate passed: slower, and 48.2 s of" in ended.err
@@ -158,6 +159,8 @@ def test_hostile_names_do_not_reach_the_terminal(laptime: Laptime, fake: Any) ->
         (tunings.interrupted, 130),
         (lambda: changed(gate=structs.replace(tunings.passed(), word="undecided")), 3),
         (lambda: changed(speedup=None), 3),
+        (lambda: changed(recipe=[], ladder=[], ended="budget"), 3),
+        (lambda: changed(recipe=[], ended="budget"), 5),
         (lambda: changed(patch=structs.replace(full().patch, applies=False)), 1),
         (lambda: changed(patch=structs.replace(full().patch, same_losses=False)), 1),
         (lambda: changed(speedup=structs.replace(full().speedup, word="unclear")), 3),

@@ -227,3 +227,11 @@ def test_parts_that_take_no_time_are_left_out():
     before = structs.replace(run.tuning.before, shares={"data": 1.0, "transfer": 0.0})
     seen = rows.shares(structs.replace(run.tuning, before=before, after=None))
     assert [each.name for each in seen] == ["data"]
+
+
+def test_changes_that_were_not_tried_for_one_reason_are_named_together():
+    ladder = [Rung(name=name, reason="no time was left") for name in ("a", "b")]
+    run = changed(tunings.full(), ladder=ladder, recipe=[], ended="budget", budget=100.0)
+    assert rows.untried(run.tuning) == [("not tried", "a, b: no time was left")]
+    assert words.verdict(run)[:2] == ("not measured", "the budget of 100 s ended before a change was tried")
+    assert rows.next_steps(run) == ["laptime tune --resume --budget 200s train.py"]

@@ -54,7 +54,7 @@ class _Telling:
         found = []
         if heard.diagnosis is not None:
             found.append(_diagnosed(heard.diagnosis))
-        if heard.rung is not None:
+        if heard.rung is not None and heard.rung.verdict != "not tried":  # the report names them
             found.append(_decided(heard.rung))
         if heard.measured is not None:
             found.append(_measured(*heard.measured))

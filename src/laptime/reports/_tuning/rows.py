@@ -132,12 +132,15 @@ def control(tuning: Tuning) -> str:
 
 
 def untried(tuning: Tuning) -> list[Fact]:
-    """Suggested and not tried ones, each with its reason."""
+    """Suggested and not tried ones with their reasons; those that share one are named together."""
+    found: dict[Fact, list[str]] = {}
+    for verdict in ("suggested", "not tried"):
+        for rung in tuning.ladder:
+            if rung.verdict == verdict and rung.name != tuned.CONTROL:
+                found.setdefault((verdict, _why(rung, tuning)), []).append(words.label(rung))
     return [
-        (rung.verdict, f"{words.label(rung)}: {_why(rung, tuning)}".removesuffix(": "))
-        for verdict in ("suggested", "not tried")
-        for rung in tuning.ladder
-        if rung.verdict == verdict and rung.name != tuned.CONTROL
+        (verdict, f"{', '.join(labels)}: {why}".removesuffix(": "))
+        for (verdict, why), labels in found.items()
     ]
 
 
@@ -220,9 +223,13 @@ def next_steps(run: Run) -> list[str]:
     outcome = tuned.outcome(run)
     if outcome == "dry run":
         return [_again(run)]
-    if outcome in ("interrupted", "not measured") and run.verb == "tune":
+    if outcome == "interrupted" and run.verb == "tune":
         return [_again(run, "--resume")]
-    if outcome in ("gate undecided", "unclear") and run.verb == "tune" and math.isfinite(tuning.budget):
+    if (
+        outcome in ("gate undecided", "unclear", "not measured")
+        and run.verb == "tune"
+        and math.isfinite(tuning.budget)
+    ):
         return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
     found = []
     if outcome in ("faster", "smaller"):

@@ -81,6 +81,10 @@ def _without_gain(run: Run, tuning: Tuning, found: str) -> Verdict:
         kept = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
         told = f"{count(number, 'change')} tried{kept}; the whole was not measured afresh"
         return Verdict(found, told, "noisy")
+    if found == "not measured" and not tuning.recipe:
+        return Verdict(
+            found, f"the budget of {show(tuning.budget, 's')} ended before a change was tried", "noisy"
+        )
     if found == "not measured":
         told = f"{count(len(tuning.recipe), 'change')} kept, but the whole was not measured afresh"
         return Verdict(found, told, "noisy")
