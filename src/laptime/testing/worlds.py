@@ -199,7 +199,8 @@ class ScriptedWorld:
         if self.overlap:
             parts["data"] = max(0.0, parts["data"] - (sum(parts.values()) - parts["data"]))
         shares = {name: value * math.exp(self.random.gauss(0, 0.02)) for name, value in parts.items()}
-        twins = [self._round(Recipe(), Recipe(), 0.0, 0.0).ratio for _ in range(8)]
+        step = self.true_step(Recipe())
+        twins = [self._round(step, step, 1.0).ratio for _ in range(8)]
         facts = set(self.facts).union(*(self._by_name[name].gives for name in recipe.names))
         return Situation(
             step=sum(shares.values()), shares=shares, facts=frozenset(facts), noise=pstdev(twins), batch=32
@@ -244,25 +245,23 @@ class ScriptedWorld:
             self._started.add(name)
         self._fails(candidate)
         each = 1 if fresh else self.rounds_per_process
+        steps = self.true_step(incumbent), self.true_step(candidate)
+        memory = self._peak(candidate) / self._peak(incumbent)
         while True:
             self.processes += 1
             self.seconds += 2 * self.process_start
-            first, second = (self.random.gauss(0, self.noise.process) for _ in range(2))
+            first, second = (step * math.exp(self.random.gauss(0, self.noise.process)) for step in steps)
             for _ in range(each):
-                yield self._round(incumbent, candidate, first, second)
+                yield self._round(first, second, memory)
 
-    def _round(self, incumbent: Recipe, candidate: Recipe, first: float, second: float) -> Round:
-        times = {}
-        sides = [(0, incumbent, first), (1, candidate, second)]
-        self.random.shuffle(sides)
-        for side, recipe, pace in sides:
-            time = self.true_step(recipe) * math.exp(pace) * self._disturbance()
-            times[side] = time
-            self.seconds += self.steps * time
-        lean = math.exp(self.leaning)
-        memory = self._peak(candidate) / self._peak(incumbent)
+    def _round(self, incumbent: float, candidate: float, memory: float) -> Round:
+        """Two blocks of such steps, in random order."""
+        times = [incumbent, candidate]
+        for side in (0, 1) if self.random.random() < 0.5 else (1, 0):
+            times[side] *= self._disturbance()
+            self.seconds += self.steps * times[side]
         self.rounds += 1
-        return Round(times[1] / times[0] * lean, memory, self.processes)
+        return Round(times[1] / times[0] * math.exp(self.leaning), memory, self.processes)
 
     def _peak(self, recipe: Recipe) -> float:
         return math.prod(self._by_name[name].memory for name in recipe.names if name in self._by_name)

@@ -85,12 +85,12 @@ def _members(session: Session, least: float, untried: bool) -> tuple[list[Candid
 def _rejected(session: Session, least: float, untried: bool) -> list[Candidate]:
     """Candidates that were raced and not decided for good; of kept lines the option beyond the kept one."""
     found = []
-    for candidate in session.offers.values():
+    for candidate in session.kept.values():
         line = ranking.line(candidate)
-        if candidate.change in session.recipe.changes:
-            following = line[line.index(candidate.change) + 1 :][:1]
-            found += [replace(candidate, change=change) for change in following]
-        elif candidate.change.name not in session.kept:
+        following = line[line.index(candidate.change) + 1 :][:1]
+        found += [replace(candidate, change=change) for change in following]
+    for candidate in session.offers.values():
+        if candidate.change.name not in session.kept:
             known = ranking.share(candidate, session.situation.step) >= least
             found += [candidate] if known else []
     tried = session.tried
