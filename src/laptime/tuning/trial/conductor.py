@@ -5,7 +5,7 @@ resettle   an arm was put on: steps that do not count; as many as to settle when
 block      timed steps, back to back; written down as they end
 
 Switching, writing and reading losses lie between blocks, outside the timing. So does what runs between two
-epochs.
+epochs, but for the start of the loader's iterator and workers: that is part of an epoch's first step.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Race:
         elif not (ended and begins):  # an epoch ends, or evaluation was inside the step
             watch.pause()
             if begins:
-                watch.start()
+                watch.start(self._points.epoch_start)
 
     # Steps that do not count.
 
@@ -207,7 +207,7 @@ class Race:
         self._times = self._compiling.times
         limits.reset_peak(self._points.device)
         self._watch = Stopwatch(self._points.device)
-        self._watch.start()
+        self._watch.start(self._points.epoch_start)
 
     def _close(self, watch: Stopwatch) -> None:
         """A block has ended: write it down."""

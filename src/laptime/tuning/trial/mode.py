@@ -52,7 +52,10 @@ class Points(Protocol):
             SCRIPT gave them, before any change.
         phases: `instrument.phases.PhaseClock`. device: `instrument.device.Device`. steps:
             `instrument.steps.Steps`.
-        refused: changes that could not be applied.
+        refused: changes that could not be applied. trial: `result.Trial`, written at the end by `__main__`;
+            a mode fills in what it knows.
+        epoch_start: nanoseconds that the loader took, right before the first step of an epoch, to make an
+            iterator and start its workers; 0 before other steps.
     """
 
     models: list[Any]
@@ -63,12 +66,17 @@ class Points(Protocol):
     device: Any
     steps: Any
     refused: list[dict[str, str]]
+    trial: Any
+    epoch_start: int
 
     def put_on(self, changes: list[dict[str, Any]]) -> Any:
         """Apply live changes now; gives a handle."""
 
     def take_off(self, handle: Any) -> None:
         """Undo what a handle stands for."""
+
+    def refuses(self, handle: Any, changes: list[dict[str, Any]]) -> bool:
+        """Whether not all of these changes, put on as `handle`, are still on."""
 
     def stop(self) -> None:
         """End the script: raises `instrument.session.Stop`; at the fourth time the process ends at once."""

@@ -44,7 +44,8 @@ class Points:
     Attributes:
         trial: what is known by now; modes fill it in, `__main__` writes it.
         board: which changes are on. made: constructor calls. region: the forward part of the step.
-        began: perf_counter of the trial's start.
+        began: perf_counter of the trial's start. epoch_start: nanoseconds that the loader took, right before
+            the first step of an epoch, to make an iterator and start its workers; 0 before other steps.
         stopped: how often the script was asked to end. on_close: called before the process is ended at once.
     """
 
@@ -63,6 +64,7 @@ class Points:
         self.board = Board(self.refused, self.trial.left)
         self.made = Constructors(self.board, is_placed=plan.mode == "diagnose")
         self.calls = self.made.calls
+        self.epoch_start = 0
         self.began = perf_counter()
         self.stopped = 0
         self.on_close: Callable[[], None] = _nothing
@@ -71,6 +73,7 @@ class Points:
         self._hooks = Wrapping(self)
         self._fetches: Counter[int] = Counter()
         self._fetching = 0
+        self._starts: dict[int, int] = {}
         self._fetched: Any = None
         self._met: dict[int, Any] = {}
         self._trained: set[int] = set()
@@ -162,7 +165,12 @@ class Points:
         """A batch is about to be fetched."""
         self.region.leave()
         self._fetching = loader
+        self.epoch_start = self._starts.pop(loader, 0)
         self._cut(self.steps.fetch(loader))
+
+    def epoch_begun(self, loader: int, nanoseconds: int) -> None:
+        """An iterator of a loader was made, its workers started."""
+        self._starts[loader] = nanoseconds
 
     def exhausted(self, loader: int) -> None:
         """A loader has no more batches."""

@@ -28,12 +28,12 @@ class Stopwatch:
         """Steps that have ended."""
         return self._count
 
-    def start(self) -> None:
-        """A stretch of steps begins."""
+    def start(self, before: int = 0) -> None:
+        """A stretch of steps begins; so many nanoseconds before count with it."""
         if self._waits:
             self._device.wait()
         self._cpu_begun = process_time_ns()
-        self._begun = perf_counter_ns()
+        self._begun = perf_counter_ns() - before
 
     def lap(self, now: int) -> None:
         """A step has ended at `now`, and the next one begins."""

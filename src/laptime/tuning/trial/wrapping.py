@@ -1,6 +1,7 @@
 """The functions of torch that a trial stands in between, beyond those that `instrument.hooks` listens to.
 
     DataLoader                 __init__     arguments may be changed; workers may be told something first
+    DataLoader                 __iter__     how long an epoch takes to begin: workers start there
     DataLoader iterators       __init__     which loader an iterator belongs to
     Optimizer and subclasses   __init__     the outermost one of a construction; arguments may be changed
     their classes              step         may be replaced; the outermost one counts
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from laptime.instrument.hooks import Hooks
@@ -46,6 +48,7 @@ class Wrapping(Hooks):
 
         super().install()
         self._replace(dataloader.DataLoader, "__init__", self._loader)
+        self._replace(dataloader.DataLoader, "__iter__", self._iter)
         self._replace(dataloader._BaseDataLoaderIter, "__init__", self._iterator)
         for cls in _family(torch.optim.Optimizer):
             self._constructor(cls)
@@ -115,6 +118,17 @@ class Wrapping(Hooks):
                 iterators.add(self_)
 
         return __init__
+
+    def _iter(self, original: Any) -> Any:
+        points = self._points
+
+        def __iter__(self_: Any) -> Any:  # noqa: N807
+            begun = perf_counter_ns()
+            iterator = original(self_)
+            points.epoch_begun(self._identity(iterator), perf_counter_ns() - begun)
+            return iterator
+
+        return __iter__
 
     def _constructor(self, cls: type) -> None:
         if "__init__" in vars(cls):

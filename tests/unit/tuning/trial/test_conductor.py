@@ -33,6 +33,7 @@ class Loop:
         self.on: list[Any] = []
         self.switches: list[Any] = []
         self.accepts = True
+        self.epoch_start = 0
         self.race = conductor.Race(Plan(folder=str(folder), **plan), self)
 
     def put_on(self, changes: Any) -> Any:
@@ -120,13 +121,15 @@ def test_what_lies_between_epochs_is_in_no_step(monkeypatch: pytest.MonkeyPatch,
     loop.step()
     loop.step(begins=False)
     loop.wait(60)
+    loop.epoch_start = 500_000_000
     loop.race.boundary(ended=False, begins=True)
+    loop.epoch_start = 0
     loop.step()
     loop.step(ended=False)  # evaluation was inside it
     loop.step()
     with pytest.raises(Stop):
         loop.step()
-    assert loop.blocks()[0]["seconds"] == [1.0] * 4
+    assert loop.blocks()[0]["seconds"] == [1.0, 1.5, 1.0, 1.0], "workers were started for the second"
     assert loop.blocks()[0]["samples"] == [8] * 4
 
 

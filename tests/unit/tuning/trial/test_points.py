@@ -26,6 +26,8 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[Any] = []
         self.ended = 0
+        self.points: Any = None
+        self.starts: list[bool] = []
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         self.told.append("fetch")
@@ -44,6 +46,8 @@ class Recorder:
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
         self.ended += ended
+        if self.points is not None:
+            self.starts.append(self.points.epoch_start > 0)
 
     def finish(self) -> None: ...
 
@@ -398,6 +402,19 @@ def _marked(rows: Any) -> Any:
     import torch
 
     return torch.tensor([int(word) for word in os.environ["MARK"].split()])
+
+
+def test_the_start_of_an_epoch_is_known_at_its_first_step() -> None:
+    import torch
+
+    with points() as made:
+        model, data = parts()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = torch.utils.data.DataLoader(data, batch_size=12)
+        epoch(model, optimizer, loader)
+        made._mode.points = made
+        epoch(model, optimizer, loader)
+    assert made._mode.starts == [True, False, False], "begins, ends and begins, ends"
 
 
 def test_a_forked_child_has_torchs_own_functions() -> None:
