@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
 
@@ -63,6 +63,7 @@ class Costs:
 def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) -> Offered:
     """Everything that could be tried on top of a recipe, and why the rest could not."""
     given = facts_of(recipe)
+    known = replace(situation, facts=situation.facts | given)
     candidates: list[Candidate] = []
     ruled_out: dict[str, str] = {}
     for name in choice.names():
@@ -71,7 +72,7 @@ def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) 
         if why:
             ruled_out[name] = why
             continue
-        made = _candidate(name, module, situation, choice, costs)
+        made = _candidate(name, module, known, choice, costs)
         if isinstance(made, str):
             ruled_out[name] = made
         else:
@@ -98,7 +99,8 @@ def facts_of(recipe: Recipe) -> frozenset[str]:
 
 def numerics_of(recipe: Recipe, situation: Situation) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
-    classes = [_numerics(optimization.load(own.name), situation, own.options) for own in recipe]
+    known = replace(situation, facts=situation.facts | facts_of(recipe))
+    classes = [_numerics(optimization.load(own.name), known, own.options) for own in recipe]
     return max(classes, key=optimization.NUMERICS.index, default="exact")
 
 
@@ -166,9 +168,17 @@ def _candidate(
         cost=2 * costs.block if live else 2 * (costs.start + costs.block),
         start=costs.start + compiles if live else compiles,
         prior=float(getattr(module, "PRIOR", 0.5)),
-        space=tuple(changes[1:]),
+        space=_line(changes),
         needs=module.NEEDS,
         gives=module.GIVES,
         conflicts=module.CONFLICTS,
         live=live,
     )
+
+
+def _line(changes: list[Change]) -> tuple[Change, ...]:
+    """The space of options in the order of their values, the recommended one among them; else as proposed."""
+    values = [change.options.get("value") for change in changes]
+    if len(changes) > 1 and all(type(value) in (int, float) for value in values):
+        return tuple(sorted(changes, key=lambda change: float(change.options["value"])))
+    return tuple(changes[1:])

@@ -16,9 +16,9 @@ A module has
     each other
     CONFLICTS: frozenset[str]   facts that must not be given by another change of the recipe
 
-    propose(situation) -> list[dict]       options to try, nearest to the present first; [] when it cannot
-    help.
-                            More than one is a one-dimensional space in that order
+    propose(situation) -> list[dict]       options to try, the recommended one first; [] when it cannot help.
+                            More than one is a one-dimensional space: in the order of their `value` where all
+                            have a number of that name, else in this order
     bound(situation, options) -> float     seconds of a step that it can save at most
     apply(loop, options) -> None           attach to the script's loop (`trial.loop.Loop`)
     edit(script, options) -> None          the same in the user's source (`patch.editor.Editor`);
