@@ -1,7 +1,7 @@
 """A loader whose next batch is copied to the GPU while the present one is used; also put into users'
 scripts."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -24,24 +24,26 @@ class DevicePrefetcher:
         return prefetched(self.loader)
 
 
-def prefetched(batches: Iterable[Any], device: str = "cuda") -> Iterator[Any]:
+def prefetched(batches: Any, device: str = "cuda") -> Iterator[Any]:
     """The batches, on the device; each is copied on a stream of its own while the one before is used."""
     cuda: Any = torch.cuda
     stream = cuda.Stream()
 
-    def copied(batch: Any) -> Any:
+    def copied(batch: Any) -> tuple[Any, Any]:
         with cuda.stream(stream):
-            return tree_map_only(torch.Tensor, lambda each: each.to(device, non_blocking=True), batch)
+            moved = tree_map_only(torch.Tensor, lambda each: each.to(device, non_blocking=True), batch)
+        return moved, stream.record_event()
 
-    def ready(batch: Any) -> Any:
+    def ready(moved: Any, is_copied: Any) -> Any:
         present = cuda.current_stream()
-        present.wait_stream(stream)
-        tree_map_only(torch.Tensor, lambda each: each.record_stream(present), batch)
-        return batch
+        present.wait_event(is_copied)  # this copy, not the next one that is on its way already
+        tree_map_only(torch.Tensor, lambda each: each.record_stream(present), moved)
+        return moved
 
-    following: list[Any] = []
+    waiting: list[tuple[Any, Any]] = []
     for batch in batches:
-        following.append(copied(batch))
-        if len(following) > 1:
-            yield ready(following.pop(0))
-    yield from map(ready, following)
+        waiting.append(copied(batch))
+        if len(waiting) > 1:
+            yield ready(*waiting.pop(0))
+    for last in waiting:
+        yield ready(*last)

@@ -18,7 +18,9 @@ from laptime.tuning.catalogue import (
     seed_by_sample,
     worker_threads,
 )
-from laptime.tuning.optimization import load
+from laptime.tuning.offered import Choice, Costs, numerics_of, offered
+from laptime.tuning.optimization import Change, Recipe, load
+from laptime.tuning.search.ranking import line
 from laptime.tuning.situation import Situation
 
 STARVED = Situation(
@@ -99,6 +101,30 @@ def test_starting_workers_again_costs_less_the_longer_an_epoch_is() -> None:
     short, long = (persistent_workers.bound(replace(busy, dataset_length=n), {}) for n in (320, 32_000))
     assert short == pytest.approx(100 * long)
     assert persistent_workers.propose(replace(busy, dataset_length=None)) == []
+
+
+def test_the_search_starts_at_the_recommended_number_and_can_go_both_ways() -> None:
+    only = Choice(only=("num_workers", "seed_by_sample"))
+    candidate = next(
+        each
+        for each in offered(STARVED, Recipe(), only, Costs()).candidates
+        if each.change.name == "num_workers"
+    )
+    assert candidate.change.options == {"value": 4}
+    assert values([each.options for each in line(candidate)]) == [1, 2, 3, 4, 6, 8]
+
+
+def test_a_kept_seeding_makes_more_workers_exact() -> None:
+    drawn = replace(STARVED, facts=STARVED.facts | {"random_transforms"})
+    seeded = Recipe((Change("seed_by_sample"),))
+    only = Choice(only=("num_workers", "seed_by_sample"))
+    for recipe, wanted in ((Recipe(), "random"), (seeded, "exact")):
+        found = offered(drawn, recipe, only, Costs()).candidates
+        assert {each.numerics for each in found if each.change.name == "num_workers"} == {wanted}
+    assert numerics_of(Recipe((Change("num_workers", {"value": 2}),)), drawn) == "random"
+    assert (
+        numerics_of(seeded.plus(Change("num_workers", {"value": 2})), drawn) == "random"
+    )  # the seeding itself is
 
 
 class Augmented:
@@ -264,8 +290,9 @@ def test_the_next_batch_is_copied_before_the_present_one_is_used(monkeypatch: py
     from laptime.tuning.catalogue import prefetch_to_device
 
     log: list[str] = []
-    present = SimpleNamespace(wait_stream=lambda stream: log.append("wait"))
-    monkeypatch.setattr(torch.cuda, "Stream", SimpleNamespace)
+    present = SimpleNamespace(wait_event=lambda copy: log.append(f"wait for {copy}"))
+    stream = SimpleNamespace(record_event=lambda: log[-1])
+    monkeypatch.setattr(torch.cuda, "Stream", lambda: stream)
     monkeypatch.setattr(torch.cuda, "stream", lambda stream: nullcontext())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: present)
     monkeypatch.setattr(
@@ -278,8 +305,9 @@ def test_the_next_batch_is_copied_before_the_present_one_is_used(monkeypatch: py
         log.append(f"use {int(batch[0])}")
     loop.undo()
     assert DataLoader.__iter__ is original
-    wanted = "copy 0, copy 1, wait, record, use 0, copy 2, wait, record, use 1, wait, record, use 2"
-    assert log == wanted.split(", ")
+    # The step on batch 0 waits for its own copy; that of batch 1 is under way meanwhile.
+    wanted = "copy 0, copy 1, wait for copy 0, record, use 0, copy 2, wait for copy 1, record, use 1"
+    assert log == [*wanted.split(", "), "wait for copy 2", "record", "use 2"]
 
 
 def test_threads_are_limited_where_libraries_with_threads_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
