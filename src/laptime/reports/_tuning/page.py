@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from laptime.analysis import tuned
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
@@ -111,8 +112,7 @@ def _cards(run: Run, tuning: Tuning) -> list[Card]:
     if before and before.detectable is not None:
         note = "of a step, against itself, within the budget"
         made.append(Card("least that can be shown", _words.percent(before.detectable), note))
-    tried = len([r for r in tuning.ladder if r.verdict not in ("not tried", "suggested")])
-    made.append(Card("changes kept", str(len(tuning.recipe)), f"of {tried} tried, the control among them"))
+    made.append(Card("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
     return made[:6]
 
 
