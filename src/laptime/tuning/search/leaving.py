@@ -32,7 +32,8 @@ def leave_one_out(session: Session) -> bool:
     """
     complete = True
     gain = {rung.name: rung.speedup or 1.0 for rung in session.rungs if rung.kept}
-    for name in sorted(session.kept, key=lambda own: gain.get(own, 1.0)):
+    weakest_first = sorted(session.kept, key=lambda own: gain.get(own, 1.0))
+    for at, name in enumerate(weakest_first):
         candidate = session.kept[name]
         needed = ranking.dependents(name, session.kept, session.script)
         if needed:
@@ -42,7 +43,7 @@ def leave_one_out(session: Session) -> bool:
             complete = False
             session.revise(name, kept=True, reason="no time was left to leave it out")
             continue
-        verdict = _without(session, candidate)
+        verdict = _without(session, candidate, waiting=len(weakest_first) - at)
         if not verdict.stays:
             session.recipe = session.recipe.without(name)
             session.kept.pop(name)
@@ -55,10 +56,10 @@ def _no_time(session: Session, candidate: Candidate) -> bool:
     return session.world.elapsed() + candidate.start + 3 * candidate.cost > until
 
 
-def _without(session: Session, candidate: Candidate) -> Verdict:
-    """The final set against itself without this change: what the change is worth now."""
+def _without(session: Session, candidate: Candidate, waiting: int) -> Verdict:
+    """What the change is worth now: the final set against itself without it. `waiting`: races left."""
     rest = session.recipe.without(candidate.change.name)
-    terms = session.terms(candidate, session.rules.leave_until)
+    terms = session.terms(candidate, session.rules.leave_until, waiting)
     # Nothing is chosen here, so there is nothing to correct for.
     terms = replace(terms, alpha=FAST_ALPHA)
     try:

@@ -162,9 +162,14 @@ class Session:
 
     # One attempt
 
-    def terms(self, candidate: Candidate, until: float) -> Terms:
-        """How a race of this candidate is decided, with the time that is left for it."""
-        waiting = sum(1 for change in self.offers if change not in self.tried)
+    def terms(self, candidate: Candidate, until: float, waiting: int | None = None) -> Terms:
+        """How a race of this candidate is decided, with the time that is left for it.
+
+        Args:
+            waiting: races that share the time until then; None: as many as candidates are untried.
+        """
+        if waiting is None:
+            waiting = sum(1 for change in self.offers if change not in self.tried)
         left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
         looks = self.rules.looks or looks_for(
             candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
