@@ -2,11 +2,12 @@
 
 exact          every bit of every tensor, every loss
 reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10; k = 2, and 3 for tensors of
-               less than 1000 elements and in half precision. Source: PyTorch's `torch._dynamo.utils.same`,
-               which takes 10 for tensors that a few directions rule; so do we for steps that follow others,
-               where rounding errors have been amplified (steps of a capture are all first ones). The tolerance is relative, to the tensor's own
-               RMS or 1 % of its group's, whichever is larger: dynamo's absolute one would let any change of
-               small gradients pass. Norm within 0.1 % and cosine >= 0.9999 of all gradients, besides
+               less than 1000 elements. Source: PyTorch's `torch._dynamo.utils.same`, which takes 10 for
+               tensors that a few directions rule; so do we for steps that follow others, where rounding
+               errors have been amplified (steps of a capture are all first ones). The tolerance is
+               relative, to the tensor's own RMS or 1 % of its group's, whichever is larger: dynamo's
+               absolute one would let any change of small gradients pass. Norm within 0.1 % and
+               cosine >= 0.9999 of all gradients, besides
 precision      norm of all gradients within 2 %, their cosine >= 0.99 (tune.md, GATE 1: bf16 gave 0.9994, a
                lost division by 4 gives 4.0, lost clipping 0.014; cosine alone saw neither), loss within 2 %,
                direction and norm of the update; no tensor of weight with a cosine below 0.9; norms of

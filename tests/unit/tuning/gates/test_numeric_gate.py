@@ -1,0 +1,239 @@
+"""Tolerances of every class, on witnesses made by hand."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from laptime.tuning.gates.verdict import farthest, judge
+
+
+def row(group: str, name: str, step: int = 0, **more: Any) -> dict[str, Any]:
+    found = {
+        "step": step,
+        "group": group,
+        "name": name,
+        "elements": 4096,
+        "equal": True,
+        "norm": 64.0,
+        "base_norm": 64.0,
+        "rms": 1.0,
+        "error": 0.0,
+        "largest": 0.0,
+        "cosine": 1.0,
+        "candidate_error": 1e-7,
+        "base_error": 1e-7,
+        "reference_norm": 64.0,
+    }
+    return {**found, **more}
+
+
+def document(**more: Any) -> dict[str, Any]:
+    """A candidate that is the baseline: one step, one weight."""
+    step = {
+        "loss": 1.0,
+        "losses": [1.0],
+        "rates": [0.1],
+        "optimizer_steps": 1,
+        "samples": 8,
+        "norm": [64.0],
+        "norm_before": [64.0],
+        "bad": {},
+    }
+    groups = ("gradients", "parameters", "optimizer", "updates")
+    found = {
+        "steps": 1,
+        "asked": 1,
+        "fed": True,
+        "apart": True,
+        "candidate": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
+        "base": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
+        "reference": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
+        "totals": [row(group, "") for group in groups],
+        "tensors": [row(group, "w/m" if group == "optimizer" else "w") for group in groups],
+    }
+    return copy.deepcopy({**found, **more})
+
+
+def changed(group: str, total: bool = True, **more: Any) -> dict[str, Any]:
+    found = document()
+    for each in [*found["tensors"], *(found["totals"] if total else [])]:
+        if each["group"] == group:
+            each.update(more)
+    return found
+
+
+def failed(numerics: str, of: dict[str, Any], **more: Any) -> set[str]:
+    return {check.name for check in judge([numerics], of, **more).checks if check.outcome == "fail"}
+
+
+@pytest.mark.parametrize("numerics", ["exact", "reassociated", "precision"])
+def test_the_same_passes(numerics: str) -> None:
+    assert judge([numerics], document()).word == "passed"
+
+
+def test_one_bit_is_too_much_for_exact_only() -> None:
+    found = changed("parameters", equal=False, error=1e-8)
+    assert failed("exact", found) == {"parameters"}
+    assert "most of all w in step 1" in judge(["exact"], found).reason
+    assert failed("reassociated", found) == set()
+
+
+def test_what_the_baseline_does_to_itself_is_granted() -> None:
+    found = changed("parameters", equal=False, error=2e-8)
+    assert failed("exact", found, again=changed("parameters", equal=False, error=1e-8)) == set()
+    assert failed("exact", found, again=changed("parameters", equal=False, error=1e-9)) == {"parameters"}
+    assert failed("exact", found, again=document()) == {"parameters"}
+
+
+@pytest.mark.parametrize(("error", "outcome"), [(1.9e-4, set()), (2.5e-4, {"gradients"})])
+def test_twice_the_baselines_error_is_allowed(error: float, outcome: set[str]) -> None:
+    found = changed("gradients", equal=False, base_error=1e-4, candidate_error=error)
+    assert failed("reassociated", found) == outcome
+
+
+def test_small_tensors_may_be_three_times_as_wrong() -> None:
+    found = changed("gradients", equal=False, base_error=1e-4, candidate_error=2.5e-4, elements=100)
+    assert failed("reassociated", found) == set()
+
+
+def test_the_tolerance_is_relative() -> None:
+    small = {"rms": 1e-6, "norm": 64e-6, "base_norm": 64e-6, "reference_norm": 64e-6}
+    found = changed("gradients", equal=False, base_error=1e-13, candidate_error=1e-7, **small)
+    assert failed("reassociated", found) == {"gradients"}
+
+
+def test_without_a_reference_the_baseline_is_one() -> None:
+    found = changed("gradients", equal=False, error=1e-4, base_error=None, candidate_error=None)
+    assert failed("reassociated", found) == set()
+    found = changed("gradients", equal=False, error=1e-2, base_error=None, candidate_error=None)
+    assert failed("reassociated", found) == {"gradients"}
+
+
+def test_a_gradient_that_is_rounding_error_alone_is_left_out() -> None:
+    found = document()
+    noise = {
+        "base_error": 1e-9,
+        "candidate_error": 9e-9,
+        "reference_norm": 64e-17,
+        "equal": False,
+        "rms": 1e-9,
+    }
+    found["tensors"].append(row("gradients", "bias", **noise))
+    found["tensors"].append(row("parameters", "bias", error=0.1, candidate_error=0.1, equal=False))
+    gate = judge(["reassociated"], found)
+    assert gate.word == "passed"
+    assert "exact gradient is zero" in next(
+        each.sentence for each in gate.checks if each.name == "parameters"
+    )
+
+
+@pytest.mark.parametrize("numerics", ["reassociated", "precision"])
+def test_norm_and_direction_are_both_asked(numerics: str) -> None:
+    assert "gradient_norm" in failed(numerics, changed("gradients", norm=256.0))
+    assert "gradient_direction" in failed(numerics, changed("gradients", cosine=0.9))
+
+
+def test_lower_precision_has_room() -> None:
+    found = changed("gradients", equal=False, norm=64.9, cosine=0.992, error=0.1, candidate_error=0.1)
+    found["candidate"]["steps"][0]["loss"] = 1.015
+    assert judge(["precision"], found).word == "passed"
+    assert judge(["reassociated"], found).word == "failed"
+    found["candidate"]["steps"][0]["loss"] = 1.03
+    assert failed("precision", found) == {"loss"}
+
+
+def test_an_update_that_is_turned_fails() -> None:
+    assert failed("precision", changed("updates", cosine=0.5)) == {"update_direction"}
+    assert failed("precision", changed("updates", norm=32.0)) == {"update_norm"}
+
+
+@pytest.mark.parametrize(
+    ("side", "value", "check"),
+    [
+        ("rates", [0.2], "learning_rate"),
+        ("rates", [0.1, 0.1], "learning_rate"),
+        ("samples", 16, "effective_batch"),
+        ("optimizer_steps", 2, "steps"),
+        ("losses", [None], "finite"),
+        ("bad", {"gradients": 3}, "finite"),
+    ],
+)
+def test_invariants(side: str, value: Any, check: str) -> None:
+    found = document()
+    found["candidate"]["steps"][0][side] = value
+    assert check in failed("precision", found)
+
+
+def test_settings_of_the_optimizer_stay() -> None:
+    found = document()
+    found["candidate"]["settings"] = [{"momentum": 0.0}]
+    assert failed("exact", found) == {"optimizer_settings"}
+
+
+def test_clipping_that_is_lost_and_clipping_that_is_kept() -> None:
+    found = document()
+    found["base"]["steps"][0] |= {"norm": [1.0], "norm_before": [64.0]}
+    assert "clipping" in failed("precision", found)
+    assert "clipping" in failed("algorithm", found)
+    found["candidate"]["steps"][0] |= {"norm": [1.0], "norm_before": [65.0]}
+    assert "clipping" not in failed("precision", found)
+
+
+def test_another_scale_under_clipping_is_seen() -> None:
+    found = document()
+    found["base"]["steps"][0]["clipped_from"] = [10.0]
+    found["candidate"]["steps"][0]["clipped_from"] = [40.0]
+    assert failed("precision", found) == {"gradient_norm"}
+
+
+def test_a_parameter_of_another_type_fails_in_every_class() -> None:
+    of = {"dtypes": [{"name": "w", "candidate": "bfloat16", "base": "float32"}], "dtypes_count": 1}
+    for numerics in ("exact", "reassociated", "precision", "random", "algorithm"):
+        assert "dtype" in failed(numerics, document(**of))
+
+
+def test_a_tensor_that_one_side_lacks_fails() -> None:
+    found = document(unmatched=["gradients: v"], unmatched_count=1)
+    assert failed("precision", found) == {"gradients"}
+
+
+def test_batchnorm_statistics_have_a_name_of_their_own() -> None:
+    found = document()
+    found["tensors"].append(
+        row("buffers", "bn.num_batches_tracked", point=False, equal=False, norm=3.0, base_norm=2.0)
+    )
+    for numerics in ("exact", "reassociated", "precision", "algorithm"):
+        assert "batchnorm" in failed(numerics, found)
+
+
+def test_nothing_witnessed_is_never_passed() -> None:
+    assert judge(["exact"], None).word == "undecided"
+    assert judge(["exact"], {}).word == "undecided"
+    assert judge(["exact"], {"steps": "many"}).word == "undecided"
+    assert judge(["exact"], document(totals=[], tensors=[])).word == "undecided"
+    assert judge(["exact"], document(asked=3)).word == "undecided"
+    assert judge(["exact"], document(), needs_samples=True).word == "undecided"
+    assert judge(["random"], document()).word == "undecided"
+    assert judge(["algorithm"], document()).word == "undecided"
+
+
+def test_a_loss_that_nobody_saw_is_unknown() -> None:
+    found = document()
+    for side in ("candidate", "base"):
+        found[side]["steps"][0] |= {"loss": None, "losses": []}
+    assert judge(["exact"], found).word == "undecided"
+
+
+def test_a_refused_change_is_undecided() -> None:
+    gate = judge(["exact"], document(refused=[{"name": "tf32", "why": "there is no GPU"}]))
+    assert gate.word == "undecided"
+    assert "tf32" in gate.reason
+
+
+def test_the_most_far_reaching_class_decides() -> None:
+    assert farthest(["exact", "precision", "reassociated"]) == "precision"
+    assert farthest([]) == "exact"
+    assert judge(["exact", "reassociated"], document()).numerics == "reassociated"
