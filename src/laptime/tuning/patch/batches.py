@@ -64,6 +64,8 @@ def _filled(sources: Located, place: Place, statement: str, batch: str) -> str:
         if not model:
             raise CannotEdit(f"the device has no name at {place.where}")
         statement = statements.fill(statement, device=f"next({model}.parameters()).device")
+    bare = batch[1:-1] if batch.startswith("(") and not batch.endswith(",)") else batch
+    statement = re.sub(r"^\{batch\} =", lambda found: f"{bare} =", statement)
     return statements.fill(statement, batch=batch, loader=place.site.expression)
 
 
@@ -102,7 +104,7 @@ def _mentions(tree: Tree, node: cst.BaseExpression, expression: str) -> bool:
 
 
 def non_blocking(sources: Located, places: list[Place]) -> list[tuple[File, Mark]]:
-    """`non_blocking=True` for every copy of a batch tensor to a device, in the loops and in functions they call."""
+    """`non_blocking=True` for copies of batch tensors, in the loops and in functions that they call."""
     wanted: dict[tuple[int, int], File] = {}
     for place in places:
         node, tree = place.node(), place.file.tree

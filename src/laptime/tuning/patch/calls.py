@@ -23,6 +23,8 @@ CLASSES = {
 }
 """The class that is called at a site of a kind, where the site does not say so itself."""
 METHODS = {"backward": "backward", "step": "step", "zero_grad": "zero_grad"}
+LONG = 100
+"""Characters of a line that is left in one piece."""
 OPTIMIZER = re.compile(
     r"(?i)(adam|sgd|optim|lamb|lion|rmsprop|adagrad|adadelta|adafactor|muon|shampoo|lbfgs)"
 )
@@ -164,7 +166,9 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     line = file.text[file.line_start(begins) : begins]
     between = file.text[end : tree.close(call)]
     if line.strip() or not NEWLINE.search(between):
-        file.insert(end, "".join(f", {text}" for text in texts))
+        more = "".join(f", {text}" for text in texts)
+        file.insert(end, more)
+        _broken(file, tree, call, len(more))
         return True
     # One argument a line: the new ones get lines of their own, behind a comment of the last one.
     behind = file.next_line(end)
@@ -173,6 +177,17 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     if not isinstance(last.comma, cst.Comma):
         file.insert(end, ",")
     return True
+
+
+def _broken(file: Text, tree: Tree, call: cst.Call, more: int) -> None:
+    """A call that has become too long for its line, with its arguments on a line of their own."""
+    start, close = tree.paren(call), tree.close(call) + more
+    line = file.line_start(start)
+    if file.next_line(start) - line <= LONG or NEWLINE.search(file.text, start, close):
+        return
+    indent = file.indentation(line)
+    file.insert(close, f"{file.newline}{indent}")
+    file.insert(start + 1, f"{file.newline}{indent}{tree.module.default_indent}")
 
 
 def _add_to_mapping(file: Text, tree: Tree, mapping: cst.Arg, new: dict[str, str]) -> bool:

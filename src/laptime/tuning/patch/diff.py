@@ -19,20 +19,20 @@ CONTEXT = 3
 class Hunk:
     """Lines `old_start` to `old_end` of the original become `new_start` to `new_end`; from 0, ends excluded.
 
-    `names` are the optimizations whose edits are in it.
+    `names` are the optimizations whose edits are in it. `edits` are the ranges of both texts that differ.
     """
 
     old_start: int
     old_end: int
     new_start: int
     new_end: int
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...]
+    edits: tuple[tuple[int, int, int, int], ...]
 
 
 @dataclass
 class _Group:
-    old: tuple[int, int]
-    new: tuple[int, int]
+    edits: list[tuple[int, int, int, int]]
     names: tuple[str, ...]
     above: int = CONTEXT
     below: int = CONTEXT
@@ -79,12 +79,12 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
             continue
         names = _joined(*labels[c:d]) if d > c else _joined(*(labels[c : c + 1] or labels[-1:]))
         if groups and _belong(groups[-1], a, names):
-            last = groups[-1]
-            last.old, last.new, last.names = (last.old[0], b), (last.new[0], d), _joined(last.names, names)
+            groups[-1].edits.append((a, b, c, d))
+            groups[-1].names = _joined(groups[-1].names, names)
         else:
-            groups.append(_Group((a, b), (c, d), names))
+            groups.append(_Group([(a, b, c, d)], names))
     for upper, lower in itertools.pairwise(groups):
-        gap = lower.old[0] - upper.old[1]
+        gap = lower.edits[0][0] - upper.edits[-1][1]
         if gap < 2 * CONTEXT:
             # patch(1) wants as much context above as below, so both have what the closer side allows.
             upper.below = min(gap // 2, CONTEXT)
@@ -93,21 +93,16 @@ def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
 
 
 def _belong(last: _Group, start: int, names: tuple[str, ...]) -> bool:
-    gap = start - last.old[1]
+    gap = start - last.edits[-1][1]
     return gap < 2 or (gap <= 2 * CONTEXT and set(names) == set(last.names))
 
 
 def _hunk(group: _Group, length: int) -> Hunk:
     wanted = min(group.above, group.below)
-    above, below = min(wanted, group.old[0]), min(wanted, length - group.old[1])
-    size = group.new[1] - group.new[0]
-    new_start = group.new[0] - above
+    first, last = group.edits[0], group.edits[-1]
+    above, below = min(wanted, first[0]), min(wanted, length - last[1])
     return Hunk(
-        group.old[0] - above,
-        group.old[1] + below,
-        new_start,
-        new_start + above + size + below,
-        group.names,
+        first[0] - above, last[1] + below, first[2] - above, last[3] + below, group.names, tuple(group.edits)
     )
 
 
@@ -126,14 +121,13 @@ def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
 
 def _shown(part: Hunk, before: list[str], after: list[str]) -> str:
     head = f"@@ -{_range(part.old_start, part.old_end)} +{_range(part.new_start, part.new_end)} @@\n"
-    old, new = before[part.old_start : part.old_end], after[part.new_start : part.new_end]
-    rows = [head]
-    for tag, a, b, c, d in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            rows += [_row(" ", line) for line in old[a:b]]
-        else:
-            rows += [_row("-", line) for line in old[a:b]]
-            rows += [_row("+", line) for line in new[c:d]]
+    rows, at = [head], part.old_start
+    for a, b, c, d in part.edits:
+        rows += [_row(" ", line) for line in before[at:a]]
+        rows += [_row("-", line) for line in before[a:b]]
+        rows += [_row("+", line) for line in after[c:d]]
+        at = b
+    rows += [_row(" ", line) for line in before[at : part.old_end]]
     return "".join(rows)
 
 

@@ -234,43 +234,68 @@ class Edits:
             self._import_torch(file, code)
 
     def _replace_backward(self, place: Place, template: str) -> None:
+        first, _, more = template.partition("\n")
         call, file = place.call(), place.file
         tree = file.tree
-        if any(
-            statements.matches(template, tree.source(each))
-            for each in (call, *tree.ancestors(call))
-            if isinstance(each, cst.BaseExpression)
-        ):
-            return
-        if not isinstance(call.func, cst.Attribute):
-            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is no method of the loss")
-        positional = [arg for arg in call.args if arg.keyword is None]
-        if positional and OUT_OF_HAND.search(tree.source(call.func.value)):
-            raise CannotEdit(
-                f"the backward pass at {place.where} is done by `{tree.source(call.func.value)}`"
+        around = [each for each in (call, *tree.ancestors(call)) if isinstance(each, cst.BaseExpression)]
+        if not any(statements.matches(first, tree.source(each)) for each in around):
+            if not isinstance(call.func, cst.Attribute):
+                raise CannotEdit(f"`{tree.source(call)}` at {place.where} is no method of the loss")
+            owner = tree.source(call.func.value)
+            if any(arg.keyword is None for arg in call.args):
+                if OUT_OF_HAND.search(owner):
+                    raise CannotEdit(f"the backward pass at {place.where} is done by `{owner}`")
+                raise CannotEdit(f"`{tree.source(call)}` at {place.where} is given more than the loss")
+            head, _, tail = first.partition("{loss}")
+            if call.args:
+                given = file.text[tree.paren(call) + 1 : tree.close(call)]
+                tail = re.sub(r"\(\)$", lambda found: f"({given})", tail)
+            start, end = tree.outer(call.func.value)
+            file.replace(end, tree.end(call), tail)
+            place.mark.offset = end + tail.rfind("backward(") + len("backward(") - 1
+            file.insert(start, head)
+            self._touched(place)
+            self._import_torch(file, template)
+        if more:
+            self._behind_backward(place, more)
+
+    def _behind_backward(self, place: Place, code: str) -> None:
+        """What belongs between the last backward pass and the step of its optimizer."""
+        tree, call = place.file.tree, place.call()
+        scope = tree.function(call)
+
+        def behind(kind: str) -> list[Place]:
+            found = [each for each in self.places(kind) if each.file is place.file]
+            found = [each for each in found if each.mark.offset > place.mark.offset]
+            return sorted(
+                (each for each in found if tree.function(each.node()) is scope),
+                key=lambda each: each.mark.offset,
             )
-        if positional:
-            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is given more than the loss")
-        head, _, tail = template.partition("{loss}")
-        if call.args:
-            given = file.text[tree.paren(call) + 1 : tree.close(call)]
-            tail = re.sub(r"\(\)$", lambda found: f"({given})", tail)
-        start, end = tree.outer(call.func.value)
-        paren = end + tail.rfind("backward(") + len("backward(") - 1
-        file.replace(end, tree.end(call), tail)
-        place.mark.offset = paren
-        file.insert(start, head)
-        self._touched(place)
-        self._import_torch(file, template)
+
+        steps, others = behind("step"), behind("backward")
+        if not steps:
+            raise CannotEdit(f"no step of an optimizer follows the backward pass at {place.where}")
+        if others and others[0].mark.offset < steps[0].mark.offset:
+            return
+        func = steps[0].call().func
+        if not isinstance(tree.parent(call), cst.Expr) or not isinstance(func, cst.Attribute):
+            raise CannotEdit(f"the backward pass at {place.where} is no statement of its own")
+        name = steps[0].site.expression or tree.source(func.value)
+        mark = statements.after(place.file, call, statements.fill(code, optimizer=name))
+        self._note(place.file, mark, code)
 
     def _at_top(self, file: File, code: str, *, is_import: bool = False, apart: bool = False) -> Mark:
         """Code behind the imports that a file begins with; `apart`: with two empty lines around."""
         end = imports.head(file.tree)
         bom = len(file.text) - len(file.tree.module.code)
         at = _after_comments(file, bom) if end < 0 else file.next_line(end)
-        above = "\n\n" if apart and at > bom else ""
-        below = "\n\n" if apart and file.text[at : file.next_line(at)].strip() else ""
-        mark = file.insert_lines(at, above + code + below, behind=not is_import)
+        if is_import:
+            return file.insert_lines(at, code, behind=False)
+        at = file.behind(at)
+        wanted = 2 if apart else 1
+        above = "\n" * max(0, wanted - _empty(file.text[:at].replace("\r\n", "\n"), -1)) if at > bom else ""
+        below = "\n" * max(0, wanted - _empty(file.text[at:].replace("\r\n", "\n"), 1)) if apart else ""
+        mark = file.insert_lines(at, above + code + below)
         return file.mark(mark.offset + len(above) * len(file.newline))
 
     def _imports(self, file: File, code: str, wanted: Iterable[str]) -> None:
@@ -300,7 +325,14 @@ class Edits:
                 raise CannotEdit(f"{file.shown} has something else of the name {taken}")
             self._imports(file, code, wanted)
             if code:
-                self._edited.append((file, self._at_top(file, code, apart=code[:1] in "dc@")))
+                self._edited.append(
+                    (
+                        file,
+                        self._at_top(
+                            file, code, apart=code[:4] in ("def ", "clas", "asyn") or code[0] == "@"
+                        ),
+                    )
+                )
 
     def _text_before(self, file: File) -> str:
         """What a file held before this change."""
@@ -318,6 +350,17 @@ def _top(file: File) -> set[str]:
     tree = file.tree
     body = statements.small_or_compound(tree.module.body)
     return {flat(tree.text[tree.first_line(each) : tree.end(each)]) for each in body}
+
+
+def _empty(text: str, step: int) -> int:
+    """How many empty lines a text begins with (step 1), or ends with."""
+    found = 0
+    rows = text.split("\n") if step > 0 else text.split("\n")[-2::-1]
+    for row in rows:
+        if row.strip():
+            break
+        found += 1
+    return found
 
 
 def _after_comments(file: File, start: int) -> int:

@@ -45,7 +45,7 @@ def reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:
 
 
 def leads(tree: Tree, call: cst.Call, names: set[str], taken: set[int]) -> bool:
-    """Whether a call is one of a function of these names. `taken` are places of calls known to be something else."""
+    """Whether a call is of a function of these names. `taken` are places of calls that are something else."""
     name = last_name(call)
     if name not in names or tree.paren(call) in taken:
         return False

@@ -15,7 +15,6 @@ from laptime.tuning.patch.text import Mark
 from laptime.tuning.patch.tree import Tree
 from laptime.tuning.situation import Site
 
-
 NODES: dict[str, tuple[type[cst.CSTNode], ...]] = {
     "call": (cst.Call,),
     "loop": (cst.For,),

@@ -20,10 +20,19 @@ from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import Hunk
 from laptime.tuning.patch.edits import Edits
 from laptime.tuning.patch.places import Located
+from laptime.tuning.situation import Site
 
 
 class Sources(Located):
-    """The user's files that sites lie in, and the script's main file; see `Located`."""
+    """The user's files that sites lie in, and the script's main file; see `Located`.
+
+    Attributes:
+        applied: changes that are in the files, in order.
+    """
+
+    def __init__(self, sites: tuple[Site, ...], main: str, device: str = "") -> None:
+        super().__init__(sites, main, device)
+        self.applied: list[Change] = []
 
     def editor(self) -> Edits:
         """An editor whose edits stay as they are made; `apply` makes one that takes back half a change."""
@@ -38,6 +47,8 @@ class Sources(Located):
         Raises:
             CannotEdit: the source does not allow it; UsageError: there is no such optimization.
         """
+        if change in self.applied:
+            return []
         kept = {path: file.snapshot() for path, file in self.files.items()}
         try:
             module = optimization.load(change.name)
@@ -45,11 +56,13 @@ class Sources(Located):
             editor.comment = comment
             module.edit(editor, change.options)
             editor.finish()
-            return self._settle({path: each[0] for path, each in kept.items()}, str(change), change.name)
+            touched = self._settle({path: each[0] for path, each in kept.items()}, str(change), change.name)
         except BaseException:
             for path, each in kept.items():
                 self.files[path].restore(each)
             raise
+        self.applied.append(change)
+        return touched
 
     def diff(self, strip: Path | None = None) -> str:
         """One unified diff of all files; its paths are relative to `strip`, else to `root`."""

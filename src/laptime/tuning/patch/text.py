@@ -76,11 +76,7 @@ class Text:
 
         `lines` has LF between its lines and none at its end; it is put in with the newlines of this text.
         """
-        while behind:
-            before = next((each for each in self.added if each.start.offset == offset), None)
-            if before is None or before.end.offset <= offset:
-                break
-            offset = before.end.offset
+        offset = self.behind(offset) if behind else offset
         lines = self._newlines(lines)
         is_open = offset == len(self.text) and self.text and NEWLINE.match(self.text[-1]) is None
         new = self.newline + lines if is_open else lines + self.newline
@@ -89,6 +85,14 @@ class Text:
         made = Added(self.mark(offset), self.mark(offset + len(new)))
         self.added.append(made)
         return self.mark(start)
+
+    def behind(self, offset: int) -> int:
+        """The start of the line behind all lines that were added at the start of a line."""
+        while True:
+            found = next((each for each in self.added if each.start.offset == offset), None)
+            if found is None or found.end.offset <= offset:
+                return offset
+            offset = found.end.offset
 
     def insert_above(self, mark: Mark, line: str) -> None:
         """Put a line above the line that begins at a mark; it counts as part of what was added there."""

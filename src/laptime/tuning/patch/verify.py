@@ -68,8 +68,8 @@ def patched(diff: str, root: Path, into: Path) -> dict[str, str]:
     """Write the patched files, and only these, below a folder, at the same relative paths.
 
     Returns:
-        Path of the written file, by the path that it stands in for: what `tuning.trial.sources.install` takes,
-        so that `__file__` and imports of the script stay as they are.
+        Path of the written file, by the path that it stands in for: what
+        `trial.sources.install` takes, so that `__file__` and imports of the script stay as they are.
 
     Raises:
         DoesNotApply: a line of the diff is not where it should be.
@@ -102,7 +102,7 @@ def _applied(diff: str, root: Path) -> dict[str, str]:
 
 
 def _changed(path: str, old: list[str], rows: list[str], at: int) -> tuple[str, int]:
-    """One file: its lines without LF, the last one "" where the text ends in LF; and the row behind its hunks."""
+    """New text of one file, and the row behind its hunks. The last line is "" where the text ends in LF."""
     new: list[str] = []
     done = 0
     while at < len(rows) and (head := HUNK.match(rows[at])) is not None:
