@@ -42,7 +42,10 @@ class Board:
                 attached.refuse("it can only be on from the start of a process")
             module.apply(attached, dict(change.get("options") or {}))
         except (CannotApply, LaptimeError) as refusal:
-            self.refuse(attached, refusal)
+            self.refuse(attached, str(refusal))
+            return None
+        except Exception as error:  # a file of somebody else's: the script goes on without it
+            self.refuse(attached, f"{type(error).__name__}: {error}")
             return None
         self._gather()
         return attached
@@ -55,9 +58,9 @@ class Board:
         self.left += [f"{self._names[id(attached)]}: {why}" for why in attached.undo()]
         self._gather()
 
-    def refuse(self, attached: Attached, refusal: Exception) -> None:
+    def refuse(self, attached: Attached, why: str) -> None:
         """This change cannot be: take it off, and say so once."""
-        note = {"name": self._names[id(attached)], "why": str(refusal)}
+        note = {"name": self._names[id(attached)], "why": why}
         if note not in self.refused:
             self.refused.append(note)
         self.take_off(attached)
@@ -76,7 +79,7 @@ class Board:
             try:
                 attached.meet(kind, each)
             except CannotApply as refusal:
-                self.refuse(attached, refusal)
+                self.refuse(attached, str(refusal))
 
     def rewrite(self, kind: str, call: Call) -> None:
         """A constructor call, changed in place: kind is loader, optimizer or parallel."""
@@ -86,7 +89,7 @@ class Board:
                 rewritten(attached.callbacks[kind], call)
             except CannotApply as refusal:
                 call.arguments = before
-                self.refuse(attached, refusal)
+                self.refuse(attached, str(refusal))
 
     def wrapped(self, dataset: Any) -> Any:
         """A map-style dataset with what changes put around it."""
@@ -97,7 +100,7 @@ class Board:
                     dataset = wrap(dataset)
             except CannotApply as refusal:
                 dataset = before
-                self.refuse(attached, refusal)
+                self.refuse(attached, str(refusal))
         return dataset
 
     def fold(self, kind: str, value: Any) -> Any:
@@ -106,7 +109,7 @@ class Board:
             try:
                 value = change(value)
             except CannotApply as refusal:
-                self.refuse(attached, refusal)
+                self.refuse(attached, str(refusal))
         return value
 
     def zeroing(self, arguments: dict[str, Any]) -> None:
@@ -115,7 +118,7 @@ class Board:
             try:
                 rewrite(arguments)
             except CannotApply as refusal:
-                self.refuse(attached, refusal)
+                self.refuse(attached, str(refusal))
 
     def around_step(self, optimizer: Any, run: Callable[[], Any]) -> Callable[[], Any]:
         """An optimizer's step with what changes put around it, the last outermost."""

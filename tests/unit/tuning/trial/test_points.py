@@ -335,6 +335,18 @@ def test_a_change_that_refuses_late_is_taken_off_and_told() -> None:
     assert undone == [1]
 
 
+def test_a_broken_change_does_not_break_the_script() -> None:
+    undone: list[int] = []
+
+    def apply(loop: Any) -> None:
+        loop.process(lambda: lambda: undone.append(1))
+        raise KeyError("value")
+
+    with points(apply) as made:
+        assert undone == [1]
+    assert made.refused == [{"name": "change", "why": "KeyError: 'value'"}]
+
+
 def test_a_live_change_meets_what_is_there_and_is_taken_off() -> None:
     import torch
 
