@@ -362,8 +362,10 @@ class Differential:
     def _ask_loaders(self) -> None:
         """What the training loader's dataset tells, while the script still has it open."""
         if self.asked is None and self.loaders:
+            began = perf_counter()
             self.asked, notes = fetching.probe(diagnosis.training_loader(self))
             self.notes += notes
+            self._planned_at += perf_counter() - began  # steps have time of their own
 
     def finish(self) -> None:
         """Write what is known, if there was a step. Safe to call twice."""
@@ -372,9 +374,7 @@ class Differential:
         self._is_finished = True
         self._finish_steps()
         if self._state == "run" and self._planned is not None:
-            self.notes.append(
-                f"the script ended in mode {self._planned.mode}: what comes after it is unknown"
-            )
+            self._failed(self._planned.mode)
         if not self.settled.seconds:
             return  # no step, nothing to tell: a document would be taken for a diagnosis
         with suppress(RuntimeError):  # the device may be what the script has failed with
