@@ -10,7 +10,7 @@ happens on the machine happens to all of a round.
     peak     bytes of the process
     loss     after the steps, to the last bit: the same as without the change?
 
-`--width`, `--batch` and `--size` make it larger: the largest block of memory is width x batch x size x size x 4.
+`--width`, `--batch` and `--size` make it larger: its largest block has width x batch x size x size x 4 bytes.
 """
 
 from __future__ import annotations
