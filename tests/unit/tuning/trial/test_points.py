@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from laptime.tuning.trial import board
+from laptime.tuning.trial import board, libraries
+from laptime.tuning.trial.constructors import Constructors
 from laptime.tuning.trial.loop import Call
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
@@ -172,6 +176,50 @@ def test_datasets_are_wrapped_where_they_have_samples_by_number() -> None:
         stream, table = Stream(), [1, 2]
         assert torch.utils.data.DataLoader(stream).dataset is stream
         assert torch.utils.data.DataLoader(table).dataset == [("wrapped", table)]  # type: ignore[arg-type, comparison-overlap]
+
+
+def test_a_loader_that_a_library_makes_again_is_changed_once() -> None:
+    import torch
+
+    def apply(loop: Any) -> None:
+        loop.dataset(lambda dataset: [*dataset, "more"])
+
+    library: dict[str, Any] = {"__name__": "accelerate.data_loader"}
+    exec("def again(cls, dataset): return cls(dataset, batch_size=2)", library)
+    with points(apply) as made:
+        loader: Any = torch.utils.data.DataLoader([1, 2, 3])  # type: ignore[arg-type]
+        remade = library["again"](torch.utils.data.DataLoader, loader.dataset)
+        other = library["again"](torch.utils.data.DataLoader, [1])
+    assert loader.dataset == remade.dataset == [1, 2, 3, "more"]
+    assert other.dataset == [1, "more"]
+    assert len(made.calls) == 2
+
+
+def test_a_librarys_trainer_is_remembered_and_given_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "pytorch_lightning" / "trainer"
+    package.mkdir(parents=True)
+    (package / "trainer.py").write_text(
+        "class Trainer:\n    def __init__(self, *, max_steps): self.n = max_steps\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = Constructors(board.Board([], []), is_placed=False)
+    watching = libraries.watches(made)
+    for watch in watching:
+        watch.install()
+    try:
+        module = importlib.import_module("pytorch_lightning.trainer.trainer")
+        assert module.Trainer(max_steps=5).n == 5
+        wrapper = module.Trainer.__init__
+    finally:
+        for watch in watching:
+            watch.remove()
+        for name in [name for name in sys.modules if name.startswith("pytorch_lightning")]:
+            del sys.modules[name]
+    assert [(call.kind, call.arguments) for call in made.calls] == [("Trainer", {"max_steps": 5})]
+    assert module.Trainer.__init__ is wrapper.__wrapped__
+    assert not [each for each in sys.meta_path if each in watching]
 
 
 def test_an_optimizer_is_changed_once_though_its_class_calls_its_parents() -> None:
