@@ -257,7 +257,8 @@ class Session:
         """Noise from the control's rounds, and a wider margin when it came out different."""
         seen = spread([math.log(ratio) for ratio in rung.ratios])
         if seen and self.rules.goal == "throughput":
-            self.noise = math.sqrt((self.noise**2 + seen**2) / 2) if self.noise else seen
+            # The geometric mean: a spike among a few A/A rounds makes their deviation far too large.
+            self.noise = math.sqrt(self.noise * seen) if self.noise else seen
         if rung.verdict in WON or rung.verdict in LOST:
             ends = [abs(math.log(end)) for end in rung.ci95 or ()]
             self.margin = min(WIDEST, max([self.margin, *map(math.expm1, ends)]))

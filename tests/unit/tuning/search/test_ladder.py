@@ -239,3 +239,28 @@ def test_the_order_is_promise_over_cost_and_repeatable() -> None:
     assert names[0] == "identity"
     assert names.index("num_workers") < names.index("pin_memory")
     assert names == [each.change.name for each in ranking.ranked(reversed(offered))]
+
+
+def test_a_loud_start_is_put_right_by_the_control() -> None:
+    class Startled(ScriptedWorld):
+        def diagnose(self, recipe: Recipe) -> Situation:
+            return replace(super().diagnose(recipe), noise=0.3)
+
+    there = Startled(STEP, (Knob(name="good", effect={"forward": 0.7}),), noise=QUIET, overlap=False)
+    found = search(there, LONG)
+    assert found.noise < 0.1
+    assert found.recipe.names == ("good",)
+
+
+def test_when_time_is_short_the_rest_is_raced_together() -> None:
+    names = [f"knob{number:02}" for number in range(16)]
+    there = world(
+        *(Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names), noise=Noise()
+    )
+    found = search(there, Rules(budget=240.0))
+    assert there.elapsed() < 240.0
+    together = [each for each in found.ladder if "together with" in each.reason]
+    assert len(together) >= 4
+    assert all(each.kept or each.dropped for each in together)
+    # One after the other would have been fewer.
+    assert len(found.recipe) >= 8
