@@ -79,17 +79,7 @@ def full() -> Run:
         recipe_path="train.laptime.json",
         gate=passed("precision", 8),
         convergence=convergence(),
-        patch=Patched(
-            path="train.laptime.patch",
-            text=DIFF,
-            hunks=["channels_last", "num_workers", "autocast_bf16"],
-            applies=True,
-            speedup=Speedup(value=2.28, ci95=(2.2, 2.36), word="faster", pairs=2),
-            same_losses=True,
-            sentence="the patched script ran for 12 steps without hooks and gave the recipe's losses",
-            suggestions="--- a/train.py\n+++ b/train.py\n@@ -52 +52,2 @@\n-        print(loss.item())\n"
-            "+        if step % 50 == 0:\n+            print(loss.item())\n",
-        ),
+        patch=_patch(),
         seconds_by={
             "diagnose": 61.0,
             "race": 262.0,
@@ -107,6 +97,20 @@ def full() -> Run:
         },
     )
     return _run(tuning, seconds=541.0)
+
+
+def _patch() -> Patched:
+    return Patched(
+        path="train.laptime.patch",
+        text=DIFF,
+        hunks=["channels_last", "num_workers", "autocast_bf16"],
+        applies=True,
+        speedup=Speedup(value=2.28, ci95=(2.2, 2.36), word="faster", pairs=2),
+        same_losses=True,
+        sentence="the patched script ran for 12 steps without hooks and gave the recipe's losses",
+        suggestions="--- a/train.py\n+++ b/train.py\n@@ -52 +52,2 @@\n-        print(loss.item())\n"
+        "+        if step % 50 == 0:\n+            print(loss.item())\n",
+    )
 
 
 def nothing() -> Run:
@@ -141,11 +145,9 @@ def interrupted() -> Run:
     return structs.replace(_run(tuning, seconds=141.0), status="interrupted")
 
 
-def gpu() -> Run:
-    """A GPU that starves: the loader first, then the copy, then the kernels; utilisation beside each rung."""
+def _gpu_ladder(names: tuple[str, ...]) -> list[Rung]:
     rates = [1200.0, 1584.0, 1670.0, 2477.0, 3268.0]
     shares = [0.7281, 0.9237, 0.9402, 0.9751]
-    names = ("num_workers", "pin_memory", "autocast_bf16", "compile")
     labels = ("num_workers=8", "pin_memory", "autocast_bf16", "compile mode=max-autotune")
     ladder = [rung("identity", 1.0, 0.004, "same", reason="the control: nothing was changed")]
     for at, (name, label) in enumerate(zip(names, labels, strict=True)):
@@ -164,6 +166,12 @@ def gpu() -> Run:
                 reason="beyond 1 % faster, and the gate passed",
             )
         )
+    return ladder
+
+
+def gpu() -> Run:
+    """A GPU that starves: the loader first, then the copy, then the kernels; utilisation beside each rung."""
+    names = ("num_workers", "pin_memory", "autocast_bf16", "compile")
     final = [Applied(name=name) for name in names]
     tuning = Tuning(
         mode="certify",
@@ -183,7 +191,7 @@ def gpu() -> Run:
             utilization=0.9751,
             batch=96,
         ),
-        ladder=ladder,
+        ladder=_gpu_ladder(names),
         baseline=measured(96 / 1200, 96, peak=6 << 30),
         final=measured(96 / 3268, 96, peak=5 << 30),
         speedup=Speedup(value=3268 / 1200, ci95=(2.69, 2.76), word="faster", pairs=3),

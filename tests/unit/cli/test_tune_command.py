@@ -13,7 +13,6 @@ from msgspec import structs
 
 from laptime.kit.errors import UserCodeError
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict
 from laptime.testing import tunings
 from laptime.verbs import tune as tuning_verb
 from laptime.verbs import verify as verifying_verb
@@ -212,19 +211,14 @@ def verified(make: Any = tunings.full, **changes: Any) -> Run:
     return structs.replace(make(), verb="verify", **changes)
 
 
-def holding(word: Any) -> list[Verdict]:
-    return [Verdict(kind="min", case="", metric="speedup", word=word)]
-
-
 @pytest.mark.parametrize(
     ("run", "code"),
     [
         (verified(), 0),
-        (verified(verdicts=holding("kept")), 0),
-        (verified(verdicts=holding("broken")), 1),
-        (verified(verdicts=holding("undecided")), 3),
-        (verified(tunings.gate_failed, verdicts=holding("kept")), 1),
-        (verified(tunings.nothing), 1),
+        (verified(tuning=structs.replace(full(), speedup=None)), 3),
+        (verified(tuning=structs.replace(full(), gate=structs.replace(full().gate, word="undecided"))), 3),
+        (verified(tuning=structs.replace(full(), speedup=structs.replace(full().speedup, word="same"))), 1),
+        (verified(tunings.gate_failed), 1),
         (verified(tunings.interrupted), 130),
     ],
 )
@@ -236,4 +230,7 @@ def test_verify_exits_with_1_when_it_no_longer_holds(
     assert ended.code == code
     assert told.requests[0].recipe == Path("train.laptime.json")
     assert told.requests[0].budget == 90.0
-    assert ended.out.startswith("verify train.py\n")
+    title, verdict = ended.out.splitlines()[:2]
+    assert title == "verify train.py"
+    words = {0: "still holds: 2.31x", 1: "no longer holds: ", 3: "undecided: ", 130: "interrupted: "}
+    assert verdict.startswith(words[code])

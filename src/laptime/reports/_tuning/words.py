@@ -37,6 +37,16 @@ SPENT = {
     "compile": "compiling",
 }
 
+_HELD = {
+    "faster": "still holds",
+    "smaller": "still holds",
+    "unclear": "undecided",
+    "gate undecided": "undecided",
+    "not measured": "undecided",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+
 Interval = tuple[float, float] | None
 
 
@@ -49,7 +59,15 @@ class Verdict(NamedTuple):
 
 
 def verdict(run: Run) -> Verdict:
-    """The session in one line."""
+    """The session in one line; of `verify` first whether the earlier result holds."""
+    own = _verdict(run)
+    if run.verb != "verify":
+        return own
+    lead = _HELD.get(tuned.outcome(run), "no longer holds")
+    return Verdict(lead, f"{own.word}: {own.sentence}", own.tone)
+
+
+def _verdict(run: Run) -> Verdict:
     tuning = run.tuning
     assert tuning is not None
     found = tuned.outcome(run)

@@ -12,8 +12,8 @@ from laptime.apps.cli.asked import duration
 from laptime.apps.cli.frame import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode
-from laptime.records.run import Run
-from laptime.records.verdict import exit_code
+
+_CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 
 @click.command("verify")
@@ -66,13 +66,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     with tuned.told(quiet=voice.quiet, budget=request.budget) as heard:
         run = verb.verify(request, heard)
     delivered = tuned.deliver(run, reports, as_json=as_json, save=request.save, voice=voice)
-    code = _code(run)
-    return code if code == ExitCode.INTERRUPTED else delivered or code
-
-
-def _code(run: Run) -> ExitCode:
-    """The verdicts decide where the run has any; else no gain that is left is a result that does not hold."""
     code = tuned.exit_code(run)
-    if code in (ExitCode.OK, ExitCode.UNDECIDED) and run.verdicts:
-        return exit_code(run.verdicts)
-    return ExitCode.NO if code == ExitCode.NOTHING else code
+    if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
+        code = _CODES[verb.holds(run)]
+    return code if code == ExitCode.INTERRUPTED else delivered or code
