@@ -13,6 +13,7 @@ from msgspec import structs
 
 from laptime.analysis import tuned
 from laptime.apps.cli.commands.tune import command
+from laptime.kit import registry
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
 from laptime.reports import json as json_report
@@ -110,6 +111,14 @@ def test_a_change_is_written_as_people_write_it():
     assert words.change(Applied(name="num_workers", options={"value": 2})) == "num_workers=2"
     assert words.change(Applied(name="compile", options={"mode": "x"})) == "compile mode=x"
     assert words.change(Applied(name="channels_last")) == "channels_last"
+
+
+@pytest.mark.parametrize("report", registry.names("reports"))
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_every_report_renders_every_session(report, name):
+    shown = registry.load("reports", report).render(SAMPLES[name]())
+    assert shown
+    assert "\x1b" not in shown
 
 
 def test_published_schema_is_current():
