@@ -1,7 +1,5 @@
 """Activation checkpointing of a model's blocks; the code goes into the user's source as it stands."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

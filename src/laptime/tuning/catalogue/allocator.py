@@ -74,11 +74,12 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """Three lines at the start."""
-    script.at_start("libc = ctypes.CDLL(None)", "import ctypes")
-    script.at_start(f"libc.mallopt({M_MMAP_MAX}, 0)  # M_MMAP_MAX: take nothing by mmap", "import ctypes")
-    script.at_start(
-        f"libc.mallopt({M_TRIM_THRESHOLD}, -1)  # M_TRIM_THRESHOLD: keep what is freed", "import ctypes"
+    lines = (
+        "libc = ctypes.CDLL(None)",
+        f"libc.mallopt({M_MMAP_MAX}, 0)  # M_MMAP_MAX: take nothing by mmap",
+        f"libc.mallopt({M_TRIM_THRESHOLD}, -1)  # M_TRIM_THRESHOLD: keep what is freed",
     )
+    script.at_start("\n".join(lines), "import ctypes")
 
 
 def _set(loop: Any, library: Any, values: dict[int, int]) -> None:

@@ -65,5 +65,5 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """Two lines at the start."""
-    for name in PARTS:
-        script.at_start(f'torch.backends.mkldnn.{name}.fp32_precision = "bf16"', "import torch")
+    lines = [f'torch.backends.mkldnn.{name}.fp32_precision = "bf16"' for name in PARTS]
+    script.at_start("\n".join(lines), "import torch")

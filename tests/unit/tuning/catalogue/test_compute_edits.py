@@ -149,10 +149,13 @@ def test_checkpointing_brings_the_code_that_was_tried() -> None:
 
 
 def test_the_allocator_is_told_in_three_lines() -> None:
-    found = asked("allocator")
-    assert [each[0] for each in found] == ["at_start"] * 3
-    assert "libc.mallopt(-4, 0)" in found[1][1]
-    assert "libc.mallopt(-1, -1)" in found[2][1]
+    ((kind, statement, imported),) = asked("allocator")
+    assert (kind, imported) == ("at_start", "import ctypes")
+    assert [line.partition("  #")[0] for line in statement.split("\n")] == [
+        "libc = ctypes.CDLL(None)",
+        "libc.mallopt(-4, 0)",
+        "libc.mallopt(-1, -1)",
+    ]
 
 
 @pytest.mark.parametrize(
