@@ -7,6 +7,7 @@
     their classes              step         may be replaced; the outermost one counts
     Optimizer, Module          zero_grad    keyword arguments may be changed
     DistributedDataParallel    __init__     arguments may be changed
+    torch.multiprocessing      spawn        noted
 
 Classes are wrapped where they define the method themselves, and those that the script defines later, too.
 Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing.
@@ -14,11 +15,13 @@ Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; aft
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from laptime.instrument import spawned
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.phases import OPTIMIZER
 from laptime.tuning.trial.calls import bound
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 
 LOADER = "_laptime_loader"
 """A weak reference to its loader is kept in every iterator."""
+SPAWNS = "the script starts processes of its own by torch.multiprocessing.spawn: they were not observed"
 
 
 class Wrapping(Hooks):
@@ -73,7 +77,20 @@ class Wrapping(Hooks):
         super()._replace(owner, name, wrap)
 
     def _spawned(self) -> None:
-        """Ranks that the script starts itself are no part of a trial."""
+        """Ranks that the script starts itself are no part of a trial: they are noted."""
+        module: Any = sys.modules.get(spawned.MODULE)
+        if hasattr(module, "start_processes"):
+            self._replace(module, "start_processes", self._starting)
+
+    def _starting(self, original: Any) -> Any:
+        notes = self._points.trial.notes
+
+        def start_processes(*args: Any, **kwargs: Any) -> Any:
+            if SPAWNS not in notes:
+                notes.append(SPAWNS)
+            return original(*args, **kwargs)
+
+        return start_processes
 
     # What Hooks lets us do.
 

@@ -18,6 +18,7 @@ from laptime.tuning.trial.constructors import Constructors
 from laptime.tuning.trial.loop import Call
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
+from laptime.tuning.trial.wrapping import SPAWNS
 
 pytestmark = pytest.mark.torch
 
@@ -475,6 +476,22 @@ def test_the_start_of_an_epoch_is_known_at_its_first_step() -> None:
         made._mode.points = made
         epoch(model, optimizer, loader)
     assert made._mode.starts == [True, False, False], "begins, ends and begins, ends"
+
+
+def test_ranks_that_a_script_starts_itself_are_noted() -> None:
+    import torch
+
+    several: Any = torch.multiprocessing
+    module: Any = sys.modules["torch.multiprocessing.spawn"]
+    original = module.start_processes
+    with points() as made:
+        assert made.trial.notes == []
+        several.spawn(_nothing, nprocs=0)
+    assert made.trial.notes == [SPAWNS]
+    assert module.start_processes is original
+
+
+def _nothing(rank: int) -> None: ...
 
 
 def test_a_forked_child_has_torchs_own_functions() -> None:
