@@ -7,6 +7,7 @@
     their classes              step         may be replaced; the outermost one counts
     Optimizer, Module          zero_grad    keyword arguments may be changed
     DistributedDataParallel    __init__     arguments may be changed
+    GradScaler                 scale        what the loss was before
     torch.multiprocessing      spawn        noted
 
 Classes are wrapped where they define the method themselves, and those that the script defines later, too.
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from laptime.tuning.trial.points import Points
 
 LOADER = "_laptime_loader"
-"""A weak reference to its loader is kept in every iterator."""
+"""What gives an iterator's loader is kept in it."""
 SPAWNS = "the script starts processes of its own by torch.multiprocessing.spawn: they were not observed"
 
 
@@ -59,6 +60,9 @@ class Wrapping(Hooks):
         self._subclasses(torch.optim.Optimizer)
         self._replace(torch.optim.Optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.nn.Module, "zero_grad", self._zero_grad)
+        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+        if scaler is not None:
+            self._replace(scaler, "scale", self._scale)
         parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
         if parallel is not None:
             self._replace(parallel, "__init__", self._parallel)
@@ -129,7 +133,10 @@ class Wrapping(Hooks):
         iterators = self.iterators
 
         def __init__(self_: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            self_.__dict__[LOADER] = weakref.ref(loader)
+            # `for batch in DataLoader(...)` keeps nothing but the iterator; only a loader whose workers persist
+            # keeps that in turn.
+            is_keeper = getattr(loader, "persistent_workers", False)
+            self_.__dict__[LOADER] = weakref.ref(loader) if is_keeper else lambda: loader
             original(self_, loader, *args, **kwargs)
             if getattr(self_, "_num_workers", 0):
                 iterators.add(self_)
@@ -215,6 +222,16 @@ class Wrapping(Hooks):
             return original(self_, **named)
 
         return zero_grad
+
+    def _scale(self, original: Any) -> Any:
+        points = self._points
+
+        def scale(self_: Any, outputs: Any) -> Any:
+            scaled = original(self_, outputs)
+            points.scaled = scaled, outputs
+            return scaled
+
+        return scale
 
     def _parallel(self, original: Any) -> Any:
         points = self._points
