@@ -20,6 +20,7 @@ from laptime.testing.conformance import (
     check_target,
     documented,
 )
+from laptime.testing.optimizations import check_optimization
 from laptime.testing.rules import check_rule
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "check_backend",
     "check_check",
     "check_command",
+    "check_optimization",
     "check_probe",
     "check_report",
     "check_rule",
