@@ -19,7 +19,7 @@ TOGGLE = "live"
 NEEDS: frozenset[str] = frozenset()
 GIVES = frozenset({"gc_freeze"})
 CONFLICTS: frozenset[str] = frozenset()
-PRIOR = 0.5
+PRIOR = 0.1
 
 
 def look(points: Any) -> dict[str, float]:
