@@ -84,7 +84,7 @@ class Race:
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """A backward pass; where it starts from is kept."""
-        self._counted.went_backward(root)
+        self._counted.went_backward(self._points.unscaled(root))
         return run()
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:

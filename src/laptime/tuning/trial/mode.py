@@ -78,5 +78,8 @@ class Points(Protocol):
     def refuses(self, handle: Any, changes: list[dict[str, Any]]) -> bool:
         """Whether not all of these changes, put on as `handle`, are still on."""
 
+    def unscaled(self, root: Any) -> Any:
+        """What a backward pass starts from, before the script's own GradScaler has scaled it."""
+
     def stop(self) -> None:
         """End the script: raises `instrument.session.Stop`; at the fourth time the process ends at once."""

@@ -46,6 +46,7 @@ class Points:
         board: which changes are on. made: constructor calls. region: the forward part of the step.
         began: perf_counter of the trial's start. epoch_start: nanoseconds that the loader took, right before
             the first step of an epoch, to make an iterator and start its workers; 0 before other steps.
+        scaled: what a GradScaler of the script's has made of a loss, and the loss, until it goes backward.
         stopped: how often the script was asked to end. on_close: called before the process is ended at once.
     """
 
@@ -65,6 +66,7 @@ class Points:
         self.made = Constructors(self.board, is_placed=plan.mode == "diagnose")
         self.calls = self.made.calls
         self.epoch_start = 0
+        self.scaled: tuple[Any, Any] | None = None
         self.began = perf_counter()
         self.stopped = 0
         self.on_close: Callable[[], None] = _nothing
@@ -256,7 +258,14 @@ class Points:
             scaled = self.board.fold("backward", root)
             return original(scaled, *args[1:], **kwargs) if args else original(**{**kwargs, name: scaled})
 
-        return self._mode.backward(root, run)
+        try:
+            return self._mode.backward(root, run)
+        finally:
+            self.scaled = None
+
+    def unscaled(self, root: Any) -> Any:
+        """What a backward pass starts from, before the script's GradScaler has scaled it."""
+        return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
     def stepped(self, optimizer: Any, original: Callable[[], Any]) -> Any:
         """An optimizer steps."""

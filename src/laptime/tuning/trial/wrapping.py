@@ -133,8 +133,8 @@ class Wrapping(Hooks):
         iterators = self.iterators
 
         def __init__(self_: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            # `for batch in DataLoader(...)` keeps nothing but the iterator; only a loader whose workers persist
-            # keeps that in turn.
+            # `for batch in DataLoader(...)` keeps nothing but the iterator; a loader whose workers persist
+            # keeps that in turn: no circle.
             is_keeper = getattr(loader, "persistent_workers", False)
             self_.__dict__[LOADER] = weakref.ref(loader) if is_keeper else lambda: loader
             original(self_, loader, *args, **kwargs)

@@ -50,6 +50,9 @@ class Loop:
     def refuses(self, handle: Any, changes: Any) -> bool:
         return len(handle) < len(changes)
 
+    def unscaled(self, root: Any) -> Any:
+        return root
+
     def stop(self) -> None:
         raise Stop
 

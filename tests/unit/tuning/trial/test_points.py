@@ -33,6 +33,7 @@ class Recorder:
         self.ended = 0
         self.points: Any = None
         self.starts: list[bool] = []
+        self.losses: list[Any] = []
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         self.told.append("fetch")
@@ -43,6 +44,8 @@ class Recorder:
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         self.told.append("backward")
+        if self.points is not None:
+            self.losses.append(self.points.unscaled(root))
         return run()
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
@@ -73,6 +76,7 @@ def owners() -> list[Any]:
         torch.optim.SGD,
         torch.optim.AdamW,
         torch.optim.Adam,
+        torch.amp.GradScaler,
         dataloader.DataLoader,
         dataloader._BaseDataLoaderIter,
         dataloader._MultiProcessingDataLoaderIter,
@@ -311,6 +315,20 @@ def test_the_forward_part_holds_model_and_loss_and_ends_with_backward() -> None:
         assert not made.region.is_open, "a loss is no trained model"
         made.region.enter([context])
     assert told == ["enter", "leave"] * 3
+
+
+def test_a_loss_is_known_as_it_was_before_the_script_scaled_it() -> None:
+    import torch
+
+    with points() as made:
+        made._mode.points = made
+        scaler = torch.amp.GradScaler("cpu")
+        losses: list[Any] = [torch.ones((), requires_grad=True) * 2 for _ in range(2)]
+        scaler.scale(losses[0]).backward()
+        losses[1].backward()
+    assert made._mode.losses[0] is losses[0]
+    assert made._mode.losses[1] is losses[1]
+    assert made.scaled is None
 
 
 def test_a_backward_pass_starts_from_what_a_change_gives() -> None:
