@@ -136,8 +136,8 @@ class Differential:
         if self._state == "settle":
             import torch
 
-            index = next((i for i, each in enumerate(self.points.models) if each is module), 0)
-            if torch.is_grad_enabled():
+            index = next((i for i, each in enumerate(self.points.models) if each is module), None)
+            if index is not None and torch.is_grad_enabled():  # a loss is a module, too
                 self.places.note("forward", module, index=index, detail=type(module).__name__)
                 self.libraries.add(library())
             self.autocast = self.autocast or facts.is_autocast()
@@ -305,12 +305,12 @@ class Differential:
 
     def _cuts(self) -> tuple[str, ...]:
         """Whether kept batches can be cut and doubled, and the memory would last."""
-        found = []
-        for mode in CUTS:
+        found: list[str] = []
+        for mode in CUTS if self.kept else ():
             made = {
                 key: each.half() if mode == "half_batch" else each.double() for key, each in self.kept.items()
             }
-            if not made or None in made.values():
+            if None in made.values():
                 self.notes.append(f"{mode}: the batch's tensors share no leading dimension")
             elif mode == "double_batch" and not diagnosis.has_room(self._kind(), self.plan.memory):
                 self.notes.append("double_batch: it might not fit into memory")

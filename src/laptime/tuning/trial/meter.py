@@ -153,10 +153,11 @@ def noise(taken: list[Taken]) -> float:
 
 def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
     """Modes that need not run on a CPU, where parts follow each other: from the parts of whole steps."""
-    whole = seconds.get("whole")
-    if whole is None or not measured:
+    whole, total = seconds.get("whole"), sum(measured.values())
+    if whole is None or total <= 0.0:
         return {}
-    data, backward, optimizer = (measured[part] for part in ("data", "backward", "optimizer"))
+    scale = whole / total  # parts are means, the step is a median
+    data, backward, optimizer = (scale * measured[part] for part in ("data", "backward", "optimizer"))
     found = {
         "no_optimizer": whole - optimizer,
         "forward_backward": whole - optimizer - data,

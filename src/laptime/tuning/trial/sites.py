@@ -105,6 +105,8 @@ def _lines(code: Any, instruction: int, fallback: int) -> tuple[int, int]:
 
 def name_of(wanted: Any, frame: FrameType) -> str:
     """What this very object is called in a frame: `model`, `self.net`; "" when it has no name there."""
+    if wanted is None:
+        return ""
     for name, found in _visible(frame):
         if found is wanted:
             return name
@@ -176,22 +178,20 @@ def modules_in(frame: FrameType) -> dict[str, Any]:
 
 
 def of_models(calls: list[Call], models: list[Any]) -> list[dict[str, Any]]:
-    """Sites of kind `model`: each optimizer's line, with what a trained model is called there.
+    """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
 
     A model that was wrapped after the optimizer was made is known by what is inside the wrapper.
     """
     found = []
-    for call in calls:
-        if call.site is None or not call.names:
-            continue
-        known = {id(reference()): name for name, reference in call.names.items() if reference() is not None}
-        for index, model in enumerate(models):
+    for index, model in enumerate(models):
+        for call in calls:
+            known = {id(module): name for name, each in call.names.items() if (module := each()) is not None}
             name = next((known[id(each)] for each in unwrapped(model) if id(each) in known), "")
-            if name:
+            if name and call.site is not None:
                 detail = type(model).__name__
-                found.append(
-                    {**call.site, "kind": "model", "expression": name, "index": index, "detail": detail}
-                )
+                site = {"kind": "model", "expression": name, "index": index, "detail": detail}
+                found.append({**call.site, **site})
+                break
     return found
 
 

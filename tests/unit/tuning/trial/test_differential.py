@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from laptime.instrument.session import Stop
 from laptime.tuning.situation import FACTS, Situation
+from laptime.tuning.trial import differential, meter
 from laptime.tuning.trial.differential import Differential
 from laptime.tuning.trial.meter import PARTS, Taken, derived, noise, shares
 from laptime.tuning.trial.plan import VARIABLE, Plan
@@ -24,18 +24,21 @@ DATA, COPY, FORWARD, BACKWARD, STEP = 0.006, 0.002, 0.004, 0.005, 0.003
 
 
 class Accelerator:
-    """A device that works behind the host: what is started is waited for later."""
+    """A device that works behind the host, and a clock for both: what is started is waited for later."""
 
     name = "scripted"
 
     def __init__(self) -> None:
-        self.free_at = 0.0
+        self.now = self.free_at = 1.0
 
     def start(self, seconds: float) -> None:
-        self.free_at = max(self.free_at, time.perf_counter()) + seconds
+        self.free_at = max(self.free_at, self.now) + seconds
 
     def wait(self) -> None:
-        time.sleep(max(0.0, self.free_at - time.perf_counter()))
+        self.now = max(self.now, self.free_at)
+
+    def host(self, seconds: float) -> None:
+        self.now += seconds
 
 
 def situation(folder: Path) -> Situation:
@@ -121,10 +124,14 @@ def test_rounds_come_in_random_order() -> None:
 
 
 @pytest.mark.torch
-def test_an_accelerators_shares_are_what_the_step_gains_without_them(tmp_path: Path) -> None:
+def test_an_accelerators_shares_are_what_the_step_gains_without_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import torch
 
     device = Accelerator()
+    for module in (differential, meter):
+        monkeypatch.setattr(module, "perf_counter", lambda: device.now)
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(64, 4)), 8)
@@ -136,7 +143,7 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(tmp_path: P
     mode = Differential(Plan(folder=str(tmp_path), mode="diagnose", seconds=4.0), points)
 
     def load() -> Any:
-        time.sleep(DATA)
+        device.host(DATA)
         return torch.ones(8, 4)
 
     def run() -> None:
@@ -145,7 +152,6 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(tmp_path: P
             batch = mode.fetch(loader, load)
             if mode._mode != "on_device":
                 device.start(COPY)
-                time.sleep(0.0002)
             mode.forward(model)
             device.start(FORWARD * len(batch) / 8)
             mode.backward(batch, lambda: device.start(BACKWARD))
@@ -156,14 +162,23 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(tmp_path: P
         run()
     mode.finish()
     found = situation(tmp_path)
-    assert found.step == pytest.approx(DATA + COPY + FORWARD + BACKWARD + STEP, rel=0.3)
-    assert sum(found.shares.values()) == pytest.approx(found.step)
-    assert found.shares["data"] == pytest.approx(DATA, rel=0.3)
-    assert found.shares["transfer"] == pytest.approx(COPY, rel=0.6)
-    assert found.shares["optimizer"] == pytest.approx(STEP, rel=0.4)
-    assert found.what_if["no_optimizer"] < found.step - 0.5 * STEP
-    assert found.what_if["double_batch"] > found.what_if["half_batch"]
-    assert found.enqueue is not None
+    whole = DATA + COPY + FORWARD + BACKWARD + STEP
+    assert found.step == pytest.approx(whole)
+    parts = {"data": DATA, "transfer": COPY, "forward": FORWARD, "backward": BACKWARD, "optimizer": STEP}
+    assert found.shares == pytest.approx({**parts, "other": 0.0})
+    assert found.what_if == pytest.approx(
+        {
+            "whole": whole,
+            "cached": whole - DATA,
+            "on_device": whole - DATA - COPY,
+            "no_optimizer": whole - STEP,
+            "forward_backward": whole - DATA - STEP,
+            "forward": COPY + FORWARD,
+            "half_batch": whole - DATA - FORWARD / 2,
+            "double_batch": whole - DATA + FORWARD,
+        }
+    )
+    assert found.noise == 0.0
     assert found.batch == 8
 
 
