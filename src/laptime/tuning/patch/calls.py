@@ -153,7 +153,9 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
         return False
     mapping = spread(call)
     if mapping is not None:
-        return _add_to_mapping(file, tree, mapping, new)
+        changed = _add_to_mapping(file, tree, mapping, new)
+        _broken(file, tree, call, len(file.text) - len(tree.text))
+        return changed
     texts = [f"{name}={text}" for name, text in new.items()]
     if not call.args:
         file.insert(tree.close(call), ", ".join(texts))
@@ -161,7 +163,10 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     last = call.args[-1]
     start, end = tree.outer(last.value)
     if isinstance(last.value, cst.GeneratorExp) and not last.value.lpar:
-        raise CannotEdit(f"{tree.source(call.func)} is given a bare generator")
+        # A generator without parentheses must be the only argument.
+        file.insert(end, "".join([")", *(f", {text}" for text in texts)]))
+        file.insert(start, "(")
+        return True
     begins = tree.start(last) if last.keyword is not None or last.star else start
     line = file.text[file.line_start(begins) : begins]
     between = file.text[end : tree.close(call)]

@@ -237,8 +237,8 @@ class Edits:
         first, _, more = template.partition("\n")
         call, file = place.call(), place.file
         tree = file.tree
-        around = [each for each in (call, *tree.ancestors(call)) if isinstance(each, cst.BaseExpression)]
-        if not any(statements.matches(first, tree.source(each)) for each in around):
+        around = [each.func for each in (call, *tree.ancestors(call)) if isinstance(each, cst.Call)]
+        if not any(statements.matches(first.removesuffix("()"), tree.source(each)) for each in around):
             if not isinstance(call.func, cst.Attribute):
                 raise CannotEdit(f"`{tree.source(call)}` at {place.where} is no method of the loss")
             owner = tree.source(call.func.value)
@@ -291,8 +291,8 @@ class Edits:
         at = _after_comments(file, bom) if end < 0 else file.next_line(end)
         if is_import:
             return file.insert_lines(at, code, behind=False)
+        wanted = 2 if apart else int(file.behind(at) == at)
         at = file.behind(at)
-        wanted = 2 if apart else 1
         above = "\n" * max(0, wanted - _empty(file.text[:at].replace("\r\n", "\n"), -1)) if at > bom else ""
         below = "\n" * max(0, wanted - _empty(file.text[at:].replace("\r\n", "\n"), 1)) if apart else ""
         mark = file.insert_lines(at, above + code + below)

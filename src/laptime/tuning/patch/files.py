@@ -77,9 +77,9 @@ def read(path: Path, root: Path) -> File:
         data = path.read_bytes()
         with path.open("rb") as opened:
             encoding = tokenize.detect_encoding(opened.readline)[0]
+        if encoding not in ("utf-8", "utf-8-sig"):
+            return without(f"{shown} is written in {encoding}, not in UTF-8")
         text = data.decode("utf-8")
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
         return without(f"{shown} is not text in UTF-8: {error}")
-    if encoding not in ("utf-8", "utf-8-sig"):
-        return without(f"{shown} is written in {encoding}, not in UTF-8")
     return File(path, shown, text)

@@ -94,7 +94,7 @@ class Sources(Located):
             if file.text == old:
                 continue
             try:
-                compile(file.tree.text, file.shown, "exec", dont_inherit=True)
+                compile(file.tree.module.code, file.shown, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
                 raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
             touched.append((file, diff.relabel(old, file.text, file.labels, name)))
