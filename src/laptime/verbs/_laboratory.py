@@ -285,7 +285,10 @@ class Laboratory:
         given = {"arms": arms, "steps": self.steps_of(step), "rounds": 60, "seconds": self._timeout}
         open_rounds: dict[int, dict[int, Block]] = {}
         yielded = 0
-        with self._start(shared, order=self._random.randrange(1 << 30), **given) as running:
+        with (
+            self.spent("race"),
+            self._start(shared, order=self._random.randrange(1 << 30), **given) as running,
+        ):
             try:
                 for block in running.blocks():
                     sides = open_rounds.setdefault(block.round, {})
@@ -294,8 +297,7 @@ class Laboratory:
                         yielded += 1
                         yield Round(per_sample(sides[1]) / per_sample(sides[0]))
             finally:
-                with self.spent("race"):
-                    ended = self.ended(running)
+                ended = self.ended(running)
         refused = {each["name"] for each in ended.refused}
         if not yielded or refused & {change["name"] for change in arms[1]}:
             raise self.failure(ended, running)

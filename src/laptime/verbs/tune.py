@@ -272,21 +272,31 @@ def choice_of(request: TuneRequest) -> Choice:
     Raises:
         UsageError: a name is no optimization.
     """
-    for name in [*request.only, *request.skip]:
-        if name not in request.extra:
-            extension("optimizations", name)
+    files = {Path(path).stem: path for path in request.extra}
+    only, skip = _names(request.only, files), _names(request.skip, files)
     return Choice(
         allow=tuple(request.allow),
         strict=request.strict,
-        only=(*_named(request.only), *request.extra) if request.only else (),
-        skip=_named(request.skip),
+        only=(*only, *request.extra) if only else (),
+        skip=skip,
         extra=tuple(request.extra),
         goal=request.goal,
     )
 
 
-def _named(names: list[str]) -> tuple[str, ...]:
-    return tuple(name.replace("-", "_") for name in names)
+def _names(names: list[str], files: dict[str, str]) -> tuple[str, ...]:
+    """Names as the catalogue has them; a file of one's own may be called by its stem.
+
+    Raises:
+        UsageError: one of them is not known.
+    """
+    found = []
+    for name in names:
+        path = files.get(name, name if name in files.values() else "")
+        if not path:
+            extension("optimizations", name)
+        found.append(path or name.replace("-", "_"))
+    return tuple(found)
 
 
 def _terms(request: TuneRequest) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def holds(run: Run) -> bool | None:
     found = run.tuning
     if found is None or found.gate.word == "failed":
         return False
-    if found.speedup is None or found.gate.word == "undecided" or found.speedup.word == "unclear":
+    if found.speedup is None or found.gate.word != "passed" or found.speedup.word == "unclear":
         return None
     return found.speedup.word == "faster"
 
