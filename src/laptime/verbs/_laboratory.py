@@ -121,6 +121,7 @@ class Laboratory:
             return
         for number in itertools.count():
             pair = self.pair(incumbent, candidate, number)
+            self._compiled(incumbent, candidate, pair.final.ended.compile_seconds)
             yield Round(pair.ratio, memory=pair.memory, process=number)
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
@@ -268,6 +269,13 @@ class Laboratory:
         if not ended.source:
             return TrialFailed("no_steps", "it ended without a step of training")
         return TrialFailed("no_steps", f"it ended after {ended.settled} steps, before enough were timed")
+
+    def _compiled(self, incumbent: Recipe, candidate: Recipe, seconds: float) -> None:
+        """Book torch.compile's time under what was tried; the longest, for later trials find its cache."""
+        for change in candidate:
+            if change not in incumbent.changes and seconds:
+                booked = self.ledger.compiled_by
+                booked[str(change)] = max(seconds, booked.get(str(change), 0.0))
 
     def _is_live(self, incumbent: Recipe, candidate: Recipe) -> bool:
         differing = set(incumbent.changes) ^ set(candidate.changes)

@@ -33,6 +33,10 @@ from laptime.verbs._script import Program
 from laptime.verbs._tune_session import Kept
 from laptime.verbs.profile import ProfileRequest, Started
 
+SHORTEST, LONGEST = 120.0, 0.4
+"""A trial may take this share of the budget at most, and so many seconds anyway: one that hangs or compiles
+for ever leaves time for the others."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class TuneRequest:
@@ -116,7 +120,7 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
             program,
             choice,
             Path(work),
-            timeout=request.timeout,
+            timeout=min(request.timeout, max(SHORTEST, LONGEST * request.budget)),
             steps=request.steps,
             max_memory=request.max_memory,
             step_by=request.step_by,
