@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 HEAD = """
-import sys
+import os, sys
 from laptime.tuning.trial import scratch
 undo = scratch.install(sys.argv[1])
 """
