@@ -3,8 +3,13 @@
     plan         what to do, handed over in the environment; JSON
     __main__     `python -m laptime.tuning.trial script.py`: the program that stands in for `python script.py`
     loop         what optimizations attach to: loaders, optimizers, models, batches, the forward region
-    points       torch's functions wrapped for `loop`, and given back
+    points       the script's loop as a trial sees it; the one that all others meet in
+    wrapping     torch's functions stood in between of, and given back; on top of `instrument.hooks`
+    constructors, calls, starting, libraries    what the script makes: remembered, and made otherwise
+    board, attached    which changes are on, and what each has attached to the loop
+    region       the forward part of a step
     conductor    race: blocks of steps under alternating arms, timed
+    timing, compiling, limits, seeds    one block; torch.compile at work; memory; seeds shifted
     differential diagnose: the step with parts left out
     lint         diagnose: synchronising calls with file and line
     sites        where in the user's files things are done

@@ -88,11 +88,14 @@ class Stage:
         if self._watchdog is not None:
             self._watchdog.stop()
         trial = self.trial
+        if self.points.stopped:
+            trial.ended = trial.ended or "stopped"
         trial.seen = dict(self.points.steps.seen)
         trial.rank, trial.world, trial.source = rank(), world(), self.points.steps.source
-        # The device may be what the script has failed with.
-        with suppress(RuntimeError):
+        try:
             self._mode.finish()
+        except Exception as error:  # the device may be what the script has failed with; the rest is told
+            trial.notes.append(f"not all is known: {type(error).__name__}: {error}")
         if "torch" in sys.modules:
             trial.torch = True
             with suppress(RuntimeError):
@@ -136,7 +139,7 @@ def main() -> int:
         return ended.status
     trial = stage.trial
     if stage.points.stopped:
-        trial.ended, status = trial.ended or "stopped", 0
+        status = 0
     else:
         trial.ended, status = ended.how, ended.status
         trial.error, trial.traceback = ended.error, ended.traceback
