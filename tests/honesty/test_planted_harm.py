@@ -79,7 +79,7 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def gated(plain: Any, numerics: str, *names: str, **options: Any) -> Gate:
-    return judge([numerics], plain.against(*names, **options), again=plain.twice)
+    return judge([numerics], plain.against(*names, **options), again=plain.twice, rounded=plain.rounded)
 
 
 def failed(gate: Gate) -> list[str]:

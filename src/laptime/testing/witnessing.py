@@ -46,6 +46,7 @@ class Witnessed:
 
     Attributes:
         twice: gate.json of the baseline's second run against its first.
+        rounded: of the baseline with its activations rounded to bfloat16.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Witnessed:
         witness(main, folder / "base", [], write=base, **self._given)
         self.twice = witness(main, folder / "twice", [], compare=base, **self._given)
         witness(main, folder / "exact", [], write=exact, double=True, **self._given)
+        self.rounded = witness(main, folder / "rounded", [], compare=base, rounds="bfloat16", **self._given)
         self._against = {"compare": base, "reference": exact, **self._given}
 
     def against(self, *names: str, **options: Any) -> dict[str, Any]:

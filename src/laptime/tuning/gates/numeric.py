@@ -8,11 +8,14 @@ reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10;
                relative, to the tensor's own RMS or 1 % of its group's, whichever is larger: dynamo's
                absolute one would let any change of small gradients pass. Norm within 0.1 % and
                cosine >= 0.9999 of all gradients, besides
-precision      norm of all gradients within 2 %, their cosine >= 0.99 (tune.md, GATE 1: bf16 gave 0.9994, a
-               lost division by 4 gives 4.0, lost clipping 0.014; cosine alone saw neither), loss within 2 %,
-               direction and norm of the update; no tensor of weight with a cosine below 0.9; norms of
-               parameters and states within 10 %, buffers within 5 %. The mean that BatchNorm keeps is
-               compared in units of the deviation that it keeps
+precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.9994, a lost division by 4 gives
+               4.0, lost clipping 0.014; cosine alone saw neither). Their cosine: >= 0.99, or 1 - cosine at
+               most twice that of the baseline with its activations rounded, where that was run; else
+               >= 0.9, for sound bf16 turned a fresh ResNet-18 (16 images of 32 x 32) to 0.921 here, which is
+               why no number alone will do. Loss within 2 %; update: cosine >= 0.85, norm within 10 %; no
+               tensor of weight with a cosine below 0.8; norms of parameters and states within 10 %,
+               buffers within 5 %. The mean that BatchNorm keeps is compared in units of the deviation that
+               it keeps
 random         fed with captured batches: as `precision`. Own batches: the norm within a factor of 2 only;
                what is asked are the samples (`gates.data`)
 algorithm      invariants only, and that BatchNorm is told of as many batches; convergence decides
@@ -42,11 +45,17 @@ WITHOUT_REFERENCE = 1e-3
 FLOOR = 3.0
 """Times that a candidate may differ as much as the baseline does from itself."""
 NORM = {"reassociated": 0.001, "precision": 0.02, "random": 0.02}
-COSINE = {"reassociated": 0.9999, "precision": 0.99, "random": 0.99}
+COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
+SIMULATED_COSINE = 0.99
+"""Least cosine in lower precision where rounding was simulated, and has turned the gradients by less."""
+LEAST_COSINE = 0.5
+"""Gradients that rounding turns by more are none to compare with: then they may be turned so far."""
+SIMULATED = 2.0
+"""Times that 1 - cosine may exceed that of the baseline with rounded activations."""
 LOSS = 0.02
 """Relative difference of losses in lower precision: bf16 has 8 bits, 0.4 % an operation."""
-UPDATE_NORM, UPDATE_COSINE = 0.1, 0.9
-TENSOR_COSINE, TENSOR_SHARE = 0.9, 0.05
+UPDATE_NORM, UPDATE_COSINE = 0.1, 0.85
+TENSOR_COSINE, TENSOR_SHARE = 0.8, 0.05
 """A tensor with this share of the gradients' norm may not be turned by more."""
 STATISTICS = 0.05
 """Relative RMSE of BatchNorm's running statistics and other buffers in lower precision."""
@@ -60,11 +69,14 @@ _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 _Outcome = Literal["ok", "fail", "unknown"]
 
 
-def checks(found: Found, numerics: str, floor: Found | None = None) -> list[GateCheck]:
+def checks(
+    found: Found, numerics: str, floor: Found | None = None, rounded: Found | None = None
+) -> list[GateCheck]:
     """The checks of values. Nothing witnessed gives `unknown`, never `ok`.
 
     Args:
         floor: the witness of the baseline's second run against its first; None: not run, nothing is granted.
+        rounded: the witness of the baseline with its activations rounded (`"rounds"`), for class precision.
     """
     if not found.totals:
         return [checked("gradients", "unknown", "no tensors were compared")]
@@ -76,7 +88,7 @@ def checks(found: Found, numerics: str, floor: Found | None = None) -> list[Gate
     return [
         judged.loss(),
         _norm(found, judged.norm_limit),
-        _direction(found, judged.cosine_limit),
+        _direction(found, judged.is_loose, judged.cosine_limit, rounded),
         *judged.groups(),
         *([_update_norm(found), _update_direction(found)] if judged.is_loose else []),
     ]
@@ -231,11 +243,10 @@ class _Judged:
             share = (row.base_norm or 0.0) / max((whole.base_norm if whole else 0.0) or 0.0, 1e-30)
             weighs = share >= TENSOR_SHARE and row.cosine is not None
             return (1 - (row.cosine or 0.0) if weighs else 0.0), 1 - TENSOR_COSINE
-        if row.group == "optimizer":
-            norms = (row.norm or 0.0) - (row.base_norm or 0.0)
-            return abs(norms) / max(
-                row.base_norm or 0.0, 0.01 * ((whole and whole.base_norm) or 0.0), 1e-30
-            ), 0.1
+        if row.group in ("optimizer", "parameters"):
+            least = 0.01 * ((whole.base_norm if whole else 0.0) or 0.0)
+            apart = abs((row.norm or 0.0) - (row.base_norm or 0.0))
+            return apart / max(row.base_norm or 0.0, least, 1e-30), UPDATE_NORM
         return _over(row.error, self._scale(row)), STATISTICS
 
 
@@ -315,7 +326,12 @@ def _allowed(found: Found, step: int, limit: float) -> float:
     return limit if step == 0 or found.apart else 2 * limit
 
 
-def _direction(found: Found, limit: float) -> GateCheck:
+def _direction(found: Found, is_loose: bool, limit: float, rounded: Found | None) -> GateCheck:
+    turned = (
+        [row.cosine for row in _totals(rounded, "gradients") if row.cosine is not None] if rounded else []
+    )
+    if is_loose and turned:
+        limit = min(SIMULATED_COSINE, max(LEAST_COSINE, 1 - SIMULATED * (1 - min(turned))))
     return _cosine("gradient_direction", "gradients", found, limit)
 
 

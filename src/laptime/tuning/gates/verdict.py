@@ -43,6 +43,7 @@ def judge(
     document: dict[str, Any] | None,
     *,
     again: dict[str, Any] | None = None,
+    rounded: dict[str, Any] | None = None,
     samples: dict[str, Any] | None = None,
     samples_again: dict[str, Any] | None = None,
     needs_samples: bool = False,
@@ -53,6 +54,7 @@ def judge(
         classes: numerics classes of its changes.
         document: gate.json of the candidate against the baseline; None when the trial has left none.
         again: the same of the baseline's second run: its own non-determinism.
+        rounded: the same of the baseline with its activations rounded: what lower precision may turn.
         samples: gate.json of a trial that ran the loader alone; samples_again: of the baseline's second one.
         needs_samples: without `samples` nothing is decided. So it is for the classes random and algorithm.
     """
@@ -64,7 +66,7 @@ def judge(
         made.append(GateCheck(name="steps", outcome="unknown", sentence="no training step was witnessed"))
     else:
         made += invariants.checks(found, numerics)
-        made += numeric.checks(found, numerics, floor)
+        made += numeric.checks(found, numerics, floor, decoded(rounded))
         made += _applied(found)
     of_data = "random" if "random" in wanted and numerics != "algorithm" else numerics
     loaders, loaders_again = decoded(samples), decoded(samples_again)

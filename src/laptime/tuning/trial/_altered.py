@@ -79,3 +79,33 @@ def watched_clipping(told: Callable[[float], None]) -> Callable[[], None]:
 
     setattr(place, name, clip)
     return lambda: setattr(place, name, original)
+
+
+def rounded(models: list[Any], kind: str) -> Callable[[], None]:
+    """What every innermost module takes and gives is rounded to a type, gradients on their way back, too.
+
+    So much does a precision turn gradients without any fault in how it is used. The result undoes it.
+    """
+    import torch
+
+    small = getattr(torch, kind)
+
+    def each(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return value.to(small).to(value.dtype) if value.is_floating_point() else value
+        if type(value) in (tuple, list):
+            return type(value)(each(part) for part in value)
+        return value
+
+    handles = []
+    for model in models:
+        for module in model.modules():
+            if not any(True for _ in module.children()):
+                handles.append(module.register_forward_pre_hook(lambda module, taken: each(taken)))
+                handles.append(module.register_forward_hook(lambda module, taken, given: each(given)))
+
+    def undo() -> None:
+        for handle in handles:
+            handle.remove()
+
+    return undo

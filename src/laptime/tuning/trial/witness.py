@@ -20,6 +20,8 @@ made when it is not there. Without the name the loader's own batches are used, a
     steps       to be witnessed; 3
     dropout     False: modules that drop out have p = 0
     double      everything in double precision: the reference. Tensor.float gives doubles then, too
+    rounds      "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
+                how far this precision turns the gradients of this model (`gates.numeric`)
     samples     True or a number: the loader alone is run for so many batches, an epoch at most (`_samples`);
                 nothing is trained
 gate.json has, by step, for candidate, base and reference: loss (what backward began from, added up), rates
@@ -189,6 +191,8 @@ class Witness:
             self._initial = _captured.state_of(parameters, buffers, optimizers)
         if self._gate.get("dropout") is False:
             self._undo += [_altered.without_dropout(_tensors.unwrapped(each)) for each in self._points.models]
+        if self._gate.get("rounds"):
+            self._undo.append(_altered.rounded(self._points.models, self._gate["rounds"]))
         if self._gate.get("double"):
             default, single = torch.get_default_dtype(), torch.Tensor.float
             self._undo.append(lambda: torch.set_default_dtype(default))

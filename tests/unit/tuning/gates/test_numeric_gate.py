@@ -133,7 +133,15 @@ def test_a_gradient_that_is_rounding_error_alone_is_left_out() -> None:
 @pytest.mark.parametrize("numerics", ["reassociated", "precision"])
 def test_norm_and_direction_are_both_asked(numerics: str) -> None:
     assert "gradient_norm" in failed(numerics, changed("gradients", norm=256.0))
-    assert "gradient_direction" in failed(numerics, changed("gradients", cosine=0.9))
+    assert "gradient_direction" in failed(numerics, changed("gradients", cosine=0.85))
+
+
+def test_direction_is_judged_by_what_rounding_turns() -> None:
+    found = changed("gradients", cosine=0.97)
+    assert failed("precision", found) == set()
+    assert failed("precision", found, rounded=changed("gradients", cosine=0.999)) == {"gradient_direction"}
+    assert failed("precision", found, rounded=changed("gradients", cosine=0.98)) == set()
+    assert failed("reassociated", found, rounded=changed("gradients", cosine=0.9)) == {"gradient_direction"}
 
 
 def test_lower_precision_has_room() -> None:
