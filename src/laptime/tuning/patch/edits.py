@@ -52,6 +52,7 @@ class Edits:
         """Keyword arguments of the call at every site of a kind."""
         for place in self.places(kind):
             changed, missing = False, {}
+            mark = self._line(place)
             for name, text in arguments.items():
                 arg = self._argument(place, name)
                 if arg is None:
@@ -61,8 +62,7 @@ class Edits:
             if missing:
                 changed = calls.add(place.file, place.file.tree, place.call(), missing) or changed
             if changed:
-                self._touched(place)
-                self._import_torch(place.file, " ".join(arguments.values()))
+                self._note(place.file, mark, " ".join(arguments.values()))
 
     def remove_argument(self, kind: str, name: str) -> None:
         """The call goes without it, where it has it."""
@@ -73,8 +73,9 @@ class Edits:
             elif arg.keyword is None:
                 raise CannotEdit(f"{name} is given by position at {place.where}")
             else:
+                mark = self._line(place)
                 calls.remove(place.file, place.file.tree, place.call(), arg)
-                self._touched(place)
+                self._note(place.file, mark, "")
 
     def argument(self, kind: str, name: str) -> str | None:
         """Source of an argument of the first call of a kind, None where it is not given."""
@@ -94,8 +95,9 @@ class Edits:
             start, end = place.file.tree.outer(arg.value)
             present = place.file.text[start:end]
             if not statements.matches(template, present):
+                mark = self._line(place)
                 place.file.replace(start, end, statements.fill(template, present=present))
-                self._touched(place)
+                self._note(place.file, mark, template)
 
     def at_start(self, statement: str, *imports_: str) -> None:
         """A statement of the whole process, behind the imports of the main file."""
@@ -180,9 +182,9 @@ class Edits:
             self._note(file, statements.replace(file, small, template, present=present), template)
             return
         start, end = tree.outer(node)
+        mark = self._line(place)
         file.replace(start, end, statements.fill(template, present=file.text[start:end]))
-        self._touched(place)
-        self._import_torch(file, template)
+        self._note(file, mark, template)
 
     def _nth(self, kind: str, index: int) -> Place:
         """Where the site of this number is."""
@@ -222,11 +224,11 @@ class Edits:
                 f"{noun(place.site.kind)} at {place.where} is given **{source}: {name} may be in it"
             )
 
-    def _touched(self, place: Place) -> None:
-        """The statement at a place is edited."""
+    def _line(self, place: Place) -> Mark:
+        """A mark on the first line of the statement at a place."""
         tree = place.file.tree
         start = tree.first_line(tree.statement(place.node()))
-        self._edited.append((place.file, place.file.mark(place.file.line_start(start))))
+        return place.file.mark(place.file.line_start(start))
 
     def _note(self, file: File, mark: Mark | None, code: str) -> None:
         if mark is not None:
@@ -251,11 +253,11 @@ class Edits:
                 given = file.text[tree.paren(call) + 1 : tree.close(call)]
                 tail = re.sub(r"\(\)$", lambda found: f"({given})", tail)
             start, end = tree.outer(call.func.value)
+            mark = self._line(place)
             file.replace(end, tree.end(call), tail)
             place.mark.offset = end + tail.rfind("backward(") + len("backward(") - 1
             file.insert(start, head)
-            self._touched(place)
-            self._import_torch(file, template)
+            self._note(file, mark, template)
         if more:
             self._behind_backward(place, more)
 
@@ -287,7 +289,7 @@ class Edits:
     def _at_top(self, file: File, code: str, *, is_import: bool = False, apart: bool = False) -> Mark:
         """Code behind the imports that a file begins with; `apart`: with two empty lines around."""
         end = imports.head(file.tree)
-        bom = len(file.text) - len(file.tree.module.code)
+        bom = file.tree.begin
         at = _after_comments(file, bom) if end < 0 else file.next_line(end)
         if is_import:
             return file.insert_lines(at, code, behind=False)

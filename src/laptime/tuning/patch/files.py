@@ -36,7 +36,11 @@ class File(Text):
         if self.why:
             raise CannotEdit(self.why)
         if self._tree is None or self._tree.text is not self.text:
+            is_first = self._tree is None
             self._tree = Tree(self.text, self.shown)
+            # Places are where libcst writes things: it has to write the file as it is.
+            if is_first and not self.text.endswith(self._tree.module.code):
+                raise CannotEdit(f"{self.shown} is written in a way that libcst does not keep")
         return self._tree
 
 

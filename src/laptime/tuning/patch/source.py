@@ -20,6 +20,7 @@ from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import Hunk
 from laptime.tuning.patch.edits import Edits
 from laptime.tuning.patch.places import Located
+from laptime.tuning.patch.tree import BOM
 from laptime.tuning.situation import Site
 
 
@@ -94,7 +95,7 @@ class Sources(Located):
             if file.text == old:
                 continue
             try:
-                compile(file.tree.module.code, file.shown, "exec", dont_inherit=True)
+                compile(file.text.removeprefix(BOM), file.shown, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
                 raise CannotEdit(f"{file.shown} would be no Python with {label}: {error}") from error
             touched.append((file, diff.relabel(old, file.text, file.labels, name)))
