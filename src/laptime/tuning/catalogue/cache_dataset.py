@@ -31,6 +31,8 @@ PRIOR = 0.8
 
 FILL = 30.0
 """Seconds that a trial may take to fill the cache, at most."""
+LEAVES = 32
+"""Tensors and numbers in a sample, at most: a list of token ids is many, and is kept badly one by one."""
 LOOK, READS = 4.0, 64
 """Seconds and samples for seeing whether reading is the same each time, where it draws random numbers: a
 change that comes once in ten reads is then missed once in 800."""
@@ -85,6 +87,8 @@ def _shape(sample: Any) -> tuple[Any, ...]:
     from torch.utils._pytree import tree_flatten
 
     leaves, layout = tree_flatten(sample)
+    if len(leaves) > LEAVES:
+        raise TypeError(f"it holds {len(leaves)} values one by one")
     for leaf in leaves:
         kind = type(leaf)
         is_plain = kind in (torch.Tensor, bool, int, float) or kind.__module__.partition(".")[0] == "numpy"
