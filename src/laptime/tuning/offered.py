@@ -64,15 +64,23 @@ def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) 
     """Everything that could be tried on top of a recipe, and why the rest could not."""
     given = facts_of(recipe)
     known = replace(situation, facts=situation.facts | given)
+    modules = {name: optimization.load(name) for name in choice.names()}
+    # What another change would give may be waited for: the search takes them in an order that holds.
+    givable: frozenset[str] = frozenset()
+    for name, module in modules.items():
+        if _is_chosen(name, choice) and name not in recipe.names:
+            givable |= module.GIVES
     candidates: list[Candidate] = []
     ruled_out: dict[str, str] = {}
-    for name in choice.names():
-        module = optimization.load(name)
-        why = _why_not(name, module, situation, recipe, given, choice)
+    for name, module in modules.items():
+        # Its own facts hold because it is kept: other options of it are still offered.
+        own = module.GIVES if name in recipe.names else frozenset()
+        facts = (situation.facts | given | givable_needs(module, givable)) - own
+        why = _why_not(module, name, situation, facts, choice)
         if why:
             ruled_out[name] = why
             continue
-        made = _candidate(name, module, known, choice, costs)
+        made = _candidate(name, module, known, recipe, choice, costs)
         if isinstance(made, str):
             ruled_out[name] = made
         else:
@@ -104,20 +112,24 @@ def numerics_of(recipe: Recipe, situation: Situation) -> str:
     return max(classes, key=optimization.NUMERICS.index, default="exact")
 
 
+def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]:
+    """Facts that a change needs and another one could give."""
+    own: frozenset[str] = module.GIVES
+    return frozenset(need for need in module.NEEDS if not need.startswith("!")) & (givable - own)
+
+
 def _why_not(
-    name: str, module: ModuleType, situation: Situation, recipe: Recipe, given: frozenset[str], choice: Choice
+    module: ModuleType, name: str, situation: Situation, facts: frozenset[str], choice: Choice
 ) -> str:
     """Why a name is not even a candidate; "" when it may be one."""
     if not _is_chosen(name, choice):
         return "left out by --only" if choice.only and name not in choice.only else "left out by --skip"
     if getattr(module, "SUGGESTS", False):
         return "only ever suggested, never applied"
-    if name in recipe.names and name != "identity":
-        return "kept already"
     goal = getattr(module, "GOAL", "throughput")
     if goal != choice.goal and goal == "memory":
         return "saves memory, not time: --goal memory"
-    missing = _missing(module.NEEDS, situation.facts | given)
+    missing = _missing(module.NEEDS, facts)
     if missing is not None:
         told: Any = getattr(module, "why_not", None)
         return (told(situation) if told else "") or missing
@@ -145,11 +157,14 @@ def _numerics(module: ModuleType, situation: Situation, options: dict[str, Any])
 
 
 def _candidate(
-    name: str, module: ModuleType, situation: Situation, choice: Choice, costs: Costs
+    name: str, module: ModuleType, situation: Situation, recipe: Recipe, choice: Choice, costs: Costs
 ) -> Candidate | str:
     """The candidate, or why there is none."""
     told: Any = getattr(module, "why_not", None)
-    proposed: list[dict[str, Any]] = module.propose(situation)
+    kept = [change.options for change in recipe if change.name == name]
+    proposed = [options for options in module.propose(situation) if options not in kept]
+    if kept and not proposed:
+        return "kept already"
     if not proposed:
         return (told(situation) if told else "") or "cannot help here"
     classes = [_numerics(module, situation, options) for options in proposed]

@@ -260,6 +260,8 @@ class Laboratory:
             return TrialFailed("hung", f"no end after {self._timeout:g} s")
         if ended.ended == "memory":
             return TrialFailed("memory", ended.error or "it wanted more memory than it may have")
+        if ended.ended == "recompiles":
+            return TrialFailed("recompiles", ended.error or "it compiles in every step")
         if ended.refused:
             told = "; ".join(f"{each['name']}: {each['why']}" for each in ended.refused)
             return TrialFailed("refused", told)
@@ -354,6 +356,7 @@ class Pair:
 
 
 def per_sample(block: Block) -> float:
-    """Median seconds of a step over the mean number of its samples."""
-    samples = sum(block.samples) / len(block.samples) if block.samples else 1.0
-    return median(block.seconds) / (samples or 1.0)
+    """Seconds over samples of the whole block: with prefetching workers steps come in bursts, and the median
+    of them would hide the wait for data."""
+    samples = sum(block.samples) or len(block.seconds)
+    return sum(block.seconds) / samples

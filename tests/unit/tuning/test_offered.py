@@ -70,11 +70,25 @@ def test_only_and_skip_keep_the_control() -> None:
     assert "channels_last" not in names(CONVOLUTIONS, skip=("channels_last",))
 
 
-def test_what_is_kept_is_not_offered_again_but_gives_its_facts() -> None:
-    recipe = Recipe((Change("num_workers", {"num_workers": 2}),))
-    assert "num_workers" not in names(CONVOLUTIONS, recipe)
-    assert "persistent_workers" not in names(CONVOLUTIONS)
-    assert "workers" in facts_of(recipe)
+def test_what_is_kept_is_offered_only_with_other_options() -> None:
+    kept = Recipe((Change("channels_last"),))
+    with_it = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"channels_last"})
+    assert offered(with_it, kept, Choice(), Costs()).ruled_out["channels_last"] == "kept already"
+    workers = Recipe((Change("num_workers", {"num_workers": 2}),))
+    again = offered(CONVOLUTIONS, workers, Choice(), Costs())
+    options = [each.change.options for each in again.candidates if each.change.name == "num_workers"]
+    assert options
+    assert {"num_workers": 2} not in options
+
+
+def test_what_another_change_would_give_is_waited_for() -> None:
+    workers = Recipe((Change("num_workers", {"num_workers": 2}),))
+    assert "workers" in facts_of(workers)
+    waiting = offered(CONVOLUTIONS, Recipe(), Choice(), Costs())
+    persistent = [each for each in waiting.candidates if each.change.name == "persistent_workers"]
+    assert not persistent or "workers" in persistent[0].needs
+    alone = offered(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
+    assert alone.ruled_out["persistent_workers"] == "needs workers"
 
 
 def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:
