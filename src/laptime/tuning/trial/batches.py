@@ -50,9 +50,23 @@ def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def size(batch: Any) -> int:
-    """Samples: the leading dimension that most tensors share; 0 where there is none."""
+    """Samples: the leading dimension that most tensors share, or the rows; 0 where there is neither."""
+    if is_rows(batch):
+        return len(batch)
     found = Counter(each.shape[0] for _, each in tensors(batch) if each.dim())
     return int(found.most_common(1)[0][0]) if found else 0
+
+
+def is_rows(batch: Any) -> bool:
+    """Whether a batch is a list of samples that nobody has put together: with a label that is one number."""
+    import torch
+
+    if not isinstance(batch, list) or len(batch) < 2:
+        return False
+    if not all(isinstance(each, (list, tuple, MutableMapping)) for each in batch):
+        return False
+    parts = list(batch[0].values() if isinstance(batch[0], MutableMapping) else batch[0])
+    return any(isinstance(each, int) or (isinstance(each, torch.Tensor) and not each.dim()) for each in parts)
 
 
 def nbytes(batch: Any) -> int:
@@ -92,6 +106,8 @@ class Kept:
 
     def half(self) -> Kept | None:
         """Its first half; None when the tensors do not share a leading dimension of two or more."""
+        if is_rows(self._batch):
+            return Kept(self._batch[: len(self._batch) // 2])
         samples = self._shared()
         if samples < 2:
             return None
@@ -101,6 +117,8 @@ class Kept:
         """Twice the batch, one behind the other; None where it cannot be."""
         import torch
 
+        if is_rows(self._batch):
+            return Kept([*self._batch, *self._batch])
         if self._shared() < 1:
             return None
         return Kept(

@@ -36,6 +36,8 @@ def test_every_kind_of_batch_is_cut_and_doubled() -> None:
         pair(torch.ones(4), torch.arange(4)),
         UserDict({"x": torch.ones(4, 3), "scale": torch.tensor(2.0)}),
         torch.ones(4, 1),
+        [(torch.ones(7), torch.tensor(1)) for _ in range(4)],
+        [{"x": torch.ones(7), "label": 3} for _ in range(4)],
     ]
     for batch in made:
         kept = batches.Kept(batch)
