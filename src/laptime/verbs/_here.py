@@ -24,10 +24,10 @@ from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Offered
 from laptime.tuning.situation import Situation
-from laptime.tuning.trial.__main__ import Stage
-from laptime.tuning.trial.keeping import Kept
+from laptime.tuning.trial.keeping import Kept, optimizers
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.stage import Stage
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._script import Program
 
@@ -103,6 +103,7 @@ class Ran:
         """Runs steps, and gives every block as it ends."""
         trial = self._stage.trial
         self._stage.open()
+        self._stage.points.adopt(optimizers())
         try:
             loader = again(self._problem.loader)
             for _ in range(EPOCHS):

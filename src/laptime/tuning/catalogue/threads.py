@@ -59,21 +59,23 @@ def bound(situation: Situation, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """torch's switch, and back to what it was."""
+    """torch's switch, and back to what it was. With the first call of the model, when the script's own call
+    of it,
+    at its start, is over; loader workers keep their one thread."""
 
-    def switch() -> Any:
+    def switch(model: Any) -> Any:
         import torch
 
         before = torch.get_num_threads()
         torch.set_num_threads(int(options["threads"]))
         return lambda: torch.set_num_threads(before)
 
-    loop.process(switch)
+    loop.model(switch)
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line at the start."""
-    script.at_start(f"torch.set_num_threads({int(options['threads'])})", "import torch")
+    """One line behind the optimizer: the script may have set another number at its start."""
+    script.after_optimizer(f"torch.set_num_threads({int(options['threads'])})")
 
 
 def _matters(situation: Situation) -> bool:

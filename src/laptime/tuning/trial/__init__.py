@@ -2,6 +2,8 @@
 
     plan         what to do, handed over in the environment; JSON
     __main__     `python -m laptime.tuning.trial script.py`: the program that stands in for `python script.py`
+    stage        the process made ready for a trial, and given back
+    applied      changes that are on without a trial: `laptime.apply`
     loop         what optimizations attach to: loaders, optimizers, models, batches, the forward region
     points       the script's loop as a trial sees it; the one that all others meet in
     wrapping     torch's functions stood in between of, and given back; on top of `instrument.hooks`

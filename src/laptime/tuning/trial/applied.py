@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
+from laptime.tuning.trial.keeping import optimizers
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
 
@@ -35,7 +36,9 @@ class Applied:
 
     def open(self) -> None:
         """Now, or as soon as torch is imported."""
+        there = optimizers()
         self._watch.install()
+        self._points.adopt(there)
 
     def close(self) -> None:
         """Give everything back."""

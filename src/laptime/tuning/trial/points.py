@@ -156,6 +156,12 @@ class Points:
         self._built.append(optimizer)
         self.board.meet("optimizers", optimizer)
 
+    def adopt(self, optimizers: list[Any]) -> None:
+        """Optimizers that were made before anything was wrapped."""
+        for optimizer in optimizers:
+            self._hooks.adopt(optimizer)
+            self.optimizer_made(optimizer)
+
     def parallel_made(self, module: Any) -> None:
         """The script has a DistributedDataParallel more."""
         self.parallels.append(module)

@@ -189,6 +189,10 @@ class Wrapping(Hooks):
 
         return __init__
 
+    def adopt(self, optimizer: Any) -> None:
+        """An optimizer that is there already; what a scheduler has wrapped in the instance is not seen."""
+        self._hook_step(type(optimizer))
+
     def _hook_step(self, cls: type) -> None:
         if cls not in self._stepping:
             self._stepping.add(cls)

@@ -42,6 +42,10 @@ class Asked:
         ast.parse(statement.replace("{model}", "net"))
         self.asked.append(("after_model", statement))
 
+    def after_optimizer(self, statement: str) -> None:
+        ast.parse(statement.replace("{optimizer}", "opt"))
+        self.asked.append(("after_optimizer", statement))
+
     def around_forward(self, header: str) -> None:
         ast.parse(header.format(device="cpu") + "\n    pass")
         self.asked.append(("around_forward", header))
@@ -67,7 +71,7 @@ def asked(name: str, options: dict[str, Any] | None = None, *sites: str) -> list
         ("compile", {"dynamic": True}, ("after_model", "{model}.compile(dynamic=True)")),
         ("compile_reduce_overhead", {}, ("after_model", "{model}.compile(mode='reduce-overhead')")),
         ("compile_max_autotune", {"mode": "m"}, ("after_model", "{model}.compile(mode='m')")),
-        ("threads", {"threads": 3}, ("at_start", "torch.set_num_threads(3)", "import torch")),
+        ("threads", {"threads": 3}, ("after_optimizer", "torch.set_num_threads(3)")),
         ("tf32", {}, ("at_start", 'torch.set_float32_matmul_precision("high")', "import torch")),
         ("flush_denormal", {}, ("at_start", "torch.set_flush_denormal(True)", "import torch")),
         ("cudnn_benchmark", {}, ("at_start", "torch.backends.cudnn.benchmark = True", "import torch")),

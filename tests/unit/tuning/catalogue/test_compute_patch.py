@@ -64,7 +64,7 @@ EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "compile": ({}, "    net.compile()\n"),
     "fused_optimizer": ({}, "fused=True)\n"),
     "set_to_none": ({}, "opt.zero_grad(set_to_none=True)\n"),
-    "threads": ({"threads": 1}, "\ntorch.set_num_threads(1)\n"),
+    "threads": ({"threads": 1}, "    torch.set_num_threads(1)\n"),
     "allocator": ({}, "\nlibc.mallopt(-4, 0)"),
     "huge_pages": ({}, 'os.environ["THP_MEM_ALLOC_ENABLE"] = "1"\n'),
     "onednn_bf16": ({}, '\ntorch.backends.mkldnn.conv.fp32_precision = "bf16"\n'),

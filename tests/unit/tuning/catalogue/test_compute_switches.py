@@ -142,9 +142,17 @@ def test_threads_are_set_and_put_back() -> None:
     import torch
 
     before = torch.get_num_threads()
-    loop = put_on("threads", {"threads": before + 1})
+    loop = put_on("threads", {"threads": before + 1}, models=[blocks()])
     assert torch.get_num_threads() == before + 1
     loop.undo()
+    assert torch.get_num_threads() == before
+
+
+def test_threads_wait_for_the_model_so_that_the_scripts_own_number_does_not_win() -> None:
+    import torch
+
+    before = torch.get_num_threads()
+    put_on("threads", {"threads": before + 1})
     assert torch.get_num_threads() == before
 
 

@@ -1,4 +1,4 @@
-"""Scripts of several shapes with the sites that a diagnosing trial has found in them, and scripts written in a test."""
+"""Scripts of several shapes, with the sites that trials have found in them; scripts written in a test."""
 
 from __future__ import annotations
 

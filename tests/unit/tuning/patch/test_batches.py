@@ -53,7 +53,10 @@ def test_a_batch_without_a_name_is_refused(
 def test_an_iterator_that_begins_anew_gives_its_batch_behind_the_whole_try(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
-    text = "while go:\n    try:\n        x, y = next(it)\n    except StopIteration:\n        x, y = next(again)\n    use(x)\n"
+    text = (
+        "while go:\n    try:\n        x, y = next(it)\n"
+        "    except StopIteration:\n        x, y = next(again)\n    use(x)\n"
+    )
     found = edited(script(text, ("fetch", "next(it)")), TRIM)
     assert found == text.replace("    use", "    x, y = trim((x, y))\n    use")
 

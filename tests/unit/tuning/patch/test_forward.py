@@ -161,7 +161,8 @@ def test_the_argument_of_a_backward_function_is_split_off(
 ) -> None:
     text = "for x in loader:\n    accelerator.backward(model(x).sum())\n"
     sources = loop(script, text, ("backward", "accelerator.backward("))
-    expected = "for x in loader:\n    with region():\n        loss = model(x).sum()\n    accelerator.backward(loss)\n"
+    body = "    with region():\n        loss = model(x).sum()\n    accelerator.backward(loss)\n"
+    expected = "for x in loader:\n" + body
     assert edited(sources, AROUND) == expected
     with pytest.raises(CannotEdit, match="done by `accelerator`"):
         edited(sources, SCALE)

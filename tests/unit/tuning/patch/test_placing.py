@@ -21,7 +21,8 @@ REBIND = 'script.after_model("{model} = torch.compile({model})")'
         ("import torch\nx = 1\n", "import torch\n\ntorch.set_num_threads(1)\nx = 1\n"),
         ('"""Doc."""\nx = 1\n', '"""Doc."""\nimport torch\n\ntorch.set_num_threads(1)\nx = 1\n'),
         (
-            "from __future__ import annotations\nimport os\nos.environ['A'] = '1'\nimport torch\n\n\ndef f():\n    pass\n",
+            "from __future__ import annotations\nimport os\nos.environ['A'] = '1'\nimport torch\n\n\n"
+            "def f():\n    pass\n",
             "from __future__ import annotations\nimport os\nos.environ['A'] = '1'\nimport torch\n\n"
             "torch.set_num_threads(1)\n\n\ndef f():\n    pass\n",
         ),
@@ -35,7 +36,8 @@ REBIND = 'script.after_model("{model} = torch.compile({model})")'
         ),
         (
             "try:\n    import torch\nexcept ImportError:\n    torch = None\nx = 1\n",
-            "try:\n    import torch\nexcept ImportError:\n    torch = None\n\ntorch.set_num_threads(1)\nx = 1\n",
+            "try:\n    import torch\nexcept ImportError:\n    torch = None\n\n"
+            "torch.set_num_threads(1)\nx = 1\n",
         ),
         (
             "import torch as t\nx = 1\n",
@@ -120,7 +122,8 @@ def test_it_stands_behind_all_branches_that_make_the_optimizer(
 def test_it_stays_inside_the_guard_of_the_main_program(
     script: Callable[..., Sources], edited: Callable[..., str]
 ) -> None:
-    text = 'import torch\nif __name__ == "__main__":\n    opt = torch.optim.SGD(model.parameters())\n    train(opt)\n'
+    body = "    opt = torch.optim.SGD(model.parameters())\n    train(opt)\n"
+    text = f'import torch\nif __name__ == "__main__":\n{body}'
     sources = script(text, *model("torch.optim.SGD(model.parameters())"))
     expected = text.replace("    train", "    model.to(memory_format=torch.channels_last)\n    train")
     assert edited(sources, LAST) == expected
@@ -144,7 +147,8 @@ def test_a_model_is_bound_anew_only_where_who_trains_it_sees_it(
     make = "import torch\ndef make(model):\n    return torch.optim.SGD(model.parameters())\n"
     with pytest.raises(CannotEdit, match="would keep the old one"):
         edited(script(make, *model("torch.optim.SGD(model.parameters())")), REBIND)
-    main = "import torch\ndef main(model):\n    opt = torch.optim.SGD(model.parameters())\n    train(model, opt)\n"
+    body = "    opt = torch.optim.SGD(model.parameters())\n    train(model, opt)\n"
+    main = "import torch\ndef main(model):\n" + body
     sources = script(main, *model("torch.optim.SGD(model.parameters())"), name="main.py")
     assert "    model = torch.compile(model)\n    train" in edited(sources, REBIND)
     top = "import torch\ndef make():\n    return torch.optim.SGD(model.parameters())\nmodel = 1\n"

@@ -42,7 +42,7 @@ CHANGES = [
     Change("num_workers", {"value": 2}),
     Change("persistent_workers"),
 ]
-EXACT = ("threads", "set_to_none", "num_workers", "persistent_workers")
+EXACT = ("threads", "set_to_none", "num_workers")
 """Changes after which these scripts print the very same loss."""
 
 
@@ -109,7 +109,7 @@ def test_a_region_of_each_backward_pass_of_a_gan(shape: Callable[[str], Sources]
 def test_a_model_of_a_class_is_told_before_its_loop(shape: Callable[[str], Sources]) -> None:
     sources = shape("trainer.py")
     sources.apply(Change("compile"))
-    guard = "        if self.model._compiled_call_impl is None:\n            self.model.compile()\n        for batch in"
+    guard = "    if self.model._compiled_call_impl is None:\n            self.model.compile()\n        for batch in"
     assert guard in sources.files[sources.main].text  # type: ignore[index]
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from laptime.instrument import program
 from laptime.tuning.trial import limits
-from laptime.tuning.trial.__main__ import Stage
+from laptime.tuning.trial.stage import Stage
 from laptime.tuning.trial.plan import VARIABLE, Plan
 from laptime.tuning.trial.seeds import Seeds
 
