@@ -55,7 +55,8 @@ class Editor(Protocol):
         {model} is filled in; one statement a trained model."""
 
     def after_optimizer(self, statement: str) -> None:
-        """Behind the statement that makes the optimizer; {optimizer} is filled in where it has a name."""
+        """Behind the statement that makes the optimizer; {optimizer} is filled in where it has a name. Once,
+        behind the last optimizer, where it is not in the statement."""
 
     def around_forward(self, header: str) -> None:
         """`with ...:` (or other header) around the statements of the loop body from the first that calls a

@@ -123,8 +123,9 @@ class Edits:
             self._import_torch(file, statement)
 
     def after_optimizer(self, statement: str) -> None:
-        """Behind the statement that makes the optimizer."""
-        for place in self.places("optimizer"):
+        """Behind the statement that makes the optimizer; behind the last one, where it names none."""
+        found = self.places("optimizer")
+        for place in found if "{optimizer}" in statement else found[-1:]:
             mark = models.after_optimizer(place, statement)
             self._note(place.file, mark, statement)
 

@@ -23,7 +23,7 @@ WHITE = re.compile(
 
 
 class _Positions(MetadataWrapper):
-    """Without the walk over the whole tree that libcst makes for providers that are visitors; ours is none."""
+    """Without the walk over the tree that libcst makes for providers that are visitors; ours is none."""
 
     def visit_batched(self, visitors: Any, before_visit: Any = None, after_visit: Any = None) -> cst.Module:
         return self.module

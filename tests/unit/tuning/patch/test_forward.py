@@ -241,7 +241,7 @@ def test_a_step_in_a_line_with_others_stays_in_it(
 
 def test_a_step_with_a_closure_or_a_used_result_is_refused(script: Callable[..., Sources]) -> None:
     for text in ("opt.step(closure)\n", "value = opt.step()\n"):
-        with pytest.raises(CannotEdit, match="closure|is used"):
+        with pytest.raises(CannotEdit, match=r"closure|is used"):
             loop(script, text).editor().replace_step("scaler.step({optimizer})")
 
 

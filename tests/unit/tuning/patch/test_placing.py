@@ -216,6 +216,16 @@ def test_a_statement_for_the_optimizer_uses_its_name(
     assert found == text.replace(line, expected)
 
 
+def test_what_names_no_optimizer_is_said_once_behind_the_last(
+    script: Callable[..., Sources], edited: Callable[..., str]
+) -> None:
+    text = "from torch.optim import SGD\na = SGD(x)\nb = SGD(y)\n"
+    sources = script(
+        text, ("optimizer", "SGD(x)", {"detail": "SGD"}), ("optimizer", "SGD(y)", {"detail": "SGD"})
+    )
+    assert edited(sources, 'script.after_optimizer("begin()")') == text + "begin()\n"
+
+
 def test_an_optimizer_without_a_name_is_refused(script: Callable[..., Sources]) -> None:
     text = "from torch.optim import SGD\nall.append(SGD(ps))\n"
     sources = script(text, ("optimizer", "SGD(ps)", {"detail": "SGD"}))

@@ -109,7 +109,9 @@ def test_a_region_of_each_backward_pass_of_a_gan(shape: Callable[[str], Sources]
 def test_a_model_of_a_class_is_told_before_its_loop(shape: Callable[[str], Sources]) -> None:
     sources = shape("trainer.py")
     sources.apply(Change("compile"))
-    guard = "    if self.model._compiled_call_impl is None:\n            self.model.compile()\n        for batch in"
+    guard = (
+        "    if self.model._compiled_call_impl is None:\n            self.model.compile()\n        for batch"
+    )
     assert guard in sources.files[sources.main].text  # type: ignore[index]
 
 
