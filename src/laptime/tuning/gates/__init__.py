@@ -2,7 +2,7 @@
 question.
 
 witnessed    gate.json, typed
-invariants   finite, steps, effective batch, learning rate, optimizer settings, types, clipping: of every class
+invariants   finite, steps, effective batch, learning rate, settings, types, clipping: of every class
 numeric      loss, gradients (norm and direction), parameters, buffers, optimizer state; tolerance from the
              class
 data         samples of an epoch, batches, order, augmentation, distribution

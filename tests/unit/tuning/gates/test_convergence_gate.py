@@ -71,7 +71,7 @@ def test_a_useless_margin_is_not_passed_by_chance_often() -> None:
     noise = random.Random(1)
     held = 0
     for _ in range(400):
-        worse = [[loss + 0.01 + 0.0] for loss in (1.0,) * 5]
+        worse = [[1.01]] * 5
         base = [[1.0] * 20 for _ in range(5)]
         final = [[each[0] + noise.gauss(0, 0.005)] * 20 for each in worse]
         held += judged(base, final, 0.01).word == "holds"
