@@ -37,7 +37,7 @@ def main_file(lab: Laboratory) -> str:
 def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]:
     """Changes that are never made on their own, as rungs and as one diff."""
     rungs, diff = [], ""
-    sources = Sources(situation.sites + situation.syncs, main_file(lab))
+    sources = Sources(situation.sites + situation.syncs, main_file(lab), situation.device)
     for change in suggested(situation, lab.choice):
         module = optimization.load(change.name)
         try:
@@ -99,7 +99,7 @@ def _edited(
     lab: Laboratory, situation: Situation, recipe: Recipe, finished: Any, ladder: Iterable[Rung]
 ) -> tuple[Sources, list[str], dict[str, str]]:
     """Every change of the recipe as an edit, one after another; those that cannot be are left out."""
-    sources = Sources(situation.sites, main_file(lab))
+    sources = Sources(situation.sites, main_file(lab), situation.device)
     hunks, left_out = [], {}
     effects = {(rung.name, str(rung.options)): rung for rung in ladder if rung.kept}
     for change in recipe:
