@@ -185,7 +185,12 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
 
 
 def _broken(file: Text, tree: Tree, call: cst.Call, more: int) -> None:
-    """A call that has become too long for its line, with its arguments on a line of their own."""
+    """A call that has become too long for its line, with its arguments on a line of their own.
+
+    One inside another expression stays as it is: broken in its middle that would be harder to read.
+    """
+    if not isinstance(tree.parent(call), cst.Assign | cst.AnnAssign | cst.Expr | cst.Return):
+        return
     start, close = tree.paren(call), tree.close(call) + more
     line = file.line_start(start)
     if file.next_line(start) - line <= LONG or NEWLINE.search(file.text, start, close):

@@ -78,6 +78,8 @@ def test_a_call_that_gets_too_long_is_broken(
     found = edited(loader(script, call), code)
     inside = f"{'d' * 50}, batch_size=8, shuffle=True, num_workers=2, pin_memory=True"
     assert found == IMPORT + f"loader = DataLoader(\n    {inside}\n)\n"
+    nested = f"prepare(DataLoader({'d' * 50}, batch_size=8, shuffle=True))"
+    assert edited(loader(script, nested), code).count("\n") == 2
 
 
 @pytest.mark.parametrize(
