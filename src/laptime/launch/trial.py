@@ -106,7 +106,7 @@ class Running:
         try:
             return msgspec.json.decode((self.folder / "trial.json").read_bytes(), type=Trial)
         except (OSError, msgspec.MsgspecError):
-            return Trial(ended="died", status=self.status or 0, error=self._last_words())
+            return Trial(ended="died", status=self.status or 0, error=self.last_words())
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A JSON document that it has left, None without."""
@@ -125,12 +125,13 @@ class Running:
         except OSError:
             return ""
 
-    def _last_words(self) -> str:
+    def last_words(self) -> str:
+        """What there is to say of a script that ended without a word of ours: its signal, or its last line."""
         lines = [line for line in self.output().splitlines() if line.strip()]
         if self.status is not None and self.status < 0:
             with suppress(ValueError):
                 return f"ended by {signal.Signals(-self.status).name}"
-        return lines[-1] if lines else f"ended with status {self.status}"
+        return f"status {self.status}: {lines[-1]}" if lines else f"ended with status {self.status}"
 
 
 @contextmanager

@@ -11,12 +11,12 @@ from laptime.verbs import _reconcile, trace
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._script import execute
 
-STEPS = 2
+STEPS = 1
 
 
 def cost(lab: Laboratory, step: float) -> float:
-    """Seconds that one side takes, about: start, four steps that are not traced, and STEPS that are."""
-    return (lab.ledger.first or 10.0) + (5 + 2 * STEPS) * step + 5.0
+    """Seconds that one side takes, about: start, three steps that are not traced, and STEPS that are."""
+    return (lab.ledger.first or 10.0) + (3 + 2 * STEPS) * step + 5.0
 
 
 def breakdown(lab: Laboratory, sources: dict[str, str], timeout: float) -> dict[str, float]:

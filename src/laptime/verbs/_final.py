@@ -13,6 +13,7 @@ from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
 from laptime.verbs import _holdout, _patching
 from laptime.verbs._breakdown import breakdown, cost
 from laptime.verbs._laboratory import Laboratory, Pair
@@ -53,42 +54,69 @@ def finish(
         finished.is_complete = True
         return
     finished.breakdown_after = dict(found.after.shares)
+    say("the gate of the whole set")
     finished.gate = _gate_of_all(lab, found)
-    say("measuring the gain in new processes")
-    pairs = measure(lab, found.recipe, finished, budget=request.budget)
     say("writing the patch")
-    _patching.write(request, lab, found, finished)
-    if finished.patch.path:
+    sources = _patching.write(request, lab, found, finished)
+    # Where the patch has every change, its gain is measured, not that of our hooks.
+    is_whole = bool(sources) and not finished.patch.left_out
+    say("measuring the gain in new processes")
+    pairs = measure(lab, found.recipe, finished, budget=request.budget, sources=sources if is_whole else None)
+    if sources:
         say("running the patched script")
-        _patching.verify(request, lab, found, finished, pairs)
-        _profiled(request, lab, found, finished, say)
+        _patching.verify(request, lab, found, finished, pairs, sources, is_whole=is_whole)
+        _profiled(request, lab, found, finished, say, sources)
+    _patching.write_recipe(request, lab, found.recipe, finished)
     finished.is_complete = True
 
 
+def reserve(lab: Laboratory, situation: Situation, budget: float) -> float:
+    """Share of the budget that all this takes, about: three pairs, the recipe once more, two profiles, a
+    gate."""
+    step = situation.step
+    side = lab.costs(situation).start + max(2 * step, _holdout.LONG)
+    return min(0.5, (2 * _holdout.FEWEST * side + side + 2 * cost(lab, step) + 2 * side) / budget)
+
+
 def _profiled(
-    request: Any, lab: Laboratory, found: Found, finished: Finished, say: Callable[[str], None]
+    request: Any,
+    lab: Laboratory,
+    found: Found,
+    finished: Finished,
+    say: Callable[[str], None],
+    sources: dict[str, str],
 ) -> None:
-    """Both sides under the profiler, where there is time for it: the diagnosis has told their shares
+    """Both sides under the profiler, where there is time for it; the diagnosis has told their shares
     already."""
     needed = cost(lab, found.before.step) + cost(lab, found.after.step)
     if lab.elapsed() + needed > request.budget:
         return
     say("profiling both")
     with lab.spent("profile"):
-        sources = _patching.stand_ins(lab, found, finished)
         before, after = (breakdown(lab, each, request.timeout) for each in ({}, sources))
     if before and after:
         finished.breakdown_before, finished.breakdown_after = before, after
 
 
-def measure(lab: Laboratory, recipe: Recipe, finished: Finished, *, budget: float) -> list[Pair]:
-    """Baseline and final in fresh processes; `finished` has what is known after every pair."""
+def measure(
+    lab: Laboratory,
+    recipe: Recipe,
+    finished: Finished,
+    *,
+    budget: float,
+    sources: dict[str, str] | None = None,
+) -> list[Pair]:
+    """Baseline and final in fresh processes; `finished` has what is known after every pair.
+
+    Args:
+        sources: the patched files, which have all of the recipe: they are the final side.
+    """
     noise = lab.situation.noise if lab.situation else 0.0
     numerics = numerics_of(recipe, lab.situation) if lab.situation else "exact"
     until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
     pairs: list[Pair] = []
     with suppress(TrialFailed), lab.spent("measure"):
-        for pairs in _holdout.pairs(lab, recipe, until=until):
+        for pairs in _holdout.pairs(lab, Recipe() if sources else recipe, until=until, sources=sources):
             finished.measured = (
                 _holdout.measured([pair.baseline for pair in pairs], noise),
                 _holdout.measured([pair.final for pair in pairs], noise),
@@ -99,8 +127,7 @@ def measure(lab: Laboratory, recipe: Recipe, finished: Finished, *, budget: floa
 
 
 def _gate_of_all(lab: Laboratory, found: Found) -> Gate:
-    """The gate of the last change that was kept is one of the whole set, when nothing was dropped after
-    it."""
+    """Of the whole set; the laboratory remembers it when the last change that was kept had the same set."""
     numerics = numerics_of(found.recipe, found.before)
     try:
         return lab.gate(Recipe(), found.recipe, numerics)

@@ -23,6 +23,9 @@ STEPS = 3
 SLOW_STEPS = 2
 """Of a script whose steps take seconds."""
 SLOW = 1.5
+QUICK = 0.5
+"""Seconds that a witnessed step should take; the batches are cut to it."""
+FEWEST_SAMPLES = 4
 BATCHES = 64
 """That the loader alone gives, an epoch at most, when a change is one of data."""
 LONGEST_DATA = 30.0
@@ -43,14 +46,16 @@ def gated(lab: Laboratory, recipe: Recipe, numerics: str) -> Gate:
     classes = {numerics, numerics_of(recipe, situation)}
     references = _References(lab, situation)
     asked: dict[str, Any] = {"compare": str(references.base())}
-    if classes & {"reassociated", "precision"}:
+    if "reassociated" in classes and "precision" not in classes:
         asked["reference"] = str(references.double())
+    rounded = references.rounded(recipe) if "precision" in classes else None
     document = references.witness(recipe, "candidate", **asked)
     of_data = _is_of_data(recipe)
     return judge(
         classes,
         document,
         again=references.again(),
+        rounded=rounded,
         samples=references.samples(recipe) if of_data else None,
         samples_again=references.samples_again() if of_data else None,
         needs_samples=of_data,
@@ -69,6 +74,9 @@ class _References:
         self._home = lab.folder / "witnesses"
         self._home.mkdir(exist_ok=True)
         self._steps = SLOW_STEPS if situation.step > SLOW else STEPS
+        # Double precision has no fast kernels: a large batch is cut, the same for all.
+        self._is_cut = situation.step > QUICK and situation.batch > FEWEST_SAMPLES
+        self._most = max(FEWEST_SAMPLES, round(situation.batch * QUICK / max(situation.step, QUICK)))
         each = (situation.loader_seconds or situation.share("data") or 0.0) + 1e-3
         self._batches = max(4, min(BATCHES, int(LONGEST_DATA / each)))
 
@@ -78,6 +86,18 @@ class _References:
         if not path.is_file():
             self.witness(Recipe(), "base")
         return path
+
+    def rounded(self, recipe: Recipe) -> dict[str, Any] | None:
+        """The script as it is with its activations rounded: what lower precision alone does to it."""
+        kind = "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
+        found = self._lab.known.get(kind)
+        if found is None:
+            try:
+                found = self.witness(Recipe(), kind, compare=str(self.base()), rounds=kind)
+            except TrialFailed:
+                return None
+            self._lab.known[kind] = found
+        return found
 
     def double(self) -> Path | None:
         """In double precision; None where the script cannot be run so."""
@@ -91,10 +111,10 @@ class _References:
 
     def again(self) -> dict[str, Any] | None:
         """The script as it is once more, against itself: its own non-determinism."""
-        found = self._lab.gates.get("again")
+        found = self._lab.known.get("again")
         if found is None:
             found = self.witness(Recipe(), "again", compare=str(self.base()))
-            self._lab.gates["again"] = found
+            self._lab.known["again"] = found
         return found
 
     def samples(self, recipe: Recipe) -> dict[str, Any] | None:
@@ -106,11 +126,11 @@ class _References:
 
     def samples_again(self) -> dict[str, Any] | None:
         """The script's own loader once more."""
-        found = self._lab.gates.get("samples")
+        found = self._lab.known.get("samples")
         if found is None:
             base = self._home / "samples.pt"
             found = self._run(Recipe(), {"compare": str(base), "samples": self._batches})
-            self._lab.gates["samples"] = found
+            self._lab.known["samples"] = found
         return found
 
     def witness(self, recipe: Recipe, name: str, **asked: Any) -> dict[str, Any] | None:
@@ -123,6 +143,7 @@ class _References:
             "write": str(self._home / f"{name}.pt"),
             "batches": str(self._home / "capture.pt"),
             "steps": self._steps,
+            **({"most": self._most} if self._is_cut else {}),
             **asked,
         }
         return self._run(recipe, {key: value for key, value in gate.items() if value != "None"})

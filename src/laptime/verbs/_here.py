@@ -155,6 +155,10 @@ class Ran:
         """It has printed where this process prints."""
         return ""
 
+    def last_words(self) -> str:
+        """Why it ended is known as an exception."""
+        return "it ended without a word"
+
 
 def again(loader: Iterable[Any]) -> Iterable[Any]:
     """A DataLoader made anew as it was made, so that changes see its construction; others as they are."""

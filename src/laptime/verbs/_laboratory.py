@@ -60,7 +60,7 @@ class Laboratory:
 
     Attributes:
         trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
-        gates: what gates know of the script as it is.
+        known: diagnoses and gates by recipe, and what gates know of the script as it is.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Laboratory:
         self._random = random.Random(seed)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
-        self.gates: dict[str, Any] = {}
+        self.known: dict[str, Any] = {}
         self._scratch = folder / "scratch"
 
     # World.
@@ -99,6 +99,10 @@ class Laboratory:
         Raises:
             TrialFailed: the script does not run, or has no step.
         """
+        key = f"situation {recipe}"
+        if key in self.known:
+            known: Situation = self.known[key]
+            return known
         with self.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
             running.wait()
             ended = self.ended(running)
@@ -108,6 +112,7 @@ class Laboratory:
         situation = Situation.from_json(found)
         if self.situation is None:
             self.situation = situation
+        self.known[key] = situation
         return situation
 
     def offered(self, situation: Situation, recipe: Recipe) -> Offered:
@@ -128,8 +133,12 @@ class Laboratory:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen."""
         from laptime.verbs._gating import gated
 
-        with self.spent("gate"):
-            return gated(self, candidate, numerics)
+        key = f"gate {candidate}"
+        if key not in self.known:
+            with self.spent("gate"):
+                self.known[key] = gated(self, candidate, numerics)
+        found: Gate = self.known[key]
+        return found
 
     # What searches and reports also need.
 
@@ -267,7 +276,7 @@ class Laboratory:
             return TrialFailed("refused", told)
         if ended.ended in ("raised", "died", "exited") and (ended.error or ended.status):
             kind = "memory" if "OutOfMemory" in ended.error else "crashed"
-            return TrialFailed(kind, ended.error or f"ended with status {ended.status}")
+            return TrialFailed(kind, ended.error or running.last_words())
         if not ended.source:
             return TrialFailed("no_steps", "it ended without a step of training")
         return TrialFailed("no_steps", f"it ended after {ended.settled} steps, before enough were timed")

@@ -62,24 +62,53 @@ def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]
     return rungs, diff
 
 
-def write(request: Any, lab: Laboratory, found: Found, finished: Any) -> None:
-    """The patch and the recipe file, beside the script or where it was asked for."""
+def write(request: Any, lab: Laboratory, found: Found, finished: Any) -> dict[str, str]:
+    """The patch, beside the script or where it was asked for.
+
+    Returns:
+        Copies of the edited files, by the path that each stands in for; none when nothing could be edited.
+    """
     sources, hunks, left_out = _edited(lab, found.before, found.recipe, finished, found.ladder)
     text = sources.diff()
-    patch = _path(request, lab, ".laptime.patch")
     finished.patch = structs.replace(finished.patch, text=text, hunks=hunks, left_out=left_out)
+    if not text:
+        return {}
+    path = _path(request, lab, ".laptime.patch")
+    applies = checking.applies(text, sources.root)
+    finished.patch = structs.replace(finished.patch, applies=applies)
     try:
-        if text:
-            write_whole(patch, text.encode())
-            finished.patch = structs.replace(
-                finished.patch, path=_short(patch), applies=checking.applies(text, sources.root)
-            )
-        recipe = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
-        write_whole(recipe, encoded(recipe_file(request, lab, found.recipe, finished)))
-        finished.recipe_path = _short(recipe)
+        write_whole(path, text.encode())
+        finished.patch = structs.replace(finished.patch, path=_short(path))
     except OSError as error:
-        complaint = f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
-        finished.patch = structs.replace(finished.patch, sentence=complaint)
+        finished.patch = structs.replace(finished.patch, sentence=_unwritten(error))
+    return _copies(lab, sources)
+
+
+def _unwritten(error: OSError) -> str:
+    return f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
+
+
+def _copies(lab: Laboratory, sources: Sources) -> dict[str, str]:
+    home = lab.folder / "patched"
+    home.mkdir(exist_ok=True)
+    found = {}
+    edited = {path: file.text for path, file in sources.files.items() if file.text != file.original}
+    for number, (path, text) in enumerate(edited.items()):
+        copy = home / f"{number}.py"
+        copy.write_text(text, encoding="utf-8", newline="")
+        found[str(path)] = str(copy)
+    return found
+
+
+def write_recipe(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) -> None:
+    """The file that `laptime verify` and `laptime.apply` read, beside the patch."""
+    patch = _path(request, lab, ".laptime.patch")
+    name = patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json"
+    try:
+        write_whole(patch.with_name(name), encoded(recipe_file(request, lab, recipe, finished)))
+        finished.recipe_path = _short(patch.with_name(name))
+    except OSError as error:
+        finished.patch = structs.replace(finished.patch, sentence=_unwritten(error))
 
 
 def recipe_file(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) -> RecipeFile:
@@ -134,38 +163,38 @@ def _short(path: Path) -> str:
     return str(path)
 
 
-def stand_ins(lab: Laboratory, found: Found, finished: Any) -> dict[str, str]:
-    """Copies of the edited files, by the path that each stands in for."""
-    sources = _edited(lab, found.before, found.recipe, finished, found.ladder)[0]
-    home = lab.folder / "patched"
-    home.mkdir(exist_ok=True)
-    found_copies = {}
-    edited = {path: file.text for path, file in sources.files.items() if file.text != file.original}
-    for number, (path, text) in enumerate(edited.items()):
-        copy = home / f"{number}.py"
-        copy.write_text(text, encoding="utf-8", newline="")
-        found_copies[str(path)] = str(copy)
-    return found_copies
+def verify(
+    request: Any,
+    lab: Laboratory,
+    found: Found,
+    finished: Any,
+    pairs: list[Pair],
+    sources: dict[str, str],
+    *,
+    is_whole: bool,
+) -> None:
+    """The patched script runs without a recipe: does it have the gain, does it train as with the recipe?
 
-
-def verify(request: Any, lab: Laboratory, found: Found, finished: Any, pairs: list[Pair]) -> None:
-    """The patched script, without a recipe, against the user's: does it have the gain, does it train the
-    same?"""
-    sources = stand_ins(lab, found, finished)
-    noise = found.noise
-    seen: list[Pair] = []
+    Args:
+        pairs: what the gain was measured by; of the patched script itself where `is_whole`.
+    """
+    same: bool | None = None
+    seen = pairs
     try:
         with lab.spent("patch"):
-            for so_far in _holdout.pairs(
-                lab, Recipe(), until=request.budget, sources=sources, fewest=PAIRS, most=len(pairs) or PAIRS
-            ):
-                seen = so_far
+            if is_whole and pairs:
+                same = _holdout.same_losses(pairs, [lab.side(found.recipe, 0, seconds=_holdout.LONG)])
+            elif not is_whole:
+                seen = []
+                for so_far in _holdout.pairs(
+                    lab, Recipe(), until=request.budget, sources=sources, fewest=PAIRS, most=PAIRS
+                ):
+                    seen = so_far
     except TrialFailed as failed:
         sentence = f"the patched script does not run: {failed.why}"
         finished.patch = structs.replace(finished.patch, sentence=sentence, same_losses=False)
         return
-    gain = _holdout.speedup(seen, noise)
-    same = None if finished.patch.left_out else _holdout.same_losses(seen, [pair.final for pair in pairs])
+    gain = _holdout.speedup(seen, found.noise)
     finished.patch = structs.replace(
         finished.patch, speedup=gain, same_losses=same, sentence=_sentence(finished.patch, gain, same)
     )
@@ -173,9 +202,9 @@ def verify(request: Any, lab: Laboratory, found: Found, finished: Any, pairs: li
 
 def _sentence(patch: Patched, gain: Any, same: bool | None) -> str:
     if gain is None:
-        return "the patched script was not timed: the budget was spent"
+        return "the patched script was not timed: it does not run, or the budget was spent"
     low, high = gain.ci95
-    words = f"the patched script, without laptime's recipe: {gain.value:.2f}x [{low:.2f}, {high:.2f}]"
+    words = f"the patched script itself, without hooks of ours: {gain.value:.2f}x [{low:.2f}, {high:.2f}]"
     if same is not None:
         words += ", the losses of the recipe" if same else ", but other losses than the recipe's"
     return words

@@ -37,6 +37,12 @@ def _crashed(name: str, why: str) -> LaptimeError:
             why=f"{why}: a trial has none",
             next="give it what it asks for as arguments",
         )
+    if why.startswith("status 2"):  # argparse's way to refuse an option
+        return UserCodeError(
+            f"{name} did not take its arguments",
+            why=why,
+            next=f"options of laptime come before the script: laptime tune -o report.html {name}",
+        )
     if any(word in why for word in _MISSING_DATA):
         return UserCodeError(
             f"{name} did not find its data",

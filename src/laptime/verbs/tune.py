@@ -26,7 +26,7 @@ from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import Candidate, TrialFailed
 from laptime.tuning.situation import Situation
 from laptime.verbs import _script, _told
-from laptime.verbs._final import Finished, finish
+from laptime.verbs._final import Finished, finish, reserve
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._refusals import data_parallel, refusal, several_ranks
 from laptime.verbs._script import Program
@@ -162,15 +162,16 @@ class _Session:
         try:
             if self._request.dry_run:
                 return self._planned()
+            self._say("diagnosing the script as it is")
+            situation = self._lab.diagnose(Recipe())
             self._found = ladder.search(
                 self._lab,
-                self._rules(),
+                self._rules(situation),
                 self._decided,
                 done=self._kept.done,
                 trying=self._trying,
                 diagnosed=self._diagnosed,
             )
-            self._say("measuring the gain in new processes")
             finish(self._request, self._lab, self._found, self._finished, self._say)
             if self._finished.measured is not None:
                 self._heard(Heard(measured=self._finished.measured))
@@ -182,16 +183,20 @@ class _Session:
             self.status = "interrupted"
         return _told.tuning(self._request, self._lab, self._before, self._found, self._rungs, self._finished)
 
-    def _rules(self) -> ladder.Rules:
+    def _rules(self, situation: Situation) -> ladder.Rules:
+        request = self._request
         return ladder.Rules(
-            budget=self._request.budget, certify=self._request.certify, goal=self._request.goal, reserve=0.3
+            budget=request.budget,
+            certify=request.certify,
+            goal=request.goal,
+            reserve=reserve(self._lab, situation, request.budget),
         )
 
     def _planned(self) -> Tuning:
         """What would be tried, and how long each takes; nothing is."""
         situation = self._lab.diagnose(Recipe())
         self._diagnosed(Recipe(), situation)
-        plans = ladder.planned(self._lab, situation, self._rules())
+        plans = ladder.planned(self._lab, situation, self._rules(situation))
         rungs = [_told.planned(candidate, seconds) for candidate, seconds in plans]
         ruled_out = self._lab.offered(situation, Recipe()).ruled_out
         return _told.dry(self._request, self._lab, situation, rungs, ruled_out)

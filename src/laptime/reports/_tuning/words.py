@@ -242,8 +242,6 @@ def reason(rung: Rung) -> str:
         told.append(f"compiling pays back after {count(rung.pays_back, 'step')}")
     if rung.edit:
         told.append(f"not in the patch: {words.printable(rung.edit)}")
-    if rung.suggestion:
-        told.append(words.printable(rung.suggestion))
     return "; ".join(told)
 
 
