@@ -1,4 +1,5 @@
-"""Other text in place of some of the user's files, under their names: `__file__` and imports stay as they are."""
+"""Other text in place of some of the user's files, under their names: `__file__` and imports stay as they
+are."""
 
 from __future__ import annotations
 

@@ -126,7 +126,8 @@ class Running:
             return ""
 
     def last_words(self) -> str:
-        """What there is to say of a script that ended without a word of ours: its signal, or its last line."""
+        """What there is to say of a script that ended without a word of ours: its signal, or its last
+        line."""
         lines = [line for line in self.output().splitlines() if line.strip()]
         if self.status is not None and self.status < 0:
             with suppress(ValueError):

@@ -34,7 +34,8 @@ BLOCK = 0.6
 MOST_STEPS = 50
 SLOW_STEP = 1.5
 """Seconds: from such a step on, trials settle one step, and blocks are as short as they can be."""
-GATE_STEPS = 3
+SETTLED = 4
+"""Steps before those that count, where the gain is measured."""
 
 
 @dataclass
@@ -197,9 +198,13 @@ class Laboratory:
         """
         step = self.situation.step if self.situation else 1.0
         steps = max(2, self.steps_of(step)) if seconds is None else max(2, min(500, round(seconds / step)))
+        # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
+        settle = (2 if step > SLOW_STEP else 3) if seconds is None else SETTLED
         with (
             self.spent("race"),
-            self._start(recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}) as running,
+            self._start(
+                recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}, settle=settle
+            ) as running,
         ):
             blocks = list(running.blocks())
             ended = self.ended(running)
@@ -210,7 +215,7 @@ class Laboratory:
     def plan(self, recipe: Recipe, **given: Any) -> Plan:
         """A plan of the next trial of this session."""
         step = self.situation.step if self.situation else 0.0
-        settle = 1 if step > SLOW_STEP else 3
+        settle = 2 if step > SLOW_STEP else 3
         asked: dict[str, Any] = {"settle": settle, "resettle": 0 if step > SLOW_STEP else 1, **given}
         return Plan(
             folder=str(self.folder / f"trial-{next(self._numbers)}"),

@@ -21,16 +21,18 @@ from laptime.tuning.situation import Situation
 
 TITLE = "freed memory is kept for the next step"
 NUMERICS = "exact"
-TOGGLE = "process"
+TOGGLE = "live"
 NEEDS = frozenset({"cpu"})
 GIVES = frozenset({"allocator"})
 CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.5
 
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
 """malloc.h"""
 KEPT = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: -1}
-DEFAULT = {M_MMAP_MAX: 65536, M_TRIM_THRESHOLD: 128 << 10}
+ADAPTED = {M_MMAP_MAX: 65536, M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 64 << 20}
+"""Where glibc's own adapting ends in a loop that frees blocks of many sizes (malloc.c,
+DEFAULT_MMAP_THRESHOLD_MAX and twice that): mallopt switches the adapting off, so this stands in for it."""
 
 
 def propose(situation: Situation) -> list[Options]:
@@ -53,7 +55,7 @@ def bound(situation: Situation, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """mallopt in this process. Back are the documented defaults; glibc's own adapting of them stays off."""
+    """mallopt in this process. Back is what a process comes to that has run for some steps without it."""
 
     def switch() -> Any:
         import ctypes
@@ -64,7 +66,7 @@ def apply(loop: Any, options: Options) -> None:
         _set(loop, library, KEPT)
 
         def back() -> None:
-            _set(loop, library, DEFAULT)
+            _set(loop, library, ADAPTED)
             library.malloc_trim(0)
 
         return back

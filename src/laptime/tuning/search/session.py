@@ -29,6 +29,13 @@ from laptime.tuning.situation import Situation
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
 
+CONTROLLED = 6
+"""Rounds of the control, where the time allows it: below, it says how much rounds scatter and no more."""
+CONTROL_SHARE = 0.08
+"""Of the budget, for the control."""
+WORTH = 12
+"""Rounds by which a candidate's largest gain must be visible to count among those that share the time."""
+
 WIDEST = 0.1
 """Margin above which nothing is gained by widening it: the machine cannot tell, and the control says so."""
 
@@ -168,8 +175,12 @@ class Session:
         Args:
             waiting: races that share the time until then; None: as many as candidates are untried.
         """
+        if is_control(candidate):
+            affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
+            looks = (max(3, min(CONTROLLED, affordable)),)
+            return Terms(looks=looks, margin=self.margin, noise=self.noise, goal=self.rules.goal)
         if waiting is None:
-            waiting = sum(1 for change in self.offers if change not in self.tried)
+            waiting = self._sharing()
         left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
         looks = self.rules.looks or looks_for(
             candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
@@ -181,6 +192,17 @@ class Session:
             noise=self.noise,
             goal=self.rules.goal,
             spent=lambda: self.world.elapsed() > until,
+        )
+
+    def _sharing(self) -> int:
+        """Names that may still be raced: what cannot show its gain here takes no time from the others."""
+        least = ranking.detectable(self.noise, WORTH, margin=self.margin)
+        return len(
+            {
+                change.name
+                for change, each in self.offers.items()
+                if change not in self.tried and ranking.share(each, self.situation.step) >= least
+            }
         )
 
     def _alpha(self) -> float:
@@ -254,12 +276,17 @@ class Session:
         return structs.replace(rung, reason=f"control, the script against itself: {rung.reason}")
 
     def calibrate(self, rung: Rung) -> None:
-        """Noise from the control's rounds, and a wider margin when it came out different."""
-        seen = spread([math.log(ratio) for ratio in rung.ratios])
+        """Noise from the control's rounds, and a wider margin when enough of them came out different.
+
+        Its true effect is none: what its mean is away from that is noise, too, and a few rounds that lean
+        to one side say that there is more of it, not that the method leans.
+        """
+        logs = [math.log(ratio) for ratio in rung.ratios]
+        seen = math.hypot(spread(logs), sum(logs) / len(logs)) if logs else 0.0
         if seen and self.rules.goal == "throughput":
             # The geometric mean: a spike among a few A/A rounds makes their deviation far too large.
             self.noise = math.sqrt(self.noise * seen) if self.noise else seen
-        if rung.verdict in WON or rung.verdict in LOST:
+        if rung.rounds >= CONTROLLED and (rung.verdict in WON or rung.verdict in LOST):
             ends = [abs(math.log(end)) for end in rung.ci95 or ()]
             self.margin = min(WIDEST, max([self.margin, *map(math.expm1, ends)]))
 
