@@ -177,8 +177,8 @@ class Session:
         """
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
-            looks = (max(3, min(CONTROLLED, affordable)),)
-            return Terms(looks=looks, margin=self.margin, noise=self.noise, goal=self.rules.goal)
+            once = (max(3, min(CONTROLLED, affordable)),)
+            return Terms(looks=once, margin=self.margin, noise=self.noise, goal=self.rules.goal)
         if waiting is None:
             waiting = self._sharing()
         left = max(0.0, until - self.world.elapsed()) / max(1, waiting)

@@ -245,7 +245,7 @@ def _relative(row: dict[str, Any]) -> float:
 
 def _against_reference(row: dict[str, Any]) -> float:
     apart = row.get("candidate_error", 0.0) - 2 * row.get("base_error", 0.0)
-    return _number(apart / max(row["rms"], 1e-30))
+    return float(_number(apart / max(row["rms"], 1e-30)))
 
 
 def _turned(row: dict[str, Any]) -> float:
