@@ -249,7 +249,7 @@ def _against_reference(row: dict[str, Any]) -> float:
 
 
 def _turned(row: dict[str, Any]) -> float:
-    return 1 - row.get("cosine", 1.0)
+    return 1 - float(row.get("cosine", 1.0))
 
 
 def _stretched(row: dict[str, Any]) -> float:
