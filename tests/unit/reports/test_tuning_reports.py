@@ -244,3 +244,37 @@ def test_changes_that_were_not_tried_for_one_reason_are_named_together():
     assert rows.untried(run.tuning) == [("not tried", "a, b: no time was left")]
     assert words.verdict(run)[:2] == ("not measured", "the budget of 100 s ended before a change was tried")
     assert rows.next_steps(run) == ["laptime tune --resume --budget 200s train.py"]
+
+
+def test_where_the_control_moved_no_less_can_be_shown():
+    control, *others = tunings.nothing().tuning.ladder
+    control = structs.replace(control, verdict="slower", speedup=0.8)
+    own = words.verdict(changed(tunings.nothing(), ladder=[control, *others]))
+    assert "25 % of a step is the least that could be shown" in own.sentence
+
+
+def test_labels_leave_lists_and_long_texts_to_the_document():
+    options = {"every": 50, "sites": [0], "mode": "max-autotune-no-cudagraphs"}
+    assert words.label(Rung(name="defer_logging", label="long", options=options)) == "defer_logging every=50"
+    assert words.change(Applied(name="threads", options={"threads": 1})) == "threads=1"
+
+
+def test_a_reason_does_not_repeat_the_numbers_of_its_row():
+    rung = Rung(name="threads", reason="1.11x [1.06, 1.17] in 5 rounds, 5 rounds leave it open")
+    assert words.reason(rung) == "in 5 rounds, 5 rounds leave it open"
+
+
+def test_the_gain_of_the_patched_script_is_told_once():
+    run = tunings.full()
+    gain = structs.replace(run.tuning.speedup, ratios=[2.3, 2.32])
+    patch = structs.replace(run.tuning.patch, speedup=gain)
+    shown = " ".join(text.render(changed(run, speedup=gain, patch=patch)).split())
+    assert "the gain above is that of the patched script, without hooks; it gives the recipe's" in shown
+
+
+def test_a_long_suggestion_is_cut():
+    run = tunings.full()
+    patch = structs.replace(run.tuning.patch, suggestions="\n".join(f"+line {at}" for at in range(60)))
+    shown = text.render(changed(run, patch=patch)).partition("Suggested, not applied\n")[2]
+    assert "+line 24\n  and 35 lines more: --json" in shown
+    assert "+line 25" not in shown

@@ -82,7 +82,8 @@ def _decided(rung: Rung) -> str:
     kept = "dropped" if rung.dropped else "kept" if rung.kept else ""
     gate = f"gate {rung.gate.word}" if rung.gate.word != "none" else ""
     line = ", ".join(filter(None, [f"{words.label(rung)}: {what}", gate, kept]))
-    return f"{line}: {rung.reason}" if rung.reason and not rung.kept else line
+    reason = words.reason(rung)
+    return f"{line}: {reason}" if reason and not rung.kept else line
 
 
 def _measured(first: Measured, last: Measured) -> str:

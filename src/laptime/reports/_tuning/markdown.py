@@ -29,7 +29,8 @@ def render(run: Run) -> str:
         listed(rows.patch(tuning)),
         "\n".join(f"- next: {escape.code(step)}" for step in rows.next_steps(run)),
         listed([(finding.severity, finding.sentence) for finding in run.findings]),
-        folded("The patch", [_diff(tuning.patch.text), _diff(tuning.patch.suggestions)]),
+        folded("The patch", [_diff(tuning.patch.text)]),
+        folded("Suggested, not applied", [_diff(rows.suggestions(tuning))]),
         folded("Not tried", [listed(_ruled_out(tuning))]),
         f"Session: {escape.text(words.spent(run))}.",
     ]

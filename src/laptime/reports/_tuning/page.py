@@ -75,7 +75,7 @@ def render(run: Run) -> str:
         cards=_cards(run, tuning),
         bounds=rows.bounds(tuning),
         diagnosed=drawings.before_and_after(before.shares if before else {}, after.shares if after else {}),
-        traced=drawings.before_and_after(tuning.breakdown_before, tuning.breakdown_after),
+        traced=drawings.before_and_after(*_traced(tuning)),
         shares=rows.parted(tuning),
         stairs=drawings.stairs(tuning),
         heads=[(head, head in table.left) for head in table.columns[1:]],
@@ -89,12 +89,19 @@ def render(run: Run) -> str:
         losses=drawings.losses(tuning.convergence),
         patch=rows.patch(tuning),
         diff=lines(tuning.patch.text),
-        suggestions=lines(tuning.patch.suggestions),
+        suggestions=lines(rows.suggestions(tuning)),
         spent=_spent(tuning),
         session=words.spent(run),
         environment=_environment(run),
         failures=[(case.status, case.failure) for case in run.cases if case.failure is not None],
     )
+
+
+def _traced(tuning: Tuning) -> tuple[dict[str, float], dict[str, float]]:
+    """Parts of traced steps; nothing where there was no time for a trace, and the diagnosis stands in."""
+    before = tuning.before.shares if tuning.before else {}
+    is_traced = tuning.breakdown_before != before
+    return (tuning.breakdown_before, tuning.breakdown_after) if is_traced else ({}, {})
 
 
 def _cards(run: Run, tuning: Tuning) -> list[Card]:
@@ -109,9 +116,9 @@ def _cards(run: Run, tuning: Tuning) -> list[Card]:
     if before and after and before.utilization is not None and after.utilization is not None:
         note = f"{_words.percent(before.utilization)} before"
         made.append(Card("device busy", _words.percent(after.utilization), note))
-    if before and before.detectable is not None:
-        note = "of a step, against itself, within the budget"
-        made.append(Card("least that can be shown", _words.percent(before.detectable), note))
+    if (least := words.least(tuning)) is not None:
+        note = "of a step, by the script against itself"
+        made.append(Card("least that can be shown", _words.percent(least), note))
     made.append(Card("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
     return made[:6]
 

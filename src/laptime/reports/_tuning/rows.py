@@ -162,7 +162,8 @@ def gated(gate: Gate) -> str:
         return ""
     asked = f"{count(len(gate.checks), 'question')} over {count(gate.steps, 'step')}"
     told = f"{gate.word}: {asked}, class {gate.numerics} ({words.NUMERICS[gate.numerics]})"
-    why = "" if any(check.sentence == gate.reason for check in gate.checks) else gate.reason  # said below
+    is_said = gate.word == "passed" or any(check.sentence == gate.reason for check in gate.checks)
+    why = "" if is_said else gate.reason
     return told + (f"; {_words.printable(why)}" if why else "")
 
 
@@ -185,6 +186,12 @@ def convergence(tuning: Tuning) -> str:
         return ""
     kind = " (a smoke test: the horizon is short)" if own.smoke_test else ""
     return f"{own.word}{kind}: {_words.printable(own.sentence)}".removesuffix(": ")
+
+
+def suggestions(tuning: Tuning) -> str:
+    """The diff of what is only suggested, "" when there is none; it grows from rung to rung."""
+    diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
+    return tuning.patch.suggestions or (diffs[-1] if diffs else "")
 
 
 def patch(tuning: Tuning) -> list[Fact]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Rung, Tuning
@@ -20,6 +21,7 @@ _GAP = "  "
 _WORDS = {"faster": "green", "smaller": "green", "slower": "red", "larger": "red", "failed": "red"}
 _RULED_OUT = 4
 _NAMES = 24
+_SUGGESTED = 25  # lines of a diff
 _WIDE = 80  # below, intervals of the ladder are left to the other reports
 
 
@@ -32,6 +34,7 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
         *_head(run, width),
         *_bound(tuning, width),
         *_ladder(tuning, width),
+        *_suggested(tuning, width),
         *_sameness(tuning, width),
         *_facts("Patch", rows.patch(tuning), width),
         *_next(run),
@@ -106,6 +109,18 @@ def _ladder(tuning: Tuning, width: int) -> list[Text]:
         text = ", ".join(named[:_RULED_OUT]) + (f" and {more} more: --json" if more > 0 else "")
         told.append(("ruled out", text))
     return found + _facts("" if seen else "Ladder", told, width)
+
+
+def _suggested(tuning: Tuning, width: int) -> list[Text]:
+    """The beginning of the diff of what is never applied on its own."""
+    told = rows.suggestions(tuning).rstrip("\n").split("\n")
+    lines = [_words.printable(line.expandtabs(4)) for line in told if not line.startswith("diff --git ")]
+    if lines == [""]:
+        return []
+    found = [Text(), Text("Suggested, not applied", style="bold")]
+    found += [Text(f"{_GAP}{cut(line, width - len(_GAP))}", style="dim") for line in lines[:_SUGGESTED]]
+    more = len(lines) - _SUGGESTED
+    return found + ([Text(f"{_GAP}and {count(more, 'line')} more: --json", style="dim")] if more > 0 else [])
 
 
 def _toned(line: Text, rung: Rung) -> Text:

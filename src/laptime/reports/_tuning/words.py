@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+import re
+from typing import Any, NamedTuple
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -35,6 +36,7 @@ SPENT = {
     "measure": "measuring afresh",
     "patch": "patch",
     "compile": "compiling",
+    "profile": "profiling both",
 }
 
 _HELD = {
@@ -46,6 +48,11 @@ _HELD = {
     "interrupted": "interrupted",
     "failed": "failed",
 }
+
+_LONGEST_OPTION = 24
+_EFFECT = re.compile(r"^\d[\d.]*x \[[^\]]*\] (?=in \d)")
+"""A reason that begins with the numbers of its own row."""
+_SUGGESTED = "suggested, not applied"
 
 Interval = tuple[float, float] | None
 
@@ -81,8 +88,8 @@ def _verdict(run: Run) -> Verdict:
     if found == "patch fails":
         return Verdict(found, f"{_broken(tuning)}; with hooks it was {gain}", "invalid")
     if found in ("same", "slower", "unclear"):
-        kept = f"{count(len(tuning.recipe), 'change')} kept, and measured afresh"
-        return Verdict(gain, f"{kept} {_rates(tuning)}", "invalid" if found == "slower" else "noisy")
+        kept = f"{count(len(tuning.recipe), 'change')} kept; {_rates(tuning)}"
+        return Verdict(gain, kept, "invalid" if found == "slower" else "noisy")
     return _without_gain(run, tuning, found)
 
 
@@ -108,9 +115,21 @@ def _without_gain(run: Run, tuning: Tuning, found: str) -> Verdict:
         return Verdict(found, told, "noisy")
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     told = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
-    if tuning.before and tuning.before.detectable:
-        told += f"; {words.percent(tuning.before.detectable)} of a step is the least that could be shown"
+    if (shown := least(tuning)) is not None:
+        told += f"; {words.percent(shown)} of a step is the least that could be shown"
     return Verdict("nothing gained", told, "unknown")
+
+
+def least(tuning: Tuning) -> float | None:
+    """Smallest difference that could be shown, as a share of a step; None where nothing tells.
+
+    The control changes nothing: where it came out different, nothing below that difference was claimed.
+    """
+    found = tuning.before.detectable if tuning.before else None
+    race = tuned.control(tuning)
+    if race is None or race.speedup is None or race.verdict not in ("faster", "slower"):
+        return found or None
+    return max(found or 0.0, abs(1 - 1 / race.speedup)) if race.speedup > 0 else found
 
 
 def _gain(tuning: Tuning) -> str:
@@ -177,7 +196,9 @@ def where(run: Run) -> list[str]:
     tuning = run.tuning
     assert tuning is not None
     asked = [f"goal {tuning.goal}"] if tuning.goal != "throughput" else []
-    return [*words.where(run), *asked, tuning.mode, _trials(tuning)]
+    # Seconds stand in the session's own line, processes in the verdict's.
+    machine = [each for each in words.where(run) if not each.startswith("took ") and "process" not in each]
+    return [*machine, *asked, tuning.mode, _trials(tuning)]
 
 
 def _trials(tuning: Tuning) -> str:
@@ -213,16 +234,25 @@ def per_second(value: float | None, ci95: Interval = None) -> str:
 
 
 def label(rung: Rung) -> str:
-    """The change with its options, on one line."""
-    return words.printable(rung.label or rung.name)
+    """The change with its short options, on one line."""
+    return _short(rung.name, rung.options) if rung.options else words.printable(rung.label or rung.name)
 
 
 def change(own: Applied) -> str:
     """`num_workers=2`, `compile mode=default`."""
-    options = list(own.options.items())
-    if len(options) == 1 and options[0][0] in (own.name, "value"):
-        return words.printable(f"{own.name}={options[0][1]}")
-    return words.printable(" ".join([own.name, *(f"{name}={value}" for name, value in options)]))
+    return _short(own.name, own.options)
+
+
+def _short(name: str, options: dict[str, Any]) -> str:
+    """Lists and long texts are left to --json: they are settings of an edit, not what tells changes apart."""
+    shown = [(key, value) for key, value in options.items() if _is_short(value)]
+    if len(shown) == 1 and shown[0][0] in (name, "value"):
+        return words.printable(f"{name}={shown[0][1]}")
+    return words.printable(" ".join([name, *(f"{key}={value}" for key, value in shown)]))
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, bool | int | float | str) and 0 < len(str(value)) <= _LONGEST_OPTION
 
 
 def kept(rung: Rung) -> str:
@@ -237,7 +267,10 @@ def gate(rung: Rung) -> str:
 
 def reason(rung: Rung) -> str:
     """Why it was kept or not, with what compiling cost and why its edit is not in the patch."""
-    told = [words.printable(rung.reason)] if rung.reason else []
+    said = _EFFECT.sub("", rung.reason)
+    if rung.verdict == "suggested":
+        said = said.removeprefix(_SUGGESTED).lstrip(":; ")
+    told = [words.printable(said)] if said else []
     if rung.pays_back:
         told.append(f"compiling pays back after {count(rung.pays_back, 'step')}")
     if rung.edit:
@@ -262,11 +295,15 @@ def verified(tuning: Tuning) -> list[str]:
     if patch.applies is not None:
         told.append("git apply --check " + ("says yes" if patch.applies else "refuses it"))
     if patch.speedup is not None:
-        told.append(f"the patched script, without hooks, is {_speed(patch.speedup)}")
+        whole = tuning.speedup
+        # The gain is that of the patched script where every change is in the patch.
+        is_gain = whole is not None and bool(whole.ratios) and whole.ratios == patch.speedup.ratios
+        own = f"the patched script, without hooks, is {_speed(patch.speedup)}"
+        told.append("the gain above is that of the patched script, without hooks" if is_gain else own)
     if patch.same_losses is not None:
         same = "the recipe's losses" if patch.same_losses else "other losses than the recipe"
         told.append(f"it gives {same}")
-    if patch.sentence:
+    if patch.sentence and (patch.speedup is None or not patch.path):
         told.append(words.printable(patch.sentence))
     return told or (["not tried out"] if patch.path else [])
 
