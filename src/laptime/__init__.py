@@ -1,4 +1,4 @@
-"""laptime: how fast a deep-learning model really runs, why, and what that costs."""
+"""laptime: how fast a deep-learning model really runs, why, what that costs, and how to make it faster."""
 
 from __future__ import annotations
 

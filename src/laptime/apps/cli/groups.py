@@ -63,4 +63,4 @@ def summary(room: str, word: str) -> str:
     if not file.is_file():
         return "(from another package)"
     with file.open(encoding="utf-8") as text:
-        return text.readline().strip().strip('"').rstrip(".")
+        return text.readline().strip().strip('"').partition('"""')[0].rstrip(".")

@@ -50,7 +50,7 @@ class Front(Commands):
 @voice_options
 @click.pass_context
 def cli(context: click.Context) -> None:
-    """How fast a deep-learning model really runs, why, and what that costs."""
+    """How fast a deep-learning model really runs, why, what that costs, and how to make it faster."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 
