@@ -196,7 +196,11 @@ def verify(
         return
     gain = _holdout.speedup(seen, found.noise)
     finished.patch = structs.replace(
-        finished.patch, speedup=gain, same_losses=same, sentence=_sentence(finished.patch, gain, same)
+        finished.patch,
+        speedup=gain,
+        same_losses=same,
+        # That it could not be written is worth more than what it would have done.
+        sentence=finished.patch.sentence or _sentence(finished.patch, gain, same),
     )
 
 
