@@ -1,13 +1,15 @@
 """A laboratory without a script: model, step and loader that exist only in this process.
 
-Every trial runs here, under the same hooks, on a loader made anew from the given one; afterwards models and
-optimizers get back what they had. Changes that need a fresh process are left out, and the run says so.
+Every trial runs here, under the same hooks, on a loader made anew from the given one; afterwards models,
+optimizers, schedulers and random states get back what they had. Changes that need a fresh process are left
+out, and the run says so.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +26,7 @@ from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Offered
 from laptime.tuning.situation import Situation
-from laptime.tuning.trial.keeping import Kept, optimizers
+from laptime.tuning.trial.keeping import Kept
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
 from laptime.tuning.trial.stage import Stage
@@ -41,8 +43,10 @@ class Problem:
     """What `laptime.tune` needs to know of a training that is no script.
 
     Attributes:
-        model: the module that is trained.
-        step: one whole training step on a batch: forward, backward, the optimizer's step.
+        model: the module that is trained; of several, one that holds them all (a ModuleList).
+        step: one whole training step on a batch: forward, backward, the step of a torch optimizer. What it
+            keeps outside of models, optimizers and schedulers (a counter, an average of its own) is not
+            given back.
         loader: gives the batches; a DataLoader is made anew with other arguments when that is tried.
         name: for the report.
     """
@@ -77,8 +81,9 @@ class Here(Laboratory):
         """A trial in this process; its steps are run while its blocks are asked for."""
         self.ledger.trials += 1
         Path(plan.folder).mkdir(parents=True, exist_ok=True)
-        ran: Any = Ran(self._problem, replace(plan, scratch="", memory=None, seed=None), self._timeout)
-        kept = Kept(self._problem.model)
+        kept = Kept(self._problem.model, generators(self._problem.loader))
+        alone = replace(plan, scratch="", memory=None, seed=None)
+        ran: Any = Ran(self._problem, alone, self._timeout, kept.optimizers)
         try:
             yield ran
         finally:
@@ -92,8 +97,10 @@ class Ran:
 
     hung = False
 
-    def __init__(self, problem: Problem, plan: Plan, timeout: float) -> None:
+    def __init__(self, problem: Problem, plan: Plan, timeout: float, optimizers: list[Any]) -> None:
         self.folder = Path(plan.folder)
+        self._until = time.monotonic() + timeout
+        self._optimizers = optimizers
         self._problem, self._plan = problem, plan
         self._stage = Stage(plan)
         self._read = 0
@@ -103,13 +110,16 @@ class Ran:
         """Runs steps, and gives every block as it ends."""
         trial = self._stage.trial
         self._stage.open()
-        self._stage.points.adopt(optimizers())
+        self._stage.points.adopt(self._optimizers)
         try:
             loader = again(self._problem.loader)
             for _ in range(EPOCHS):
                 for batch in loader:
                     self._problem.step(batch)
                     yield from self._new()
+                    self.hung = time.monotonic() > self._until
+                    if self.hung or self._stage.points.stopped:  # a step that swallows whatever is raised
+                        return
         except Stop:
             trial.ended = "stopped"
         except GeneratorExit:
@@ -158,6 +168,16 @@ class Ran:
     def last_words(self) -> str:
         """Why it ended is known as an exception."""
         return "it ended without a word"
+
+
+def generators(loader: Any) -> list[Any]:
+    """What a loader of torch draws from, beside the process's own: each once."""
+    found: dict[int, Any] = {}
+    for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
+        generator = getattr(owner, "generator", None)
+        if _is_loader(loader) and hasattr(generator, "get_state"):
+            found[id(generator)] = generator
+    return list(found.values())
 
 
 def again(loader: Iterable[Any]) -> Iterable[Any]:

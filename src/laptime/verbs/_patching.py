@@ -29,9 +29,14 @@ PAIRS = 2
 
 
 def main_file(lab: Laboratory) -> str:
-    """The script's main file; "" for a module that is found by its name."""
+    """The script's main file. Behind a command such as torchrun, and for a module, the file that has the
+    loop."""
     source = lab.program.subject.source
-    return str(Path(source).resolve()) if source and Path(source).is_file() else ""
+    if source.endswith(".py") and Path(source).is_file():
+        return str(Path(source).resolve())
+    sites = lab.situation.sites if lab.situation else ()
+    kinds = ("fetch", "step", "backward", "forward", "optimizer")
+    return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
 
 
 def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]:

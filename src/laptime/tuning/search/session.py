@@ -178,7 +178,14 @@ class Session:
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
             once = (max(3, min(CONTROLLED, affordable)),)
-            return Terms(looks=once, margin=self.margin, noise=self.noise, goal=self.rules.goal)
+            end = self.world.elapsed() + 2 * CONTROL_SHARE * self.rules.budget
+            return Terms(
+                looks=once,
+                margin=self.margin,
+                noise=self.noise,
+                goal=self.rules.goal,
+                spent=lambda: self.world.elapsed() > end,
+            )
         if waiting is None:
             waiting = self._sharing()
         left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
