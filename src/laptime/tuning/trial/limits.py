@@ -1,4 +1,4 @@
-"""Memory of the trial: its peak, and a limit that it does not pass."""
+"""Memory of the trial: its peak, and a limit that it does not pass. No trial outlives its session."""
 
 from __future__ import annotations
 
@@ -79,15 +79,18 @@ def _share(pid: int) -> int:
 
 
 class Watchdog:
-    """Ends this process and its children when together they use more memory than they may.
+    """Ends this process and its children when together they use more memory than they may, or when whoever
+    started it is gone: a session that was killed can end nothing any more.
 
     Looks twenty times a second from a thread of its own, which reads a line a process and sleeps. What is
     shared counts once: it is looked at only when the sum is too large with it.
     """
 
-    def __init__(self, limit: int, on_passed: Callable[[int], None]) -> None:
-        """Args: limit in bytes; `on_passed` is called with what is used, right before the end."""
+    def __init__(self, limit: int | None, on_passed: Callable[[int], None]) -> None:
+        """Args: limit in bytes, None without; `on_passed` is called with what is used, right before the
+        end."""
         self._limit = limit
+        self._parent = os.getppid()
         self._on_passed = on_passed
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="laptime-memory", daemon=True)
@@ -103,6 +106,11 @@ class Watchdog:
     def _watch(self) -> None:
         own = os.getpid()
         while not self._over.wait(_PERIOD):
+            if os.getppid() != self._parent and os.getpid() == own:
+                kill_children()
+                os._exit(1)
+            if self._limit is None:
+                continue
             pids = [own, *children(own)]
             if used(pids) <= self._limit:
                 continue

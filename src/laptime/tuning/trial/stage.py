@@ -47,7 +47,7 @@ class Stage:
         self.points.on_close = self.close
         self._seeds = None if plan.seed is None else Seeds(plan.seed)
         self._watches = [WhenImported("torch", self._torch), *libraries.watches(self.points.made)]
-        self._watchdog = None if plan.memory is None else limits.Watchdog(plan.memory, self._passed)
+        self._watchdog = limits.Watchdog(plan.memory, self._passed)
         self._undo_scratch: Callable[[], list[str]] = list
         self._undo_sources: Callable[[], None] = _nothing
 
@@ -62,8 +62,7 @@ class Stage:
             self._seeds.install()
         for watch in self._watches:
             watch.install()
-        if self._watchdog is not None:
-            self._watchdog.start()
+        self._watchdog.start()
 
     def _torch(self) -> None:
         self.trial.imported = perf_counter() - self.points.began
@@ -81,8 +80,7 @@ class Stage:
         if self._is_closed or os.getpid() != self._own:
             return
         self._is_closed = True
-        if self._watchdog is not None:
-            self._watchdog.stop()
+        self._watchdog.stop()
         trial = self.trial
         if self.points.stopped:
             trial.ended = trial.ended or "stopped"
