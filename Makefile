@@ -6,6 +6,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 REPORT := demo.html
+PATCH  := demo.laptime.patch
+BENCH  := demo-bench.html
 
 # The first interpreter that is new enough, `python3` before all others; `make PYTHON=... demo` picks one.
 ENOUGH  = import sys; sys.exit(sys.version_info < (3, 11))
@@ -13,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-all check format docs bench device-wheels test-device clean
+.PHONY: help install demo demo-bench test test-all check format docs bench device-wheels test-device clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -35,10 +37,25 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/uv pip install --compile-bytecode -p $(BIN)/python -c constraints.txt -e '.[torch,dev]'
 	@touch $@
 
-demo: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write an HTML report
-	@rm -f $(REPORT)
-	@status=0; $(BIN)/laptime bench torchvision:efficientnet_b0 --batch 1,8 -o $(REPORT) || status=$$?; \
-	if [ -f $(REPORT) ]; then echo; echo "HTML report: $(CURDIR)/$(REPORT)"; fi; \
+# Not deciding (3) and nothing to gain (5) are answers, too: a machine may be too busy, or a script fast.
+demo: $(STAMP)  ## make examples/resnet18.py faster, within 10 minutes: the ladder, a patch, an HTML report
+	@rm -f $(REPORT) $(PATCH) $(PATCH:.patch=.json)
+	@status=0; \
+	$(BIN)/laptime tune --budget 9m --patch $(PATCH) -o $(REPORT) examples/resnet18.py || status=$$?; \
+	echo; \
+	case $$status in \
+	0) ;; \
+	3) echo "This machine could not decide in 9 minutes: the reasons stand above. A quiet one can." ;; \
+	5) echo "No change made it faster here: the reasons stand above." ;; \
+	*) exit $$status ;; \
+	esac; \
+	if [ -f $(PATCH) ]; then echo "Patch:       $(CURDIR)/$(PATCH)"; fi; \
+	if [ -f $(REPORT) ]; then echo "HTML report: $(CURDIR)/$(REPORT)"; fi
+
+demo-bench: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write an HTML report
+	@rm -f $(BENCH)
+	@status=0; $(BIN)/laptime bench torchvision:efficientnet_b0 --batch 1,8 -o $(BENCH) || status=$$?; \
+	if [ -f $(BENCH) ]; then echo; echo "HTML report: $(CURDIR)/$(BENCH)"; fi; \
 	exit $$status
 
 test: $(STAMP)  ## the fast tests
@@ -78,5 +95,5 @@ test-device:  ## tests and benchmarks of accelerators, with the system's python3
 
 clean:  ## remove the environment, caches and built files
 	rm -rf $(VENV) .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache src/*.egg-info $(REPORT)
+		.import_linter_cache src/*.egg-info $(REPORT) $(BENCH) $(PATCH) $(PATCH:.patch=.json)
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -25,6 +25,7 @@ SITE = ROOT / ".device-site"
 NEEDED = {
     "click": "click",
     "jinja2": "jinja2",
+    "libcst": "libcst",
     "msgspec": "msgspec",
     "numpy": "numpy",
     "psutil": "psutil",

@@ -1,9 +1,11 @@
 """Fills the output block of README.md from a real run.
 
-    .venv/bin/laptime bench torchvision:efficientnet_b0 --batch 1,8 | python scripts/readme.py
+    .venv/bin/laptime tune --budget 9m --patch demo.laptime.patch -o demo.html examples/resnet18.py \\
+        | python scripts/readme.py
 
-What stands between `<!-- output:begin -->` and `<!-- output:end -->` is replaced by the text on stdin;
-colour codes and the end of long lines' padding are taken out, nothing else is changed.
+What stands between `<!-- output:begin -->` and `<!-- output:end -->` is replaced by the text on stdin. Colour
+codes and padding at the end of lines are taken out. What was not tried, and the suggested diff, are replaced
+by `...`: they are long. Nothing else is changed.
 """
 
 from __future__ import annotations
@@ -15,6 +17,15 @@ from pathlib import Path
 README = Path(__file__).resolve().parent.parent / "README.md"
 BLOCK = re.compile(r"(<!-- output:begin -->\n).*?(<!-- output:end -->)", re.DOTALL)
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+LONG = re.compile(r"^  (not tried|ruled out) .*\n(?: {12}.*\n)*", re.MULTILINE)
+SUGGESTED = re.compile(r"(?<=^Suggested, not applied\n)(?:(?:  .*)?\n)+?(?=\n\S)", re.MULTILINE)
+LEFT_OUT = "  ...\n"
+
+
+def shortened(output: str) -> str:
+    """A session of `tune` without its longest parts; each stretch of them leaves one `...`."""
+    found = SUGGESTED.sub(LEFT_OUT, LONG.sub(LEFT_OUT, output))
+    return re.sub(rf"(?:{re.escape(LEFT_OUT)})+", LEFT_OUT, found)
 
 
 def filled(readme: str, output: str) -> str:
@@ -28,7 +39,8 @@ def filled(readme: str, output: str) -> str:
         raise ValueError("nothing came in on stdin")
     if not BLOCK.search(readme):
         raise ValueError("README.md has no output:begin ... output:end block")
-    return BLOCK.sub(lambda found: f"{found[1]}```text\n{plain}\n```\n{found[2]}", readme)
+    block = shortened(f"{plain}\n")
+    return BLOCK.sub(lambda found: f"{found[1]}```text\n{block}```\n{found[2]}", readme)
 
 
 def main() -> int:

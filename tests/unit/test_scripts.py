@@ -119,6 +119,18 @@ def test_the_readme_takes_the_output_of_a_run() -> None:
     assert readme.filled(after, "trusted\nbatch 1") == after
 
 
+def test_the_readme_leaves_out_what_was_not_tried_and_the_suggested_diff() -> None:
+    told = (
+        "  control   same\n  suggested defer_logging: see the diff\n  not tried compile: budget: no\n"
+        "            time was left\n            huge_pages: no\n  ruled out tf32 (no CUDA device)\n\n"
+        "Suggested, not applied\n  --- a/x.py\n\n  +++ b/x.py\n\nPatch\n  patch     none\n"
+    )
+    assert script("readme").shortened(told) == (
+        "  control   same\n  suggested defer_logging: see the diff\n  ...\n\n"
+        "Suggested, not applied\n  ...\n\nPatch\n  patch     none\n"
+    )
+
+
 def test_an_empty_output_does_not_empty_the_readme() -> None:
     with pytest.raises(ValueError, match="nothing came in"):
         script("readme").filled("<!-- output:begin -->\n<!-- output:end -->", "\n")
@@ -158,13 +170,50 @@ def test_all_that_laptime_needs_is_what_a_bare_machine_is_given() -> None:
 # Makefile
 
 
-@pytest.mark.parametrize("target", ["demo", "test", "test-all", "check", "bench", "test-device", "clean"])
+@pytest.mark.parametrize(
+    "target", ["demo", "demo-bench", "test", "test-all", "check", "bench", "test-device", "clean"]
+)
 def test_make_knows_every_promised_target(target: str) -> None:
     assert make("-n", target).returncode == 0
 
 
 def test_the_demo_is_the_command_of_the_readme() -> None:
-    assert "laptime bench torchvision:efficientnet_b0 --batch 1,8 -o" in make("-n", "demo").stdout
+    command = "laptime tune --budget 9m --patch demo.laptime.patch -o demo.html examples/resnet18.py"
+    assert command in make("-n", "demo").stdout
+    assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+FAKE_LAPTIME = """#!/bin/sh
+echo ladder; touch demo.html demo.laptime.patch; exit {status}
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "expected", "said"),
+    [
+        (0, 0, "ladder"),
+        (3, 0, "could not decide"),
+        (5, 0, "No change made it faster"),
+        (1, 2, "ladder"),
+        (4, 2, "ladder"),
+        (70, 2, "ladder"),
+    ],
+)
+def test_the_demo_takes_undecided_and_nothing_gained_for_answers(
+    tmp_path: Path, status: int, expected: int, said: str
+) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        (tmp_path / name).write_bytes((ROOT / name).read_bytes())
+    fake = tmp_path / "laptime"
+    fake.write_text(FAKE_LAPTIME.format(status=status), encoding="utf-8")
+    fake.chmod(0o755)
+    stamp = tmp_path / "installed"
+    stamp.touch()
+    done = make("demo", f"BIN={tmp_path}", f"STAMP={stamp}", cwd=tmp_path)
+    assert done.returncode == expected, done.stderr
+    assert said in done.stdout
+    ended = done.stdout.splitlines()[-2:]
+    assert [line.split(":")[0] for line in ended] == ["Patch", "HTML report"] or expected
 
 
 def test_an_old_python_is_refused_in_three_lines(tmp_path: Path) -> None:
@@ -218,6 +267,7 @@ def test_ci_runs_both_steps_and_ends_with_the_closing_line_of_pytest(
 
 
 def test_scripts_need_nothing_but_the_standard_library() -> None:
+    own = {path.stem for path in ROOT.glob("scripts/_*.py")}  # beside each other
     for path in ROOT.glob("scripts/*.py"):
         words = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
-        assert set(words) <= {*sys.stdlib_module_names, "laptime"}, path
+        assert set(words) <= {*sys.stdlib_module_names, *own, "laptime"}, path
