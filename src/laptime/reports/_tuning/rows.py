@@ -184,7 +184,8 @@ def convergence(tuning: Tuning) -> str:
     own = tuning.convergence
     if own.word == "none":
         return ""
-    kind = " (a smoke test: the horizon is short)" if own.smoke_test else ""
+    is_short = own.smoke_test and "smoke test" not in own.sentence
+    kind = " (a smoke test: the horizon is short)" if is_short else ""
     return f"{own.word}{kind}: {_words.printable(own.sentence)}".removesuffix(": ")
 
 

@@ -13,6 +13,7 @@ from laptime.records.run import Run
 from laptime.records.tuning import Applied, Measured, Rung, Speedup, Tuning
 from laptime.reports import _words as words
 from laptime.reports._profile.words import PARTS as TRACED
+from laptime.tuning.search.session import CONTROLLED, WIDEST
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -123,13 +124,15 @@ def _without_gain(run: Run, tuning: Tuning, found: str) -> Verdict:
 def least(tuning: Tuning) -> float | None:
     """Smallest difference that could be shown, as a share of a step; None where nothing tells.
 
-    The control changes nothing: where it came out different, nothing below that difference was claimed.
+    The control changes nothing: where it came out different, nothing below its interval was claimed
+    (`search.session` widens its margin so).
     """
-    found = tuning.before.detectable if tuning.before else None
+    found = (tuning.before.detectable if tuning.before else None) or None
     race = tuned.control(tuning)
-    if race is None or race.speedup is None or race.verdict not in ("faster", "slower"):
-        return found or None
-    return max(found or 0.0, abs(1 - 1 / race.speedup)) if race.speedup > 0 else found
+    if race is None or race.verdict not in ("faster", "slower") or race.rounds < CONTROLLED:
+        return found
+    ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
+    return max(found or 0.0, min(WIDEST, max(ends))) if ends else found
 
 
 def _gain(tuning: Tuning) -> str:
