@@ -8,8 +8,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 torch.manual_seed(0)
+torch.set_num_threads(1)  # the machine is shared
 data = TensorDataset(torch.randn(100_000, 32), torch.randint(0, 10, (100_000,)))
-loader = DataLoader(data, batch_size=128, shuffle=True)
+loader = DataLoader(data, batch_size=512, shuffle=True)
 model = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 10))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 criterion = nn.CrossEntropyLoss()

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-VOCABULARY, LENGTH, WIDTH = 1000, 64, 256
+VOCABULARY, LENGTH, WIDTH = 500, 32, 128
 
 
 class Language(nn.Module):
@@ -15,7 +15,7 @@ class Language(nn.Module):
         super().__init__()
         self.embed = nn.Embedding(VOCABULARY, WIDTH)
         layer = nn.TransformerEncoderLayer(WIDTH, 4, 4 * WIDTH, dropout=0.0, batch_first=True)
-        self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
         self.head = nn.Linear(WIDTH, VOCABULARY)
 
     def forward(self, tokens):
@@ -24,8 +24,9 @@ class Language(nn.Module):
 
 def main():
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the machine is shared
     tokens = torch.randint(0, VOCABULARY, (20_000, LENGTH + 1))
-    loader = DataLoader(TensorDataset(tokens), batch_size=16, shuffle=True)
+    loader = DataLoader(TensorDataset(tokens), batch_size=8, shuffle=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model = Language().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)

@@ -51,7 +51,7 @@ def main():
     torch.manual_seed(0)
     torch.set_num_threads(1)  # the machine is shared
 
-    loader = DataLoader(Photos(asked.images), batch_size=16, shuffle=True)
+    loader = DataLoader(Photos(asked.images), batch_size=8, shuffle=True)
     model = nn.Sequential(
         nn.Conv2d(3, 16, 5, stride=4), nn.ReLU(), nn.Conv2d(16, 32, 3, stride=2), nn.ReLU(),
         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, 10),

@@ -20,9 +20,10 @@ class Block(nn.Module):
 
 def main():
     torch.manual_seed(0)
-    data = TensorDataset(torch.randn(200_000, 64), torch.randint(0, 10, (200_000,)))
+    torch.set_num_threads(1)  # the machine is shared
+    data = TensorDataset(torch.randn(200_000, 32), torch.randint(0, 10, (200_000,)))
     loader = DataLoader(data, batch_sampler=Batches(len(data), 16), collate_fn=lambda rows: rows)
-    model = nn.Sequential(*(Block(64) for _ in range(120)), nn.Linear(64, 10))
+    model = nn.Sequential(*(Block(32) for _ in range(50)), nn.Linear(32, 10))
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     for rows in loader:
         inputs = torch.stack([x for x, _ in rows])

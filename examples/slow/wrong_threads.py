@@ -1,4 +1,4 @@
-"""Slow because a line from another machine's job script leaves most of this one's cores idle.
+"""Slow because a line from a larger machine's job script asks for more threads than there are cores.
 
 laptime tune examples/slow/wrong_threads.py
 """
@@ -7,16 +7,14 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-torch.set_num_threads(1)
+torch.set_num_threads(16)
 
 
 def main():
     torch.manual_seed(0)
-    data = TensorDataset(torch.randn(20_000, 1024), torch.randint(0, 10, (20_000,)))
-    loader = DataLoader(data, batch_size=256, shuffle=True)
-    model = nn.Sequential(
-        nn.Linear(1024, 2048), nn.ReLU(), nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 10)
-    )
+    data = TensorDataset(torch.randn(20_000, 512), torch.randint(0, 10, (20_000,)))
+    loader = DataLoader(data, batch_size=128, shuffle=True)
+    model = nn.Sequential(nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(10):
         for inputs, labels in loader:

@@ -1,0 +1,43 @@
+"""examples/slow/tiny_ops.py, compiled."""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Wave(nn.Module):
+    """A filter bank of its own making: many elementwise operators on large activations."""
+
+    def __init__(self, width=256, rounds=6):
+        super().__init__()
+        self.rounds = rounds
+        self.scale = nn.Parameter(torch.randn(rounds, width) * 0.1)
+        self.shift = nn.Parameter(torch.zeros(rounds, width))
+        self.head = nn.Linear(width, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for index in range(self.rounds):
+            gate = torch.sigmoid(x * self.scale[index] + self.shift[index])
+            wave = x * gate + (1 - gate) * x.abs().sqrt()
+            x = wave / (1 + wave * wave).sqrt()
+        return self.head(x)
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    torch.set_num_threads(1)  # the machine is shared
+    data = TensorDataset(0.1 + torch.rand(40_000, 256), torch.rand(40_000, 1))
+    loader = DataLoader(data, batch_size=256, shuffle=True)
+    model = Wave()
+    model.compile()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(20):
+        for inputs, wanted in loader:
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(inputs), wanted)
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
