@@ -27,10 +27,12 @@ class Finished:
     """What came after the search, as far as it came.
 
     Attributes:
+        run_id: of the session, for the recipe's file.
         suggested: rungs of changes that are only ever suggested.
         is_complete: nothing was left out.
     """
 
+    run_id: str = ""
     measured: tuple[Measured, Measured] | None = None
     speedup: Speedup | None = None
     gate: Gate = field(default_factory=Gate)

@@ -126,6 +126,7 @@ def recipe_file(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) ->
         recipe=applied(recipe),
         speedup=finished.speedup,
         environment=environment_of(_told.environment(lab)),
+        run=finished.run_id,
     )
 
 

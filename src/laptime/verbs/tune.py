@@ -137,7 +137,7 @@ def session(
         save: keep every rung as it is decided, for --resume.
     """
     kept = Kept(lab.program, _terms(request), resume=request.resume, save=save)
-    one = _Session(request, lab, kept, heard)
+    one = _Session(request, lab, kept, heard, started.run_id)
     tuning = one.run()
     if one.status == "complete":
         kept.over()
@@ -148,14 +148,19 @@ class _Session:
     """One session from the diagnosis to the patch; Ctrl-C at any moment leaves what is known so far."""
 
     def __init__(
-        self, request: TuneRequest, lab: Laboratory, kept: Kept, heard: Callable[[Heard], None]
+        self,
+        request: TuneRequest,
+        lab: Laboratory,
+        kept: Kept,
+        heard: Callable[[Heard], None],
+        run_id: str,
     ) -> None:
         self.status: Literal["complete", "interrupted"] = "complete"
         self._request, self._lab, self._kept, self._heard = request, lab, kept, heard
         self._rungs: list[Rung] = []
         self._before: Situation | None = None
         self._found: Found | None = None
-        self._finished = Finished()
+        self._finished = Finished(run_id=run_id)
 
     def run(self) -> Tuning:
         """Search, then measure, then patch."""
