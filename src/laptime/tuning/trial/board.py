@@ -80,6 +80,8 @@ class Board:
                 attached.meet(kind, each)
             except CannotApply as refusal:
                 self.refuse(attached, str(refusal))
+            except Exception as error:  # as in `put`: the script goes on without it
+                self.refuse(attached, f"{type(error).__name__}: {error}"[:500])
 
     def rewrite(self, kind: str, call: Call) -> None:
         """A constructor call, changed in place: kind is loader, optimizer or parallel."""

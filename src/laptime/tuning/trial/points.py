@@ -157,8 +157,9 @@ class Points:
         self.board.meet("optimizers", optimizer)
 
     def adopt(self, optimizers: list[Any]) -> None:
-        """Optimizers that were made before anything was wrapped."""
+        """Optimizers that were made before anything was wrapped; a step of the loop is one of theirs."""
         for optimizer in optimizers:
+            self.steps.optimizer_made()
             self._hooks.adopt(optimizer)
             self.optimizer_made(optimizer)
 

@@ -190,8 +190,10 @@ class Wrapping(Hooks):
         return __init__
 
     def adopt(self, optimizer: Any) -> None:
-        """An optimizer that is there already; what a scheduler has wrapped in the instance is not seen."""
+        """An optimizer that is there already; its scheduler has put a `step` into the instance."""
         self._hook_step(type(optimizer))
+        if "step" in vars(optimizer):
+            self._replace(optimizer, "step", lambda original: self._own_step(optimizer, original))
 
     def _hook_step(self, cls: type) -> None:
         if cls not in self._stepping:
@@ -214,6 +216,11 @@ class Wrapping(Hooks):
             return result
 
         return step
+
+    def _own_step(self, optimizer: Any, original: Any) -> Any:
+        """As `_step`, of a function in the instance, which is called without it."""
+        step = self._step(lambda self_, *args, **kwargs: original(*args, **kwargs))
+        return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
 
     def _zero_grad(self, original: Any) -> Any:
         board = self._points.board
