@@ -34,6 +34,8 @@ from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._script import Program
 
 _ENVIRONMENT = "is decided when a process starts; this one has"
+_OF_THE_OPTIMIZER = ("batch_size",)
+"""Changes of the loader that need an optimizer of another rate, from its construction on."""
 EPOCHS = 10_000
 """Passes over the loader at most: a trial ends itself long before."""
 
@@ -192,7 +194,7 @@ def again(loader: Iterable[Any]) -> Iterable[Any]:
             "multiprocessing_context", "generator", "prefetch_factor", "persistent_workers",
         )
     }  # fmt: skip
-    if of.batch_sampler is not None and type(of.batch_sampler).__name__ == "BatchSampler":
+    if of.batch_size is not None:  # torch has made the batch sampler
         given |= {"batch_size": of.batch_size, "drop_last": of.drop_last}
         kind = type(of.sampler).__name__
         if kind == "RandomSampler" and not of.sampler.replacement:
@@ -218,6 +220,8 @@ def _is_loader(loader: Any) -> bool:
 
 
 def _is_possible(name: str) -> bool:
-    """Live, or something of the loader, which is made anew for every trial."""
+    """Live, or something of the loader, which is made anew for every trial; the optimizer is not."""
+    if name in _OF_THE_OPTIMIZER:
+        return False
     module = optimization.load(name)
     return module.TOGGLE == "live" or bool(module.NEEDS & {"loader"}) or getattr(module, "COMPILES", False)

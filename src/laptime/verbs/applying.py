@@ -9,7 +9,7 @@ from typing import Any
 
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
-from laptime.tuning import recipe_file
+from laptime.tuning import optimization, recipe_file
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.trial.applied import Applied
 
@@ -24,15 +24,22 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
 
     Args:
         recipe: a file that `laptime tune` has left, the run of a session, or changes as
-            `[{"name": "channels_last"}, {"name": "num_workers", "options": {"num_workers": 2}}]`.
+            `[{"name": "channels_last"}, {"name": "num_workers", "options": {"value": 2}}]`.
+
+    Models and optimizers that were there before are changed, too, and given back at the end. A DataLoader is
+    changed where it is made: one from before stays as it is, and `refused` says so.
 
     Yields:
-        What is applied: `refused` names the changes that this loop could not take, with the reason.
+        What is applied: `refused` names the changes that this loop could not take, with the reason; `left`
+        what could not be given back.
 
     Raises:
         UsageError: it is no recipe, or an optimization in it is not known.
     """
-    applied = Applied(changes_of(recipe).to_json())
+    changes = changes_of(recipe)
+    for name in changes.names:
+        optimization.load(name)
+    applied = Applied(changes.to_json())
     applied.open()
     try:
         yield applied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,12 +11,16 @@ from laptime.tuning.trial.keeping import optimizers
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
 
+_WAITS = {"loader": "DataLoader", "worker": "DataLoader", "dataset": "DataLoader", "optimizer": "optimizer"}
+"""Callbacks of a Loop that are only called when something is made."""
+
 
 class Applied:
     """Changes from `open` to `close`.
 
     Attributes:
-        refused: changes that this loop could not take: {"name", "why"}.
+        refused: changes that this loop could not take: {"name", "why"}. Those of something that was not made
+            inside are known at the end only.
         left: what could not be given back at the end; empty when all is well.
     """
 
@@ -43,7 +48,18 @@ class Applied:
     def close(self) -> None:
         """Give everything back."""
         self._watch.remove()
+        if "torch" in sys.modules:
+            self._refuse_unmet()
         self._points.undo()
+
+    def _refuse_unmet(self) -> None:
+        """A loader that was there before is as it was: what would have made it otherwise has done nothing."""
+        made = {"DataLoader" if call.kind == "DataLoader" else "optimizer" for call in self._points.calls}
+        for attached in list(self._points.board.changes):
+            waiting = {_WAITS[kind] for kind in _WAITS if attached.callbacks[kind]}
+            if waiting - made:
+                what = " and no ".join(sorted(waiting - made))
+                self._points.board.refuse(attached, f"no {what} was made inside the block")
 
 
 class _Onlooker:

@@ -1,0 +1,316 @@
+"""`laptime.tune` of a model, step and loader of this process; whatever is tried, all of it is given back."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import laptime
+from laptime.kit.errors import LaptimeError
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.tuning.trial.keeping import Kept, training
+from laptime.tuning.trial.plan import Plan
+from laptime.verbs import tune as verb
+from laptime.verbs._here import Here, again, generators
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+
+class Training:
+    """A tiny network of every kind of state: batch normalisation, AdamW, a scheduler, a generator."""
+
+    def __init__(self) -> None:
+        nn = torch.nn
+        torch.manual_seed(3)
+        images, labels = torch.randn(64, 3, 8, 8), torch.randint(0, 4, (64,))
+        self.generator = torch.Generator().manual_seed(5)
+        self.loader = torch.utils.data.DataLoader(
+            torch.utils.data.TensorDataset(images, labels),
+            batch_size=8,
+            shuffle=True,
+            generator=self.generator,
+        )
+        self.model = nn.Sequential(
+            nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 4)
+        )
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+        self.scheduler = torch.optim.lr_scheduler.StepLR(self.optimizer, step_size=3)
+        self.steps = 0
+
+    def step(self, batch: Any) -> None:
+        images, labels = batch
+        self.optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(self.model(images), labels).backward()
+        self.optimizer.step()
+        self.scheduler.step()
+        self.steps += 1
+
+    @property
+    def problem(self) -> laptime.Problem:
+        return laptime.Problem(model=self.model, step=self.step, loader=self.loader)
+
+
+def laboratory(problem: laptime.Problem, folder: Path) -> Here:
+    made = Here(problem, verb.choice_of(verb.TuneRequest(program="x")), folder, steps=2)
+    made.situation = Situation(step=0.001, batch=8, shares={"forward": 0.001})
+    return made
+
+
+def everything(one: Training) -> dict[str, Any]:
+    """All that a session could change: numbers by value, objects by identity."""
+    state = one.optimizer.state
+    tensors = {
+        **dict(one.model.named_parameters()),
+        **dict(one.model.named_buffers()),
+        **{f"grad {name}": each.grad for name, each in one.model.named_parameters()},
+        **{f"{at} {key}": value for at, each in enumerate(state.values()) for key, value in each.items()},
+    }
+    optim, data = torch.optim, torch.utils.data.dataloader
+    return {
+        "values": {name: each if each is None else each.detach().clone() for name, each in tensors.items()},
+        "objects": {name: id(each) for name, each in tensors.items()},
+        "memory": {name: each is not None and each.data_ptr() for name, each in tensors.items()},
+        "layout": {name: each is not None and (each.stride(), each.dtype) for name, each in tensors.items()},
+        "groups": [
+            (id(group), {name: value for name, value in group.items() if name != "params"})
+            for group in one.optimizer.param_groups
+        ],
+        "step": vars(one.optimizer).get("step"),
+        "scheduler": {
+            name: value for name, value in one.scheduler.state_dict().items() if not callable(value)
+        },
+        "training": [each.training for each in one.model.modules()],
+        "draws": (random.getstate(), torch.get_rng_state(), one.generator.get_state()),
+        "threads": torch.get_num_threads(),
+        "default": torch.get_default_dtype(),
+        "functions": [
+            torch.nn.Module.__dict__["__call__"],
+            torch.nn.Module.__dict__["zero_grad"],
+            torch.autograd.backward,
+            torch.autograd.grad,
+            torch.Tensor.float,
+            vars(optim.Optimizer).get("__init__"),
+            vars(optim.Optimizer).get("zero_grad"),
+            vars(optim.Optimizer).get("__init_subclass__"),
+            vars(optim.AdamW).get("step"),
+            vars(optim.Adam).get("step"),
+            vars(data.DataLoader).get("__init__"),
+            vars(data.DataLoader).get("__iter__"),
+            vars(data._BaseDataLoaderIter).get("__next__"),
+        ],
+    }
+
+
+def differing(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Names of what is not as it was."""
+
+    def same(a: Any, b: Any) -> bool:
+        if isinstance(a, torch.Tensor):
+            return isinstance(b, torch.Tensor) and torch.equal(a, b)
+        if isinstance(a, dict):
+            return set(a) == set(b) and all(same(a[name], b[name]) for name in a)
+        if isinstance(a, (list, tuple)):
+            return len(a) == len(b) and all(map(same, a, b))
+        return bool(a == b)
+
+    return [name for name in before if not same(before[name], after[name])]
+
+
+@pytest.fixture
+def one() -> Training:
+    made = Training()
+    for batch in list(made.loader)[:2]:
+        made.step(batch)
+    return made
+
+
+@pytest.mark.parametrize(
+    "gate", [{}, {"double": True, "write": "double.pt"}, {"write": "w.pt", "batches": "b.pt"}]
+)
+def test_a_witness_leaves_nothing_behind(one: Training, tmp_path: Path, gate: dict[str, Any]) -> None:
+    named = {key: str(tmp_path / value) if isinstance(value, str) else value for key, value in gate.items()}
+    before, lab = everything(one), laboratory(one.problem, tmp_path)
+    plan = lab.plan(Recipe.from_json([{"name": "channels_last"}]), mode="gate", gate={"steps": 2, **named})
+    with lab.run(plan) as running:
+        running.wait()
+        ended = lab.ended(running)
+    assert ended.error == ""
+    assert (ended.ended, ended.left) == ("stopped", [])
+    assert len((running.document("gate.json") or {})["candidate"]["steps"]) == 2
+    assert one.steps > 4
+    assert differing(before, everything(one)) == []
+
+
+def test_a_step_that_raises_leaves_nothing_behind(one: Training, tmp_path: Path) -> None:
+    def step(batch: Any) -> None:
+        one.step(batch)
+        if one.steps > 4:
+            raise ValueError("broken on purpose")
+
+    before = everything(one)
+    lab = laboratory(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
+    with pytest.raises(TrialFailed, match="broken on purpose") as failed:
+        lab.pair(Recipe(), Recipe(), 0)
+    assert failed.value.kind == "crashed"
+    assert differing(before, everything(one)) == []
+
+
+def test_steps_of_an_optimizer_that_a_scheduler_has_wrapped_are_seen(one: Training, tmp_path: Path) -> None:
+    assert "step" in vars(one.optimizer)
+    lab = laboratory(one.problem, tmp_path)
+    pair = lab.pair(Recipe(), Recipe(), 0)
+    assert pair.baseline.ended.source == "optimizer"
+    assert pair.baseline.ended.seen["optimizer"] >= 4
+
+
+def test_the_gate_passes_what_computes_the_same(one: Training, tmp_path: Path) -> None:
+    found = laboratory(one.problem, tmp_path).gate(
+        Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated"
+    )
+    assert found.word == "passed", found.reason
+    assert found.steps == 3
+
+
+def test_the_gate_sees_planted_harm(one: Training, tmp_path: Path) -> None:
+    harm = tmp_path / "harm.py"
+    harm.write_text(
+        'TITLE = "harm"\nNUMERICS = "reassociated"\nTOGGLE = "live"\nNEEDS = frozenset()\n'
+        "GIVES = frozenset()\nCONFLICTS = frozenset()\nPRIOR = 0.5\n"
+        "def propose(situation): return [{}]\n"
+        'def why_not(situation): return ""\n'
+        "def bound(situation, options): return 1.0\n"
+        "def apply(loop, options): loop.backward(lambda root: root * 0.5)\n"
+        "def edit(script, options): pass\n"
+    )
+    recipe = Recipe.from_json([{"name": str(harm)}])
+    found = laboratory(one.problem, tmp_path).gate(Recipe(), recipe, "reassociated")
+    assert found.word == "failed"
+    assert "norm" in found.reason
+
+
+def test_live_changes_alternate_in_one_process(one: Training, tmp_path: Path) -> None:
+    before, lab = everything(one), laboratory(one.problem, tmp_path)
+    rounds: Any = lab.race(Recipe(), Recipe.from_json([{"name": "channels_last"}]))
+    ratios = [next(rounds).ratio for _ in range(3)]
+    rounds.close()
+    assert all(ratio > 0 for ratio in ratios)
+    assert lab.ledger.trials == 1
+    assert differing(before, everything(one)) == []
+
+
+def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) -> None:
+    """Nothing steps an optimizer: without a limit it would go on for ever."""
+    lab = Here(
+        laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader),
+        verb.choice_of(verb.TuneRequest(program="x")),
+        tmp_path,
+        timeout=0.3,
+    )
+    with pytest.raises(TrialFailed) as failed:
+        lab.side(Recipe(), 0)
+    assert failed.value.kind == "hung"
+
+
+def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
+    situation = Situation(
+        step=0.01,
+        batch=8,
+        shares={"forward": 0.004, "backward": 0.004, "data": 0.002},
+        facts=frozenset({"cpu", "conv", "loader", "map_dataset"}),
+        cpus=4,
+    )
+    lab = laboratory(one.problem, tmp_path)
+    lab.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
+    names = {each.change.name for each in lab.offered(situation, Recipe()).candidates}
+    assert "channels_last" in names
+    assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}
+
+
+def test_only_optimizers_of_this_model_count() -> None:
+    one, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+    own, both, apart = (
+        torch.optim.SGD(one.parameters(), lr=0.1),
+        torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1),
+        torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1),
+    )
+    found = training(one)
+    assert {id(own), id(both)} == {id(each) for each in found}
+    assert all(each is not apart for each in found)
+
+
+def test_the_other_half_of_a_gan_is_given_back() -> None:
+    """A module that the problem does not name, trained by an optimizer that shares parameters with it."""
+    one, other = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)
+    optimizer = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)
+    kept = Kept(one)
+    other(one(torch.randn(4, 2))).sum().backward()
+    optimizer.step()
+    assert other.running_mean.abs().sum() > 0
+    kept.give_back()
+    assert other.running_mean.abs().sum() == 0
+    assert torch.equal(other.weight, torch.ones(2))
+    assert other.weight.grad is None
+
+
+def test_a_loader_is_made_anew_as_it_was() -> None:
+    data = torch.utils.data
+    dataset = data.TensorDataset(torch.arange(10))
+    generator = torch.Generator()
+    for given in (
+        {"batch_size": 3, "shuffle": True, "drop_last": True, "generator": generator},
+        {"batch_size": 2},
+        {"batch_size": None},
+        {"batch_sampler": data.BatchSampler(data.SequentialSampler(dataset), 4, drop_last=False)},
+        {"batch_size": 2, "sampler": data.RandomSampler(dataset, replacement=True, num_samples=6)},
+    ):
+        loader = data.DataLoader(dataset, **given)
+        made: Any = again(loader)
+        assert made is not loader
+        assert made.dataset is dataset
+        assert type(made.sampler) is type(loader.sampler)
+        assert (made.batch_size, made.drop_last) == (loader.batch_size, loader.drop_last)
+        assert len(list(made)) == len(list(loader))
+    assert again([1, 2]) == [1, 2]
+    assert generators(data.DataLoader(dataset, generator=generator, shuffle=True)) == [generator]
+
+
+def test_a_generator_is_used_up_once(tmp_path: Path, one: Training) -> None:
+    """Something that can be gone through once only cannot be tuned; it is told, not waited for."""
+    problem = laptime.Problem(model=one.model, step=one.step, loader=iter([]))
+    with pytest.raises(TrialFailed) as failed:
+        laboratory(problem, tmp_path).side(Recipe(), 0)
+    assert failed.value.kind == "no_steps"
+
+
+def test_a_plan_of_another_place_is_not_followed(one: Training, tmp_path: Path) -> None:
+    """Scratch folders, memory limits and seeds are of processes that are ours; this one is the user's."""
+    lab = laboratory(one.problem, tmp_path)
+    with lab.run(Plan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
+        running.wait()
+    assert lab.ended(running).ended == "stopped"
+
+
+@pytest.mark.slow
+def test_a_session_in_memory(one: Training) -> None:
+    before = everything(one)
+    run = laptime.tune(one.problem, budget=25, steps=3, only=["channels_last", "identity"])
+    assert run.tuning is not None
+    assert run.tuning.before is not None
+    assert run.tuning.before.step > 0
+    assert {rung.name for rung in run.tuning.ladder} >= {"identity"}
+    assert differing(before, everything(one)) == []
+
+
+def test_what_trains_nothing_is_refused(one: Training) -> None:
+    def step(batch: Any) -> None:
+        with torch.no_grad():
+            one.model(batch[0])
+
+    with pytest.raises(LaptimeError):
+        laptime.tune(laptime.Problem(model=torch.nn.Linear(1, 1), step=step, loader=one.loader), budget=8)
