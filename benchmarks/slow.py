@@ -1,0 +1,229 @@
+"""Does `laptime tune` name the planted cause of a slow script first, and take the gain of a fix by hand?
+
+Every script under examples/slow/ is slow in one planted way; slow_fixed/ has the same script with the fix of
+somebody who knows. `laptime tune` gets each as a user would start it, with nothing left out. Then the script
+as it is, as the tuner's patch makes it, as the patch and its suggestion make it, and as fixed by hand run
+side by side: fresh processes, in random order in every round, timed by the steps' hooks alone.
+
+python benchmarks/slow.py                        all of them, about half an hour
+python benchmarks/slow.py many_tensors chatty    two
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from _shown import head, parser, shown, table, write
+from laptime.launch import trial as trials
+from laptime.tuning.trial.plan import Plan
+
+HERE = Path(__file__).resolve().parent
+SLOW, FIXED = HERE.parent / "examples" / "slow", HERE / "slow_fixed"
+SHARE = 0.9
+"""Of the gain by hand that the tuner should take."""
+WORTH = 1.05
+"""Gain by hand below which there is nothing to take a share of: the cause is none on this machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planted:
+    """A planted cause.
+
+    Attributes:
+        what: in words. names: changes that take it away. settle: steps before those that are timed: a cache
+            has to be full, workers have to run.
+        is_only_suggested: the change alters what the script prints, so it is shown and not made.
+    """
+
+    what: str
+    names: tuple[str, ...]
+    settle: int = 10
+    steps: int = 40
+    is_only_suggested: bool = False
+
+
+CAUSES = {
+    "input_bound": Planted(what="heavy decoding and augmentation", names=("num_workers",), settle=15),
+    "many_tensors": Planted(
+        what="single-tensor AdamW, hundreds of tensors", names=("fused_optimizer", "foreach_optimizer")
+    ),
+    "chatty": Planted(
+        what=".item() and print in every step", names=("defer_logging",), steps=100, is_only_suggested=True
+    ),
+    "fp32_transformer": Planted(what="float32 matmuls", names=("bf16_autocast", "onednn_bf16", "tf32")),
+    "tiny_ops": Planted(what="a Python loop of small operators", names=("compile", "compile_max_autotune")),
+    "wrong_threads": Planted(what="16 threads, whatever the cores", names=("threads",)),
+    "recomputed_transforms": Planted(
+        what="the same transforms in every epoch", names=("cache_dataset",), settle=40
+    ),
+    "padding_waste": Planted(what="padding to the longest ever", names=("trim_padding",)),
+}
+
+
+def tuned(script: Path, folder: Path, budget: str) -> dict[str, Any]:
+    """What `laptime tune --json` says of the script; its patch lies in the folder, beside a copy."""
+    shutil.copy(script, folder)
+    command = [sys.executable, "-m", "laptime", "tune", "--budget", budget, "--json", script.name]
+    given = {**os.environ, "LAPTIME_HOME": str(folder / "home")}
+    ended = subprocess.run(command, cwd=folder, env=given, capture_output=True, text=True, check=False)
+    try:
+        found: dict[str, Any] = json.loads(ended.stdout)
+    except ValueError:
+        raise SystemExit(f"laptime tune {script.name}: status {ended.returncode}\n{ended.stderr}") from None
+    return found
+
+
+def patched(script: Path, diff: str, folder: Path) -> Path | None:
+    """The script with a diff of it applied; None where there is none, or it does not apply."""
+    if not diff.strip():
+        return None
+    folder.mkdir()
+    copy = Path(shutil.copy(script, folder))
+    command = ["git", "apply", "--include", f"*{script.name}", "-"]
+    ended = subprocess.run(command, cwd=folder, input=diff, capture_output=True, text=True, check=False)
+    return copy if ended.returncode == 0 and copy.read_text() != script.read_text() else None
+
+
+def first_named(found: Mapping[str, Any]) -> str:
+    """The first change of the report: kept, dropped again because another did the same, or suggested."""
+    rungs = found["ladder"]
+    for rung in rungs:
+        if rung["kept"] or rung["dropped"]:
+            return str(rung["name"])
+    return next((str(rung["name"]) for rung in rungs if rung["verdict"] == "suggested"), "")
+
+
+def first_suggested(found: Mapping[str, Any]) -> str:
+    """The first change that is shown and not made."""
+    return next((str(rung["name"]) for rung in found["ladder"] if rung["verdict"] == "suggested"), "")
+
+
+def timed(script: Path, cause: Planted, folder: Path, seed: int) -> float:
+    """Seconds of a step: mean over those of one fresh process (with workers they come in bursts)."""
+    plan = Plan(folder=str(folder), settle=cause.settle, steps=cause.steps, rounds=1, seed=seed)
+    cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "inductor")}
+    with trials.start(
+        [str(script)], python=sys.executable, plan=plan, timeout=600, variables=cache
+    ) as running:
+        blocks = list(running.blocks())
+        ended = running.finished()
+    if not blocks:
+        raise SystemExit(f"{script} was not timed: {ended.error or running.last_words()}")
+    seconds = [each for block in blocks for each in block.seconds]
+    return sum(seconds) / len(seconds)
+
+
+def side_by_side(
+    sides: Mapping[str, Path], cause: Planted, folder: Path, rounds: int, order: random.Random
+) -> list[dict[str, float]]:
+    """Seconds of a step of every side, a dictionary for each round."""
+    found = []
+    for number in range(rounds):
+        names = order.sample(sorted(sides), len(sides))
+        found.append({name: timed(sides[name], cause, folder / f"{number}-{name}", number) for name in names})
+    return found
+
+
+def gains(rounds: list[dict[str, float]], name: str) -> list[float]:
+    """Time of the slow script over that of a side, round by round."""
+    return [each["slow"] / each[name] for each in rounds if name in each]
+
+
+def share(rounds: list[dict[str, float]], name: str) -> float | None:
+    """What a side gains over what the fix by hand gains, speedups less one; None without a gain by hand."""
+    by_hand = median(gains(rounds, "by hand"))
+    if by_hand < WORTH or name not in rounds[0]:
+        return None
+    return (median(gains(rounds, name)) - 1) / (by_hand - 1)
+
+
+def judged(name: str, budget: str, rounds: int) -> dict[str, Any]:
+    """One script: tuned, then measured beside the slow one and the one fixed by hand."""
+    cause, script = CAUSES[name], SLOW / f"{name}.py"
+    with tempfile.TemporaryDirectory(prefix="laptime-slow-") as work:
+        folder = Path(work)
+        before = os.getloadavg()[0]
+        found = tuned(script, folder, budget)
+        sides = {"slow": script, "by hand": FIXED / script.name}
+        text, suggestion = found["patch"]["text"], found["patch"]["suggestions"]
+        for side, base, diff in (("tuner", script, text), ("suggestion", script, suggestion)):
+            edited = patched(base, diff, folder / side)
+            if edited is not None:
+                sides[side] = edited
+        measured = side_by_side(sides, cause, folder, rounds, random.Random(name))
+        return {
+            "name": name,
+            "what": cause.what,
+            "first": first_named(found),
+            "suggested": first_suggested(found),
+            "recipe": found["recipe"],
+            "outcome": found["outcome"],
+            "claimed": found["speedup"],
+            "session": found["seconds"],
+            "ladder": found["ladder"],
+            "bound": found["diagnosis"]["before"],
+            "load": [before, os.getloadavg()[0]],
+            "rounds": measured,
+            "shares": {side: share(measured, side) for side in ("tuner", "suggestion")},
+        }
+
+
+def is_kept(found: Mapping[str, Any]) -> bool:
+    """The planted cause was named first, and its share taken: by the patch, or by what is only suggested."""
+    cause = CAUSES[found["name"]]
+    if median(gains(found["rounds"], "by hand")) < WORTH:
+        return True
+    named = found["suggested"] if cause.is_only_suggested else found["first"]
+    taken = found["shares"]["suggestion" if cause.is_only_suggested else "tuner"]
+    return named in cause.names and taken is not None and taken >= SHARE
+
+
+def row(found: Mapping[str, Any]) -> list[str]:
+    """A line of the table."""
+    measured = found["rounds"]
+    cells = [
+        f"{found['name']}: {found['what']}",
+        found["first"] or "nothing",
+        shown([each["slow"] for each in measured], factor=1e3, unit="ms", digits=1),
+    ]
+    for side in ("by hand", "tuner", "suggestion"):
+        ratios = gains(measured, side)
+        cells.append(shown(ratios, factor=1, unit="x") if ratios else "-")
+    cells += ["-" if each is None else f"{each:.0%}" for each in found["shares"].values()]
+    return cells
+
+
+def main() -> None:
+    """Tune, measure, print; status 1 where a cause is not named first or too little of its gain is taken."""
+    options = parser(__doc__ or "")
+    options.add_argument("names", nargs="*", default=[], choices=[[], *CAUSES], metavar="NAME")
+    options.add_argument("--budget", default="3m", help="of each session (3m)")
+    options.add_argument("--rounds", type=int, default=6, help="side by side; six make an interval (6)")
+    asked = options.parse_args()
+    data = head("Planted causes: found, and taken away")
+    found: list[dict[str, Any]] = []
+    for name in asked.names or CAUSES:
+        found.append(judged(name, asked.budget, asked.rounds))
+        write(asked.json, {**data, "found": found})
+        print(f"{name}: {found[-1]['outcome']}, {found[-1]['session']:.0f} s", file=sys.stderr, flush=True)
+    columns = ["planted cause", "first named", "step", "by hand", "tuner's patch", "its suggestion"]
+    table([*columns, "share of the patch", "of the suggestion"], (row(each) for each in found))
+    missed = [each["name"] for each in found if not is_kept(each)]
+    if missed:
+        print(f"\nmissed: {', '.join(missed)}")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The scripts with a planted cause: they train, and the fix by hand changes their speed and nothing else."""
+
+from __future__ import annotations
+
+import difflib
+import importlib.util
+import math
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from laptime.launch import trial as trials
+from laptime.tuning.trial.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[2]
+SLOW, FIXED = ROOT / "examples" / "slow", ROOT / "benchmarks" / "slow_fixed"
+NAMES = sorted(path.stem for path in SLOW.glob("*.py"))
+SAME_BITS = {"chatty", "recomputed_transforms"}
+OTHER_RANDOM_NUMBERS = {"input_bound"}
+HALF_PRECISION, SAME_MATHS = 2e-2, 1e-4
+"""Relative distance of losses: bfloat16 has 8 bits; other orders of summation in float32."""
+
+
+def losses(script: Path, folder: Path, **options: Any) -> list[float]:
+    """Of the first three steps, in a process of its own."""
+    plan = Plan(folder=str(folder), settle=0, steps=3, rounds=1, seed=0, **options)
+    with trials.start([str(script)], python=sys.executable, plan=plan, timeout=300) as running:
+        blocks = list(running.blocks())
+        ended = running.finished()
+    assert blocks, ended.error or running.last_words()
+    return blocks[0].losses
+
+
+@pytest.mark.torch
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fix_by_hand_trains_as_the_slow_script_does(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("torchvision")
+    if name == "tiny_ops" and importlib.util.find_spec("torch._inductor") is None:
+        pytest.skip("nothing to compile with")
+    slow = losses(SLOW / f"{name}.py", tmp_path / "slow")
+    fixed = losses(FIXED / f"{name}.py", tmp_path / "fixed")
+    assert len(slow) == len(fixed) == 3
+    assert all(map(math.isfinite, slow))
+    if name in SAME_BITS:
+        assert slow == fixed
+    elif name not in OTHER_RANDOM_NUMBERS:
+        allowed = HALF_PRECISION if name == "fp32_transformer" else SAME_MATHS
+        assert fixed == pytest.approx(slow, rel=allowed)
+
+
+def test_every_script_has_a_fix_that_is_small() -> None:
+    assert sorted(path.stem for path in FIXED.glob("*.py")) == NAMES == sorted(benchmark().CAUSES)
+    for name in NAMES:
+        before, after = ((folder / f"{name}.py").read_text().splitlines() for folder in (SLOW, FIXED))
+        changed = [line for line in difflib.ndiff(before, after) if line.startswith("+ ")]
+        assert 1 < len(changed) <= 10, name
+
+
+# What the benchmark concludes.
+
+
+def benchmark() -> ModuleType:
+    folder = str(ROOT / "benchmarks")
+    spec = importlib.util.spec_from_file_location("benchmarks_slow", ROOT / "benchmarks" / "slow.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, folder)
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(folder)
+        del sys.modules[spec.name]
+    return module
+
+
+def rung(name: str, **given: Any) -> dict[str, Any]:
+    return {"name": name, "verdict": "faster", "kept": False, "dropped": False, **given}
+
+
+def found(name: str, first: str, **seconds: float) -> dict[str, Any]:
+    slow = benchmark()
+    rounds = [{side.replace("_", " "): each for side, each in seconds.items()}] * 3
+    shares = {side: slow.share(rounds, side) for side in ("tuner", "suggestion")}
+    return {"name": name, "first": first, "suggested": "defer_logging", "rounds": rounds, "shares": shares}
+
+
+def test_what_was_rejected_is_not_named_and_what_was_dropped_is() -> None:
+    first_named = benchmark().first_named
+    suggested = rung("defer_logging", verdict="suggested")
+    kept, dropped = rung("threads", kept=True), rung("allocator", dropped=True)
+    assert first_named({"ladder": [rung("identity"), dropped, kept, suggested]}) == "allocator"
+    assert first_named({"ladder": [rung("identity"), suggested]}) == "defer_logging"
+    assert first_named({"ladder": [rung("identity")]}) == ""
+
+
+def test_a_share_is_of_the_gain_and_not_of_the_time() -> None:
+    slow = benchmark()
+    rounds = [{"slow": 3.0, "by hand": 1.0, "tuner": 1.5}]
+    assert slow.share(rounds, "tuner") == pytest.approx(0.5)
+    assert slow.share(rounds, "suggestion") is None
+    assert slow.share([{"slow": 1.0, "by hand": 1.0, "tuner": 0.5}], "tuner") is None
+
+
+def test_a_cause_counts_when_it_is_first_and_nine_tenths_are_taken() -> None:
+    is_kept = benchmark().is_kept
+    assert is_kept(found("many_tensors", "fused_optimizer", slow=2.0, by_hand=1.0, tuner=1.05))
+    assert not is_kept(found("many_tensors", "fused_optimizer", slow=2.0, by_hand=1.0, tuner=1.06))
+    assert not is_kept(found("many_tensors", "threads", slow=2.0, by_hand=1.0, tuner=1.0))
+    assert not is_kept(found("many_tensors", "fused_optimizer", slow=2.0, by_hand=1.0))
+    assert is_kept(found("fp32_transformer", "", slow=1.0, by_hand=2.0))
+    assert is_kept(found("chatty", "batched_fetch", slow=2.0, by_hand=1.0, tuner=1.9, suggestion=1.0))
