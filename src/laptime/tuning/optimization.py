@@ -139,21 +139,40 @@ class Optimization(Protocol):
     def edit(self, script: Any, options: Options) -> None: ...
 
 
+_PARTS = (
+    *("TITLE", "NUMERICS", "TOGGLE", "NEEDS", "GIVES", "CONFLICTS"),
+    *("propose", "bound", "apply", "edit"),
+)
+"""What every module has."""
+
+
 def load(name: str) -> ModuleType:
     """The module of an optimization: a name of the catalogue or of another package, or the path of a file.
 
     Raises:
-        UsageError: there is none, or the file cannot be imported.
+        UsageError: there is none, or the file cannot be imported or lacks a part.
     """
     if not name.endswith(".py"):
         return registry.load("optimizations", name)
     path = Path(name)
     spec = importlib.util.spec_from_file_location(f"laptime_optimization_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise UsageError(f"there is no optimization {name}", why=f"looked for the file {path.resolve()}")
+        raise UsageError(
+            f"there is no optimization {name}",
+            why=f"looked for the file {path.resolve()}",
+            next="--with takes the path of a Python file",
+        )
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise UsageError(f"{name} is broken", why=f"{type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"{name} is broken", why=f"{type(error).__name__}: {error}", next=f"python {name}   shows where"
+        ) from error
+    if lacking := [each for each in _PARTS if not hasattr(module, each)]:
+        raise UsageError(
+            f"{name} is no optimization",
+            why=f"it lacks {', '.join(lacking)}",
+            next="CONTRIBUTING.md, An optimization, says what one has",
+        )
     return module

@@ -31,6 +31,14 @@ def _crashed(name: str, why: str) -> LaptimeError:
             why=why,
             next="laptime tune --python $(which python) ...   takes the interpreter that has it",
         )
+    if why.startswith("ImportError: ") and why.endswith(
+        (f"No module named {name}", f"module named {name!r})")
+    ):
+        return UsageError(
+            f"there is no module {name}",
+            why=f"{why}: modules are looked for from this folder",
+            next=f"python -m {name}   must find it",
+        )
     if why.startswith("EOFError"):
         return UserCodeError(
             f"{name} reads from standard input",

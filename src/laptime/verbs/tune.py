@@ -19,12 +19,14 @@ from laptime.kit.registry import load as extension
 from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
+from laptime.tuning import optimization
 from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import Candidate, TrialFailed
 from laptime.tuning.situation import Situation
+from laptime.tuning.trial.wrapping import SPAWNS
 from laptime.verbs import _script, _told
 from laptime.verbs._final import Finished, finish, reserve
 from laptime.verbs._laboratory import Laboratory
@@ -236,7 +238,10 @@ class _Session:
         return min(0.99, self._lab.elapsed() / self._request.budget)
 
     def _refused(self, failed: TrialFailed) -> LaptimeError:
-        return refusal(self._request.program, failed, "")
+        name = self._request.program
+        if failed.kind == "no_steps" and SPAWNS in self._lab.trial.notes:
+            return several_ranks(name)
+        return refusal(name, failed, "")
 
 
 def _refuse_unfit(name: str, situation: Situation, lab: Laboratory) -> None:
@@ -284,9 +289,11 @@ def choice_of(request: TuneRequest) -> Choice:
     """What may be tried.
 
     Raises:
-        UsageError: a name is no optimization.
+        UsageError: a name is no optimization, or a file is none.
     """
     files = {Path(path).stem: path for path in request.extra}
+    for path in request.extra:
+        optimization.load(path)
     only, skip = _names(request.only, files), _names(request.skip, files)
     return Choice(
         allow=tuple(request.allow),
