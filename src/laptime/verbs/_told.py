@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from msgspec import structs
 
 import laptime
+from laptime.analysis.tuned import DRY
 from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.records.case import Case
@@ -240,7 +241,9 @@ def _checks(told: Tuning, complaint: str) -> list[Check]:
         found.append(
             Check(name="kept", outcome="note", sentence=sentence, next="LAPTIME_HOME=another/FOLDER")
         )
-    if told.speedup is None:
+    if told.speedup is None and told.ended == DRY:
+        pass  # nobody asked for it
+    elif told.speedup is None:
         found.append(Check(name="measured", outcome="note", sentence="no gain was measured afresh"))
     elif told.speedup.word == "unclear":
         low, high = told.speedup.ci95
