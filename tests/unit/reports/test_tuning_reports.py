@@ -278,3 +278,10 @@ def test_a_long_suggestion_is_cut():
     shown = text.render(changed(run, patch=patch)).partition("Suggested, not applied\n")[2]
     assert "+line 24\n  and 35 lines more: --json" in shown
     assert "+line 25" not in shown
+
+
+def test_the_next_line_keeps_what_was_typed_behind_the_verb():
+    run = structs.replace(
+        tunings.dry_run(), command=["laptime", "-q", "tune", "--dry-run", "train.py", "--epochs", "3"]
+    )
+    assert rows.next_steps(run) == ["laptime tune train.py --epochs 3"]

@@ -214,7 +214,9 @@ def patch(tuning: Tuning) -> list[Fact]:
 
 def _again(run: Run, *more: str) -> str:
     """The line as it was typed, with these options before all others and without --dry-run."""
-    typed = run.command[2:] if run.command[:2] == ["laptime", run.verb] else []
+    # Options of laptime itself may stand before the verb: `laptime -q tune train.py`.
+    is_typed = run.command[:1] == ["laptime"] and run.verb in run.command
+    typed = run.command[run.command.index(run.verb) + 1 :] if is_typed else []
     script = [subject.target for subject in run.subjects[:1]] or ["SCRIPT.py"]
     rest: list[str] = []
     for before, word in zip(["", *typed], typed, strict=False):
