@@ -6,9 +6,9 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Wave(nn.Module):
-    """A filter bank of its own making: many elementwise operators on large activations."""
+    """A filter bank of its own making: many elementwise operators on small activations."""
 
-    def __init__(self, width=256, rounds=6):
+    def __init__(self, width=256, rounds=8):
         super().__init__()
         self.rounds = rounds
         self.scale = nn.Parameter(torch.randn(rounds, width) * 0.1)
@@ -26,8 +26,8 @@ class Wave(nn.Module):
 def main() -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)  # the machine is shared
-    data = TensorDataset(0.1 + torch.rand(40_000, 256), torch.rand(40_000, 1))
-    loader = DataLoader(data, batch_size=256, shuffle=True)
+    data = TensorDataset(0.1 + torch.rand(20_000, 256), torch.rand(20_000, 1))
+    loader = DataLoader(data, batch_size=64, shuffle=True)
     model = Wave()
     model.compile()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
