@@ -62,6 +62,7 @@ class Laboratory:
     Attributes:
         trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
         known: diagnoses and gates by recipe, and what gates know of the script as it is.
+        diagnosed: recipes with what was found under them, in order.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Laboratory:
         self._numbers = itertools.count()
         self._began = time.monotonic()
         self.known: dict[str, Any] = {}
+        self.diagnosed: list[tuple[Recipe, Situation]] = []
         self._scratch = folder / "scratch"
 
     # World.
@@ -114,6 +116,7 @@ class Laboratory:
         if self.situation is None:
             self.situation = situation
         self.known[key] = situation
+        self.diagnosed.append((recipe, situation))
         return situation
 
     def offered(self, situation: Situation, recipe: Recipe) -> Offered:

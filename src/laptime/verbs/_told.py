@@ -59,6 +59,7 @@ def diagnosis(recipe: Recipe, situation: Situation) -> Diagnosis:
         detectable=detectable(situation),
         batch=situation.batch,
         peak=situation.peak,
+        utilization=utilization(situation),
         facts=sorted(situation.facts),
         notes=list(situation.notes),
     )
@@ -75,6 +76,20 @@ def bound_by(situation: Situation) -> str:
     limit = situation.bound
     share = parts[limit] / situation.step if situation.step else 0.0
     return f"{share:.0%} of a step of {show(situation.step, 's')} is {_NAMES[limit]}"
+
+
+def utilization(situation: Situation) -> float | None:
+    """Share of the step that the device works (`trial.busy`); None without an accelerator."""
+    busy = situation.details.get("busy")
+    return min(1.0, busy / situation.step) if busy is not None and situation.step else None
+
+
+def with_utilization(rung: Rung, lab: Laboratory) -> Rung:
+    """With the device's share of the step, from the diagnosis that followed when it was kept."""
+    for recipe, situation in lab.diagnosed:
+        if rung.kept and rung.label in map(str, recipe):
+            return structs.replace(rung, utilization=utilization(situation))
+    return rung
 
 
 def planned(candidate: Candidate, seconds: float) -> Rung:
@@ -151,7 +166,7 @@ def tuning(
                 hunk=rung.kept and rung.name in hunks,
                 edit=left_out.get(rung.name, "") if rung.kept else "",
             )
-            for rung in [*(with_compile_time(rung, lab) for rung in found.ladder), *finished.suggested]
+            for rung in [*(_complete(rung, lab) for rung in found.ladder), *finished.suggested]
         ],
         ruled_out=found.ruled_out,
         baseline=finished.measured[0] if finished.measured else None,
@@ -166,6 +181,10 @@ def tuning(
         breakdown_after=finished.breakdown_after,
         ended=found.ended if finished.is_complete else "interrupted",
     )
+
+
+def _complete(rung: Rung, lab: Laboratory) -> Rung:
+    return with_utilization(with_compile_time(rung, lab), lab)
 
 
 def run(

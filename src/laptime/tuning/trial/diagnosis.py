@@ -67,6 +67,7 @@ def _times(seen: Differential, found: dict[str, Any]) -> None:
         seconds = {**meter.derived(seconds, parts), **seconds}
     seconds.pop("lint", None)
     seconds.pop("synchronised", None)
+    seconds.pop("traced", None)
     found["step"] = seconds.get("whole", 0.0)
     found["what_if"] = seconds
     workers = any(getattr(each, "num_workers", 0) for each in seen.loaders.values())
@@ -74,6 +75,8 @@ def _times(seen: Differential, found: dict[str, Any]) -> None:
     hosts = [block.host for block in blocks if block.mode == "whole" and block.host is not None]
     found["enqueue"] = median(hosts) if hosts else None
     found["noise"] = meter.noise(blocks)
+    if seen.busy.each is not None:
+        found["details"] = {"busy": seen.busy.each}
     samples = [each for block in [seen.settled, *blocks] for each in block.samples if block.mode == "whole"]
     found["batch"] = max(1, round(median(samples))) if samples else 1
 

@@ -5,6 +5,7 @@
     forward_backward  cached, no optimizer  forward           and no backward pass
     half_batch, double_batch                the kept batch cut or doubled
     synchronised      each part waited for  lint              see `lint`
+    traced            see `busy`
 
 What is written is read by `situation.Situation.from_json`; a script that fails in one of the later modes
 loses none of what is known by then.
@@ -20,6 +21,7 @@ from typing import Any
 
 from laptime.tuning.trial import diagnosis, facts, fetching, result, schedule
 from laptime.tuning.trial.batches import Kept, size, tensors
+from laptime.tuning.trial.busy import Busy
 from laptime.tuning.trial.lint import Lint
 from laptime.tuning.trial.meter import Meter, Taken
 from laptime.tuning.trial.mode import Points
@@ -74,7 +76,7 @@ class Differential:
         self.closure = self.autocast = self.accelerator = False
         self.backwards = self.counted = self.all_steps = 0
         self.places = self.watch.places = Places()
-        self.lint = Lint()
+        self.lint, self.busy = Lint(), Busy()
         self._mode, self._state = "whole", "settle"
         self._queue: list[Planned] = []
         self._planned: Planned | None = None
@@ -265,6 +267,8 @@ class Differential:
         if self._mode == "lint":
             self.lint.accelerator = self.accelerator
             self.lint.enter()
+        if self._mode == "traced":
+            self.busy.enter(self._kind())
         if self.accelerator and self._run_steps == 0:
             self._wait()
             self._run_began = perf_counter()
@@ -321,6 +325,7 @@ class Differential:
 
     def _next(self) -> None:
         """The next block; after the safe ones the dataset is asked."""
+        self.busy.leave()
         if not self._queue:
             self._state = "done"
             return
@@ -357,6 +362,7 @@ class Differential:
 
     def _finish_steps(self) -> None:
         self.lint.leave()
+        self.busy.leave()
         self.watch.undo()
 
     def _ask_loaders(self) -> None:

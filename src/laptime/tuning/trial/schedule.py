@@ -18,7 +18,7 @@ SLOW = 1.0
 """Seconds of a step from which on no step is spent on what can be derived, and none on getting used to."""
 DRAINED = 8
 """Steps at most until batches are used up that workers have fetched while the loop did not ask."""
-FETCHES = frozenset({"whole", "synchronised", "no_optimizer", "lint"})
+FETCHES = frozenset({"whole", "synchronised", "traced", "no_optimizer", "lint"})
 """Modes that ask the loader."""
 
 
@@ -74,6 +74,7 @@ def plan(known: Known, *, seconds: float, order: int) -> list[Planned]:
             planned.append(Planned(mode, number, skip + more, steps))
     if known.accelerator:
         planned.append(Planned("synchronised", 0, skip, steps))
+        planned.append(Planned("traced", 0, skip, steps))
     return [*planned, *_risky(known, skip, steps)]
 
 
