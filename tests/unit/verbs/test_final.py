@@ -1,0 +1,132 @@
+"""The gain measured afresh: pure parts on made-up pairs, and how many pairs are worth their time."""
+
+from __future__ import annotations
+
+import math
+import random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.situation import Situation
+from laptime.tuning.trial.result import Block, Trial
+from laptime.verbs import _final, _holdout
+from laptime.verbs._laboratory import Pair, Side
+
+
+def side(
+    step: float, *, samples: int = 4, losses: list[float] | None = None, peak: int | None = None
+) -> Side:
+    block = Block(0, 0, [step] * 5, losses or [], [samples] * 5)
+    return Side([block], Trial(ended="stopped", peak=peak))
+
+
+def pairs(ratio: float, count: int, scatter: float = 0.002) -> list[Pair]:
+    rng = random.Random(1)
+    return [Pair(side(1.0), side(ratio * math.exp(rng.gauss(0, scatter)))) for _ in range(count)]
+
+
+def test_the_word_and_the_interval() -> None:
+    found = _holdout.speedup(pairs(0.5, 5), 0.002)
+    assert found is not None
+    assert found.word == "faster"
+    assert found.value == pytest.approx(2.0, rel=0.01)
+    assert found.ci95[0] < 2.0 < found.ci95[1]
+    assert found.pairs == len(found.ratios) == 5
+    slower = _holdout.speedup(pairs(1.2, 5), 0.002)
+    same = _holdout.speedup(pairs(1.0, 7, 0.0005), 0.0005)
+    wide = _holdout.speedup(pairs(1.0, 3, 0.1), 0.1)
+    assert [each and each.word for each in (slower, same, wide)] == ["slower", "same", "unclear"]
+
+
+def test_one_pair_says_nothing() -> None:
+    assert _holdout.speedup(pairs(0.5, 1), 0.002) is None
+    assert _holdout.effect([], 0.002) is None
+
+
+def test_a_side_is_the_median_of_its_processes() -> None:
+    found = _holdout.measured([side(0.1), side(0.2, peak=5), side(0.4, peak=7)], 0.01)
+    assert found.step == pytest.approx(0.2)
+    assert found.throughput == pytest.approx(4 / 0.2)
+    assert (found.processes, found.steps, found.peak) == (3, 15, 7)
+    assert found.ci95 is not None
+    assert found.ci95[0] < 0.2 < found.ci95[1]
+    assert _holdout.measured([side(0.1)], 0.01).ci95 is None
+
+
+def test_a_larger_batch_is_compared_by_sample() -> None:
+    found = Pair(side(1.0, samples=4), side(1.5, samples=8))
+    assert found.ratio == pytest.approx(0.75)
+
+
+def test_losses_side_by_side() -> None:
+    def lost(last: float) -> list[Pair]:
+        return [
+            Pair(side(1, losses=[2.0, 1.0 + seed / 100]), side(1, losses=[2.0, last + seed / 100]))
+            for seed in range(3)
+        ]
+
+    assert _holdout.trains_as_well(lost(1.0), "exact").word == "none"
+    assert _holdout.trains_as_well([], "precision").word == "none"
+    short = _holdout.trains_as_well(lost(1.0), "precision")
+    assert (short.word, short.smoke_test) == ("inconclusive", True)
+    broken = [Pair(side(1, losses=[1.0] * 30), side(1, losses=[math.nan] * 30)) for _ in range(3)]
+    assert _holdout.trains_as_well(broken, "precision").word == "fails"
+
+
+def test_losses_of_the_patched_script() -> None:
+    one = [Pair(side(1), side(1, losses=[2.0, 1.0]))]
+    assert _holdout.same_losses(one, [side(1, losses=[2.0, 1.0005])]) is True
+    assert _holdout.same_losses(one, [side(1, losses=[2.0, 1.1])]) is False
+    assert _holdout.same_losses(one, [side(1)]) is None
+
+
+def test_what_can_be_seen_shrinks_with_rounds_and_grows_with_noise() -> None:
+    quiet, loud = Situation(noise=0.01), Situation(noise=0.1)
+    assert _holdout.detectable(quiet) < _holdout.detectable(loud)
+    assert _holdout.detectable(loud, 48) < _holdout.detectable(loud, 12)
+
+
+class Clock:
+    """A laboratory whose pairs take `each` seconds and come out as they were made up."""
+
+    def __init__(self, made: list[Pair], each: float) -> None:
+        self.situation = Situation(step=0.1, noise=0.002)
+        self._made, self._each, self._now = iter(made), each, 0.0
+        self.asked: list[dict[str, Any]] = []
+
+    def elapsed(self) -> float:
+        return self._now
+
+    def pair(self, baseline: Recipe, final: Recipe, number: int, **given: Any) -> Pair:
+        self.asked.append({"number": number, **given})
+        self._now += self._each
+        return next(self._made)
+
+
+def taken(made: list[Pair], *, each: float, until: float) -> int:
+    lab: Any = Clock(made, each)
+    for _ in _holdout.pairs(lab, Recipe(), until=until):
+        pass
+    assert [one["number"] for one in lab.asked] == list(range(len(lab.asked)))
+    return len(lab.asked)
+
+
+def test_pairs_until_it_is_narrow_or_the_time_is_up() -> None:
+    assert taken(pairs(0.5, 9, 0.0001), each=10, until=1000) < _holdout.MOST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=1000) == _holdout.MOST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0) == _holdout.FEWEST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=50) == 5
+
+
+def test_time_is_reserved_for_it() -> None:
+    def reserved(step: float, start: float, budget: float) -> float:
+        lab: Any = SimpleNamespace(
+            costs=lambda situation: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
+        )
+        return _final.reserve(lab, Situation(step=step), budget)
+
+    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= 0.5
+    assert reserved(5.0, 30.0, 60) == 0.5

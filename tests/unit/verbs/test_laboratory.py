@@ -1,0 +1,336 @@
+"""The laboratory on trials that are played: what a round is, and what becomes of a trial that fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from laptime.records.run import Subject
+from laptime.records.tuning import Gate, Rung
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.world import Round, TrialFailed
+from laptime.tuning.situation import Situation
+from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.result import Block, Trial
+from laptime.verbs import _gating, _told
+from laptime.verbs import tune as verb
+from laptime.verbs._laboratory import Laboratory, Pair, Side, per_sample
+from laptime.verbs._script import Program
+
+LAST = Recipe.from_json([{"name": "channels_last"}])
+WORKERS = Recipe.from_json([{"name": "num_workers", "options": {"value": 2}}])
+
+
+class Played:
+    """A trial that was played: `blocks` to give, `ended` to tell, `documents` to leave."""
+
+    def __init__(self, blocks: list[Block], ended: Trial, *, hung: bool, documents: dict[str, Any]) -> None:
+        self._blocks, self._ended, self.hung, self._documents = blocks, ended, hung, documents
+        self.given = 0
+
+    def blocks(self) -> Iterator[Block]:
+        for block in self._blocks:
+            self.given += 1
+            yield block
+
+    def wait(self) -> None:
+        for _ in self.blocks():
+            pass
+
+    def finished(self) -> Trial:
+        return self._ended
+
+    def document(self, name: str) -> Any:
+        return self._documents.get(name)
+
+    def last_words(self) -> str:
+        return "status 1: KeyError: 'x'"
+
+
+class Scripted(Laboratory):
+    """Plays `steps(plan)` seconds a step in place of processes.
+
+    Attributes:
+        plans: what was asked for. fails: a trial's end by the name of a change in its plan.
+    """
+
+    def __init__(self, folder: Path, fails: dict[str, Trial] | None = None, *, hung: bool = False) -> None:
+        program = Program(["train.py"], Subject(target="train.py", source="file"), "python")
+        super().__init__(program, verb.choice_of(verb.TuneRequest(program="train.py")), folder)
+        self.situation = Situation(step=0.1, batch=4)
+        self.plans: list[Plan] = []
+        self.trials: list[Played] = []
+        self.documents: dict[str, Any] = {}
+        self.fails, self.hung = fails or {}, hung
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Any]:
+        self.ledger.trials += 1
+        self.plans.append(plan)
+        names = [change["name"] for arm in (plan.base, *plan.arms) for change in arm]
+        failing = next((self.fails[name] for name in names if name in self.fails), None)
+        ended = failing or Trial(
+            ended="stopped", source="optimizer", torch=True, device="cpu", first=2.0, peak=1000
+        )
+        blocks = [] if failing else list(self._blocks(plan))
+        hung = self.hung and failing is not None
+        self.trials.append(Played(blocks, ended, hung=hung, documents=self.documents))
+        yield self.trials[-1]
+
+    def _blocks(self, plan: Plan) -> Iterator[Block]:
+        for number in range(min(plan.rounds, 4)):
+            for arm, changes in enumerate(plan.arms):
+                slow = 0.05 if changes or plan.base else 0.1
+                yield Block(number, arm, [slow] * plan.steps, [1.0] * plan.steps, [4] * plan.steps)
+
+
+def seen(lab: Scripted, candidate: Recipe, count: int) -> list[Round]:
+    rounds: Any = lab.race(Recipe(), candidate)
+    found = [next(rounds) for _ in range(count)]
+    rounds.close()
+    return found
+
+
+def test_live_changes_race_in_one_process(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    found = seen(lab, LAST, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert len(lab.plans) == 1
+    assert lab.plans[0].base == []
+    assert lab.plans[0].arms == [[], LAST.to_json()]
+    assert lab.plans[0].steps == 6  # 0.6 s worth
+    assert lab.trials[0].given < 8  # closing ends it
+    assert set(lab.ledger.seconds) == {"race", "compile"}
+
+
+def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    both = Recipe((*WORKERS.changes, *LAST.changes))
+    next(lab.race(WORKERS, both))
+    assert lab.plans[0].base == WORKERS.to_json()
+    assert lab.plans[0].arms == [[], LAST.to_json()]
+
+
+def test_other_changes_race_in_fresh_processes(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    found = seen(lab, WORKERS, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert [each.process for each in found] == [0, 1, 2]
+    assert [each.memory for each in found] == [1.0] * 3
+    assert len(lab.plans) == 6
+    assert sorted(len(plan.base) for plan in lab.plans[:2]) == [0, 1]
+    assert [plan.seed for plan in lab.plans] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    next(lab.race(Recipe(), LAST, fresh=True))
+    assert len(lab.plans) == 2
+
+
+def test_several_ranks_flip_nothing(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    lab.trial = Trial(world=2)
+    next(lab.race(Recipe(), LAST))
+    assert len(lab.plans) == 2
+
+
+FAILURES = {
+    "crashed": Trial(ended="raised", status=1, error="ValueError: no", source="optimizer"),
+    "memory": Trial(ended="memory", status=1, error="used 9 GB, 8 GB is the limit"),
+    "recompiles": Trial(ended="recompiles", error="compiles in every step", source="optimizer"),
+    "refused": Trial(ended="stopped", refused=[{"name": "channels_last", "why": "no"}], source="optimizer"),
+    "no_steps": Trial(ended="returned"),
+}
+
+
+@pytest.mark.parametrize("kind", list(FAILURES))
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> None:
+    lab = Scripted(tmp_path, {"channels_last": FAILURES[kind]})
+    with pytest.raises(TrialFailed) as failed:
+        list(lab.race(Recipe(), LAST, fresh=fresh))
+    assert failed.value.kind == kind
+    assert failed.value.why
+
+
+def test_device_memory_and_silence(tmp_path: Path) -> None:
+    gone = Trial(ended="raised", status=1, error="torch.OutOfMemoryError: CUDA out of memory")
+    with pytest.raises(TrialFailed) as failed:
+        list(Scripted(tmp_path / "a", {"channels_last": gone}).race(Recipe(), LAST))
+    assert failed.value.kind == "memory"
+    with pytest.raises(TrialFailed) as failed:
+        list(Scripted(tmp_path / "b", {"channels_last": Trial(ended="died")}, hung=True).race(Recipe(), LAST))
+    assert failed.value.kind == "hung"
+    with pytest.raises(TrialFailed, match="KeyError") as failed:
+        list(Scripted(tmp_path / "c", {"channels_last": Trial(ended="died", status=1)}).race(Recipe(), LAST))
+    assert failed.value.kind == "crashed"
+
+
+def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    refused = Trial(
+        ended="stopped", source="optimizer", refused=[{"name": "channels_last", "why": "4 dimensions"}]
+    )
+    rounds: Any = lab.race(Recipe(), LAST)
+    next(rounds)
+    lab.trials[0]._ended = refused
+    with pytest.raises(TrialFailed, match="4 dimensions"):
+        list(rounds)
+
+
+def test_compile_time_is_booked_once_under_what_was_tried(tmp_path: Path) -> None:
+    compiled = Recipe.from_json([{"name": "compile"}])
+    lab = Scripted(tmp_path)
+    rounds = lab.race(Recipe(), compiled)
+    original = lab.side
+
+    def side(recipe: Recipe, *args: Any, **given: Any) -> Side:
+        found = original(recipe, *args, **given)
+        found.ended.compile_seconds = 30.0 if len(recipe) else 0.0
+        return found
+
+    lab.side = side  # type: ignore[method-assign]
+    next(rounds)
+    assert lab.ledger.compiled_by == {"compile": 30.0}
+    rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
+    told = _told.with_compile_time(rung, lab)
+    assert (told.compile_seconds, told.pays_back) == (30.0, 600)
+
+
+def test_time_per_sample_is_of_whole_blocks() -> None:
+    bursts = Block(0, 0, [0.01, 0.01, 0.97, 0.01], [], [4, 4, 4, 4])
+    assert per_sample(bursts) == pytest.approx(1.0 / 16)
+    assert per_sample(Block(0, 0, [0.5, 0.5])) == pytest.approx(0.5)
+    pair = Pair(Side([Block(0, 0, [0.4], [], [4])], Trial()), Side([Block(0, 0, [0.4], [], [8])], Trial()))
+    assert pair.ratio == pytest.approx(0.5)
+    assert pair.memory is None
+
+
+def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    lab.documents = {"situation.json": {"step": 0.02, "batch": 8, "details": {"busy": 0.015}}}
+    found = lab.diagnose(LAST)
+    assert lab.diagnose(LAST) is found
+    assert len(lab.plans) == 1
+    assert _told.utilization(found) == pytest.approx(0.75)
+    assert _told.diagnosis(LAST, found).utilization == pytest.approx(0.75)
+    kept = Rung(name="channels_last", label="channels_last", kept=True)
+    assert _told.with_utilization(kept, lab).utilization == pytest.approx(0.75)
+    other = Rung(name="tf32", label="tf32", kept=True)
+    assert _told.with_utilization(other, lab).utilization is None
+    assert _told.utilization(Situation(step=0.1)) is None
+
+
+# Gates.
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the verdict is asked to look at; it always passes."""
+    asked: list[dict[str, Any]] = []
+
+    def judge(classes: set[str], document: Any, **given: Any) -> Gate:
+        asked.append({"classes": classes, **given})
+        return Gate(word="passed")
+
+    monkeypatch.setattr(_gating, "judge", judge)
+    return asked
+
+
+class Witnessing(Scripted):
+    """Leaves the files that a witness leaves."""
+
+    broken = ""
+
+    @contextmanager
+    def run(self, plan: Plan) -> Iterator[Any]:
+        name = Path(plan.gate.get("write", "")).stem
+        if self.broken and name == self.broken:
+            ended = Trial(ended="raised", status=1, error="RuntimeError: no double")
+            self.plans.append(plan)
+            yield Played([], ended, hung=False, documents={})
+            return
+        if plan.gate.get("write"):
+            Path(plan.gate["write"]).touch()
+        self.documents = {"gate.json": {"steps": 3}}
+        with super().run(plan) as running:
+            yield running
+
+
+def order(lab: Scripted) -> list[str]:
+    """Which witnesses were made; data: of the loader alone."""
+    return ["data" if plan.gate.get("samples") else Path(plan.gate["write"]).stem for plan in lab.plans]
+
+
+def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    lab = Witnessing(tmp_path)
+    assert lab.gate(Recipe(), LAST, "reassociated").word == "passed"
+    assert order(lab) == ["base", "double", "candidate", "again"]
+    assert lab.plans[2].base == LAST.to_json()
+    assert lab.plans[2].gate["reference"].endswith("double.pt")
+    assert all(plan.seed == 0 for plan in lab.plans)
+    lab.gate(Recipe(), LAST, "reassociated")
+    assert len(lab.plans) == 4
+    lab.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(lab)[4:] == ["candidate"]
+    assert judged[0]["needs_samples"] is False
+
+
+def test_lower_precision_is_judged_by_what_rounding_does(
+    tmp_path: Path, judged: list[dict[str, Any]]
+) -> None:
+    lab = Witnessing(tmp_path)
+    lab.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
+    assert order(lab) == ["base", "bfloat16", "candidate", "again"]
+    assert "reference" not in lab.plans[2].gate
+    assert lab.plans[1].gate["rounds"] == "bfloat16"
+    lab.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
+    assert order(lab)[4:] == ["float16", "candidate"]
+
+
+def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    lab = Witnessing(tmp_path)
+    lab.gate(Recipe(), WORKERS, "exact")
+    assert (
+        order(lab) == ["base", "candidate", "again", "data", "data", "data"]
+        or order(lab).count("data") == len(lab.plans) - 3
+    )
+    assert judged[0]["needs_samples"] is True
+
+
+def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    lab = Witnessing(tmp_path)
+    lab.situation = Situation(step=2.0, batch=32)
+    lab.gate(Recipe(), LAST, "reassociated")
+    assert {plan.gate["most"] for plan in lab.plans} == {8}
+    assert {plan.gate["steps"] for plan in lab.plans} == {2}
+    quick = Witnessing(tmp_path / "quick")
+    quick.folder.mkdir()
+    quick.gate(Recipe(), LAST, "reassociated")
+    assert all("most" not in plan.gate for plan in quick.plans)
+
+
+def test_a_script_that_has_no_double_precision_is_judged_without(
+    tmp_path: Path, judged: list[dict[str, Any]]
+) -> None:
+    lab = Witnessing(tmp_path)
+    lab.broken = "double"
+    lab.gate(Recipe(), LAST, "reassociated")
+    assert order(lab) == ["base", "double", "candidate", "again"]
+    assert "reference" not in lab.plans[2].gate
+    lab.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(lab)[4:] == ["candidate"]  # not tried again
+
+
+def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    lab = Witnessing(tmp_path)
+    lab.broken = "candidate"
+    with pytest.raises(TrialFailed) as failed:
+        lab.gate(Recipe(), LAST, "reassociated")
+    assert failed.value.kind == "crashed"
+    assert judged == []
