@@ -43,7 +43,7 @@ def ended(place: Path, *words: str, seconds: float = 800) -> subprocess.Complete
     )
 
 
-def tuned(place: Path, *words: str, budget: str = "2m") -> dict[str, Any]:
+def tuned(place: Path, *words: str, budget: str = "3m") -> dict[str, Any]:
     """The document of a session that found the planted cause."""
     asked = [sys.executable, "-m", "laptime", "tune", "--json", "--budget", budget]
     done = ended(place, *asked, "--only", "identity,fused_optimizer", *words)
@@ -60,7 +60,7 @@ def loss(place: Path, *words: str) -> float:
     return float(done.stdout.split()[-1])
 
 
-def check(place: Path, *words: str, edited: str, budget: str = "2m") -> str:
+def check(place: Path, *words: str, edited: str, budget: str = "3m") -> str:
     """Tuned, with a patch that applies to `edited` alone, and a patched script that trains the same.
 
     Returns:
@@ -91,7 +91,7 @@ def check(place: Path, *words: str, edited: str, budget: str = "2m") -> str:
 
 
 def test_functions_are_tuned_and_patched(place: Path) -> None:
-    source = check(place, "functions.py", edited="functions.py", budget="80s")
+    source = check(place, "functions.py", edited="functions.py")
     assert "torch.optim.AdamW(model.parameters(), 1e-3, fused=True)" in source
     assert "# A small model." in source
     assert "# batch, shuffle" in source
