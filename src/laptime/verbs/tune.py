@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from laptime import targets
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.analysis.tuned import exit_code
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.registry import load as extension
 from laptime.records.plan import Origin
 from laptime.records.run import Run
@@ -141,9 +142,16 @@ def session(
     kept = Kept(lab.program, _terms(request), resume=request.resume, save=save)
     one = _Session(request, lab, kept, heard, started.run_id)
     tuning = one.run()
-    if one.status == "complete":
+    run = _told.run(request, lab.program, lab, tuning, started, status=one.status, checks=kept.complaint)
+    if is_over(run):
         kept.over()
-    return _told.run(request, lab.program, lab, tuning, started, status=one.status, checks=kept.complaint)
+    return run
+
+
+def is_over(run: Run) -> bool:
+    """Whether nothing is left to go on with: a budget that ended it, or an open answer, can be resumed."""
+    ended = run.tuning.ended if run.tuning else ""
+    return run.status == "complete" and ended == "complete" and exit_code(run) != ExitCode.UNDECIDED
 
 
 class _Session:
