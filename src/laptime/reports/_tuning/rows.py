@@ -127,7 +127,8 @@ def control(tuning: Tuning) -> str:
     race = tuned.control(tuning)
     if race is None:
         return ""
-    told = f"identity, which changes nothing: {words.effect(race.speedup, race.ci95)} {race.verdict}"
+    effect = f"{words.effect(race.speedup, race.ci95)} " if race.speedup is not None else ""
+    told = f"identity, which changes nothing: {effect}{race.verdict}"
     return f"{told}, {count(race.rounds, 'round')}"
 
 
