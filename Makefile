@@ -90,8 +90,8 @@ bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 device-wheels: $(STAMP)  ## fetch into .whl/ what a bare accelerator machine may lack
 	$(BIN)/python scripts/device.py --fetch
 
-test-device:  ## tests and benchmarks of accelerators, with the system's python3
-	@python3 scripts/device.py
+test-device:  ## tests and benchmarks of accelerators, with the system's python3; ONLY=name for one
+	@python3 scripts/device.py $(if $(ONLY),--only $(ONLY))
 
 clean:  ## remove the environment, caches and built files
 	rm -rf $(VENV) .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \

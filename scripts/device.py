@@ -1,6 +1,7 @@
 """Tests and benchmarks of accelerators on a machine that may have nothing but python3 with torch.
 
-    python3 scripts/device.py            run tests/device, then benchmarks/device
+    python3 scripts/device.py            run tests/device, then benchmarks/device but the long ones
+    python3 scripts/device.py --only tune_ladder        the files with this in their name alone
     python3 scripts/device.py --fetch    on a machine with a package index: fill .whl/ for one without
 
 Libraries that the machine lacks are installed from the folder .whl/, without any index, into .device-site/
@@ -17,6 +18,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+LONG = ("tune_ladder",)
+"""Benchmarks that fill a call of ten minutes by themselves: run when they are named."""
 ROOT = Path(__file__).resolve().parent.parent
 WHEELS = ROOT / ".whl"
 SITE = ROOT / ".device-site"
@@ -92,17 +95,30 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
 
 
-def run() -> int:
-    """Run tests, then benchmarks; 1 when any of them failed."""
+def chosen(only: str) -> tuple[list[Path], list[Path]]:
+    """Files of tests and of benchmarks to run."""
+    tests = sorted((ROOT / "tests" / "device").glob("test_*.py"))
+    scripts = sorted((ROOT / "benchmarks" / "device").glob("[!_]*.py"))
+    if only:
+        return [file for file in tests if only in file.stem], [file for file in scripts if only in file.stem]
+    return tests, [file for file in scripts if file.stem not in LONG]
+
+
+def run(only: str = "") -> int:
+    """Run tests, then benchmarks; 1 when any of them failed, 2 when there are none of this name."""
+    tests, scripts = chosen(only)
+    if not tests and not scripts:
+        print(f"error: no test or benchmark of accelerators has {only!r} in its name", file=sys.stderr)
+        return 2
     os.environ["PYTHONPATH"] = environment()["PYTHONPATH"]
     sys.path.insert(1, str(SITE))  # an earlier call may have installed here
     lacking = missing()
     if lacking and (status := install(lacking)) != 0:
         return status
     describe()
-    tests = [sys.executable, "-m", "pytest", "-rs", "-v", "tests/device"]
-    failed = ["tests/device"] if subprocess.run(tests, cwd=ROOT).returncode not in (0, 5) else []
-    for script in sorted((ROOT / "benchmarks" / "device").glob("[!_]*.py")):
+    command = [sys.executable, "-m", "pytest", "-rs", "-v", *map(str, tests)]
+    failed = ["tests/device"] if tests and subprocess.run(command, cwd=ROOT).returncode not in (0, 5) else []
+    for script in scripts:
         print(f"\n--- benchmarks/device/{script.name}", flush=True)
         if subprocess.run([sys.executable, str(script)], cwd=ROOT).returncode != 0:
             failed.append(f"benchmarks/device/{script.name}")
@@ -118,8 +134,9 @@ def main() -> int:
     parser.add_argument("--fetch", action="store_true", help="fill .whl/ instead of running anything")
     parser.add_argument("--python", default="3.12", help="with --fetch: version of the other Python")
     parser.add_argument("--machine", default="x86_64", help="with --fetch: its processor")
+    parser.add_argument("--only", default="", help="run the tests and benchmarks with this in their name")
     asked = parser.parse_args()
-    return fetch(asked.python, asked.machine) if asked.fetch else run()
+    return fetch(asked.python, asked.machine) if asked.fetch else run(asked.only)
 
 
 if __name__ == "__main__":

@@ -154,3 +154,41 @@ def test_the_script_for_the_other_tool_is_skipped_without_it() -> None:
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("skipped: it needs --their-python PATH")
+
+
+# The article's ladder
+
+
+def test_both_ladders_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    ladder = benchmark("device/tune_ladder")
+    document = {
+        "diagnosis": {"before": {"step": 0.08, "batch": 32, "utilization": 0.3}},
+        "ladder": [
+            {"name": "identity", "kept": False, "speedup": 1.0},
+            {
+                "name": "num_workers",
+                "label": "num_workers=8",
+                "kept": True,
+                "speedup": 4.0,
+                "ci95": [3.9, 4.1],
+                "step": 0.02,
+                "throughput": 1600.0,
+                "utilization": 0.9,
+            },
+        ],
+        "speedup": {"value": 8.5, "ci95": [8.0, 9.0]},
+        "baseline": {"throughput": 400.0},
+        "final": {"throughput": 3400.0},
+        "gate": {"word": "passed"},
+    }
+    ladder.show(document)
+    told = capsys.readouterr().out
+    assert "| num_workers=8 | 4.00x [3.90, 4.10] | 20.0 ms | 1,600.0 | 4.00 x | 90.0 % |" in told
+    assert "| as it is | - | 80.0 ms | 400.0 | 1.00 x | 30.0 % |" in told
+    assert "identity" not in told
+    assert "| 3,268 | 8.17x |" in told
+    assert "8.50x [8.00, 9.00], 400 -> 3,400 samples/s; the article: 8.17x" in told
+    assert ladder.holds(document)
+    assert not ladder.holds({**document, "speedup": {"value": 8.0, "ci95": [7, 9]}})
+    assert not ladder.holds({**document, "gate": {"word": "failed"}})
+    assert "not measured" in ladder.whole({"ended": "budget"})

@@ -167,6 +167,20 @@ def test_all_that_laptime_needs_is_what_a_bare_machine_is_given() -> None:
     assert names <= set(script("device").NEEDED.values())
 
 
+def test_long_benchmarks_of_accelerators_are_run_when_they_are_named() -> None:
+    device = script("device")
+    tests, benchmarks = device.chosen("")
+    assert "test_tune_cuda" in {file.stem for file in tests}
+    assert "latency" in {file.stem for file in benchmarks}
+    assert "tune_ladder" not in {file.stem for file in benchmarks}
+    assert [[file.stem for file in files] for files in device.chosen("tune_ladder")] == [[], ["tune_ladder"]]
+
+
+def test_a_name_that_no_device_test_has_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert script("device").run("no_such_thing") == 2
+    assert "no_such_thing" in capsys.readouterr().err
+
+
 # Makefile
 
 
