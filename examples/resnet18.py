@@ -4,6 +4,7 @@
 cross-entropy. Deliberately naive: no loader workers, no pinned memory, float32, a loss that is read in every
 step. On CUDA where there is one, else on the CPU.
 
+    laptime tune examples/resnet18.py
     laptime profile examples/resnet18.py
     laptime profile -o report.html examples/resnet18.py --workers 4
 """
