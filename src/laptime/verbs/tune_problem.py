@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -10,6 +9,7 @@ from typing import Any, Literal
 from laptime.records.run import Run
 from laptime.verbs import tune as _tune
 from laptime.verbs._here import Here, Problem
+from laptime.verbs._workplace import workplace
 from laptime.verbs.profile import Started
 from laptime.verbs.trace import kept as stored
 from laptime.verbs.tune import Heard, TuneRequest
@@ -80,8 +80,8 @@ def _ignore(told: Heard) -> None:
 
 def _in_memory(problem: Any, request: TuneRequest, heard: Callable[[Heard], None]) -> Run:
     started = Started.now()
-    with tempfile.TemporaryDirectory(prefix="laptime-tune-", ignore_cleanup_errors=True) as work:
-        lab = Here(problem, _tune.choice_of(request), Path(work), steps=request.steps)
+    with workplace("tune") as work:
+        lab = Here(problem, _tune.choice_of(request), work, steps=request.steps)
         return _tune.session(request, lab, started, heard, save=False)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +23,7 @@ from laptime.verbs import _told
 from laptime.verbs._final import Finished, measure
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._refusals import refusal
+from laptime.verbs._workplace import workplace
 from laptime.verbs.profile import Started
 from laptime.verbs.tune import Heard, TuneRequest, choice_of, program_of
 
@@ -76,8 +76,8 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     )
     program = program_of(asked)
     recipe = file.changes()
-    with tempfile.TemporaryDirectory(prefix="laptime-verify-", ignore_cleanup_errors=True) as work:
-        lab = Laboratory(program, choice_of(asked), Path(work), timeout=request.timeout)
+    with workplace("verify") as work:
+        lab = Laboratory(program, choice_of(asked), work, timeout=request.timeout)
         finished = Finished()
         try:
             heard(Heard(text="diagnosing the script as it is"))
