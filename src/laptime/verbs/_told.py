@@ -166,7 +166,7 @@ def tuning(
                 hunk=rung.kept and rung.name in hunks,
                 edit=left_out.get(rung.name, "") if rung.kept else "",
             )
-            for rung in [*(_complete(rung, lab) for rung in found.ladder), *finished.suggested]
+            for rung in with_suggested([_complete(rung, lab) for rung in found.ladder], finished.suggested)
         ],
         ruled_out=found.ruled_out,
         baseline=finished.measured[0] if finished.measured else None,
@@ -181,6 +181,14 @@ def tuning(
         breakdown_after=finished.breakdown_after,
         ended=found.ended if finished.is_complete else "interrupted",
     )
+
+
+def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
+    """The ladder with what is only ever suggested: first what could save more than anything that is tried,
+    the rest at the end."""
+    most = max((rung.bound or 0.0 for rung in ladder), default=0.0)
+    first = [rung for rung in suggested if (rung.bound or 0.0) > most]
+    return [*first, *ladder, *(rung for rung in suggested if rung not in first)]
 
 
 def _complete(rung: Rung, lab: Laboratory) -> Rung:

@@ -28,7 +28,7 @@ from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import Candidate, TrialFailed
 from laptime.tuning.situation import Situation
 from laptime.tuning.trial.wrapping import SPAWNS
-from laptime.verbs import _script, _told
+from laptime.verbs import _patching, _script, _told
 from laptime.verbs._final import Finished, finish, reserve
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._refusals import data_parallel, refusal, several_ranks
@@ -212,7 +212,9 @@ class _Session:
         situation = self._lab.diagnose(Recipe())
         self._diagnosed(Recipe(), situation)
         plans = ladder.planned(self._lab, situation, self._rules(situation))
+        suggested, _ = _patching.suggestions(self._lab, situation)
         rungs = [_told.planned(candidate, seconds) for candidate, seconds in plans]
+        rungs = _told.with_suggested(rungs, suggested)
         ruled_out = self._lab.offered(situation, Recipe()).ruled_out
         return _told.dry(self._request, self._lab, situation, rungs, ruled_out)
 

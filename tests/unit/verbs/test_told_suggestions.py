@@ -1,0 +1,23 @@
+"""Where a change that is only ever suggested stands in the ladder."""
+
+from __future__ import annotations
+
+from laptime.records.tuning import Rung
+from laptime.verbs._told import with_suggested
+
+SUGGESTED = Rung(name="defer_logging", verdict="suggested", bound=0.005)
+
+
+def names(ladder: list[Rung], suggested: list[Rung]) -> list[str]:
+    return [rung.name for rung in with_suggested(ladder, suggested)]
+
+
+def test_a_suggestion_that_could_save_most_stands_first() -> None:
+    ladder = [Rung(name="identity", bound=0.0), Rung(name="compile", bound=0.004)]
+    assert names(ladder, [SUGGESTED]) == ["defer_logging", "identity", "compile"]
+    assert names([], [SUGGESTED]) == ["defer_logging"]
+
+
+def test_a_smaller_one_stands_at_the_end() -> None:
+    ladder = [Rung(name="identity", bound=0.0), Rung(name="compile", bound=0.006), Rung(name="threads")]
+    assert names(ladder, [SUGGESTED]) == ["identity", "compile", "threads", "defer_logging"]
