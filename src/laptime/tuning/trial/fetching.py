@@ -164,7 +164,8 @@ def _batch_size(loader: Any) -> int:
 
 
 def compose_of(dataset: Any) -> Any:
-    """The Compose that a dataset, or the one inside a Subset, keeps as `transform`; None without one."""
+    """The Compose that a dataset, or the one inside a Subset, keeps as `transform`, or by any other name when
+    it is the only one; None without."""
     for _ in range(4):
         for name in ("transform", "transforms"):
             found = getattr(dataset, name, None)
@@ -172,10 +173,17 @@ def compose_of(dataset: Any) -> Any:
             stages = getattr(inner, "transforms", None)
             if isinstance(stages, list) and stages and callable(inner):
                 return inner
+        own = [each for each in getattr(dataset, "__dict__", {}).values() if _is_compose(each)]
+        if len(own) == 1:
+            return own[0]
         dataset = getattr(dataset, "dataset", None)
         if dataset is None:
             return None
     return None
+
+
+def _is_compose(value: Any) -> bool:
+    return type(value).__name__ == "Compose" and isinstance(getattr(value, "transforms", None), list)
 
 
 class _Timed:

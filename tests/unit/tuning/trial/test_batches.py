@@ -136,7 +136,8 @@ def test_a_dataset_that_fails_is_a_note() -> None:
     assert any("only in workers" in note for note in notes)
 
 
-def test_stages_of_a_compose_are_timed_and_given_back() -> None:
+@pytest.mark.parametrize("name", ["transform", "augment"])
+def test_stages_of_a_compose_are_timed_and_given_back(name: str) -> None:
     import time
 
     import torch
@@ -147,7 +148,7 @@ def test_stages_of_a_compose_are_timed_and_given_back() -> None:
     compose = transforms.Compose([slow, transforms.RandomHorizontalFlip()])
     own = list(compose.transforms)
     data = _dataset(lambda index: compose(torch.ones(3, 4, 4)))
-    data.transform = compose
+    setattr(data, name, compose)
     found, _ = fetching.probe(DataLoader(data, 4))
     stages = found["details"]["fetch_by_stage"]
     assert [each["name"] for each in stages] == ["Lambda", "RandomHorizontalFlip"]
