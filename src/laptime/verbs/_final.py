@@ -58,8 +58,11 @@ def finish(
     finished.breakdown_after = dict(found.after.shares)
     say("the gate of the whole set")
     finished.gate = _gate_of_all(lab, found)
-    say("writing the patch")
-    sources = _patching.write(request, lab, found, finished)
+    has_script = lab.program.subject.source != "memory"
+    sources: dict[str, str] = {}
+    if has_script:
+        say("writing the patch")
+        sources = _patching.write(request, lab, found, finished)
     # Where the patch has every change, its gain is measured, not that of our hooks.
     is_whole = bool(sources) and not finished.patch.left_out
     say("measuring the gain in new processes")
@@ -68,7 +71,8 @@ def finish(
         say("running the patched script")
         _patching.verify(request, lab, found, finished, pairs, sources, is_whole=is_whole)
         _profiled(request, lab, found, finished, say, sources)
-    _patching.write_recipe(request, lab, found.recipe, finished)
+    if has_script:
+        _patching.write_recipe(request, lab, found.recipe, finished)
     finished.is_complete = True
 
 
