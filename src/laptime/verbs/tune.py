@@ -7,7 +7,6 @@ request ── diagnose ── offered ── ladder (race, gate, keep or drop, 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +33,7 @@ from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._refusals import data_parallel, refusal, several_ranks
 from laptime.verbs._script import Program
 from laptime.verbs._tune_session import Kept
+from laptime.verbs._workplace import workplace
 from laptime.verbs.profile import ProfileRequest, Started
 
 SHORTEST, LONGEST = 120.0, 0.4
@@ -118,11 +118,11 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
     """
     started = Started.now()
     program, choice = program_of(request), choice_of(request)
-    with tempfile.TemporaryDirectory(prefix="laptime-tune-", ignore_cleanup_errors=True) as work:
+    with workplace("tune") as work:
         lab = Laboratory(
             program,
             choice,
-            Path(work),
+            work,
             timeout=min(request.timeout, max(SHORTEST, LONGEST * request.budget)),
             steps=request.steps,
             max_memory=request.max_memory,
