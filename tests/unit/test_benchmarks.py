@@ -192,3 +192,51 @@ def test_both_ladders_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
     assert not ladder.holds({**document, "speedup": {"value": 8.0, "ci95": [7, 9]}})
     assert not ladder.holds({**document, "gate": {"word": "failed"}})
     assert "not measured" in ladder.whole({"ended": "budget"})
+
+
+# The exhaustive grid
+
+
+def grid_of(knobs: str) -> list[str]:
+    from laptime.tuning.situation import Situation
+
+    grid = benchmark("tune_grid")
+    situation = Situation(step=1.0, cpus=2, threads=2, facts=frozenset({"cpu", "conv"}))
+    return [str(recipe) for recipe in grid.grid(grid.axes(knobs, situation))]
+
+
+def test_a_grid_has_every_combination_that_does_not_conflict() -> None:
+    assert grid_of("channels_last,threads=1:2") == [
+        "as it is",
+        "threads=1",
+        "threads=2",
+        "channels_last",
+        "channels_last + threads=1",
+        "channels_last + threads=2",
+    ]
+    both = grid_of("fused_optimizer,foreach_optimizer")
+    assert "fused_optimizer" in both
+    assert "fused_optimizer + foreach_optimizer" not in both
+
+
+def test_regret_against_the_best_of_the_other_rounds() -> None:
+    regret = benchmark("tune_grid").regret
+    seen = {0: [1.0, 1.01, 0.99, 1.0], 1: [0.5, 0.51, 0.5, 0.49], 2: [0.6, 0.61, 0.6, 0.59]}
+    assert regret(seen, 1).value == 0.0
+    worse = regret(seen, 2)
+    assert worse.value == pytest.approx(0.2, abs=0.01)
+    assert worse.low < worse.value < worse.high
+    with pytest.raises(ValueError, match="fewest"):
+        regret({0: [1.0, 1.0]}, 0)
+
+
+def test_the_best_of_noise_is_no_regret() -> None:
+    """All settings are the same: a best that was picked and judged on the same rounds would be better."""
+    import random
+
+    rng, regret = random.Random(3), benchmark("tune_grid").regret
+    found = []
+    for _ in range(40):
+        seen = {at: [rng.gauss(1.0, 0.05) for _ in range(6)] for at in range(16)}
+        found.append(regret(seen, 0).value)
+    assert abs(sum(found) / len(found)) < 0.01
