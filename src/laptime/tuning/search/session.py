@@ -31,6 +31,8 @@ LEAST_ROUNDS = 5
 
 CONTROLLED = 6
 """Rounds of the control, where the time allows it: below, it says how much rounds scatter and no more."""
+CONTROL_LOOKS = (6, 12, 24, 48)
+"""Of the control, as far as its share of the time goes."""
 CONTROL_SHARE = 0.08
 """Of the budget, for the control."""
 WORTH = 12
@@ -177,10 +179,10 @@ class Session:
         """
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
-            once = (max(3, min(CONTROLLED, affordable)),)
+            looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
             end = self.world.elapsed() + 2 * CONTROL_SHARE * self.rules.budget
             return Terms(
-                looks=once,
+                looks=looks,
                 margin=self.margin,
                 noise=self.noise,
                 goal=self.rules.goal,
