@@ -15,9 +15,9 @@ import pytest
 
 from laptime.instrument import program
 from laptime.tuning.trial import limits
-from laptime.tuning.trial.stage import Stage
 from laptime.tuning.trial.plan import VARIABLE, Plan
 from laptime.tuning.trial.seeds import Seeds
+from laptime.tuning.trial.stage import Stage
 
 TRAIN = """
 import random, sys
