@@ -1,7 +1,7 @@
 """`laptime tune` on training scripts of many shapes, from the diagnosis to the patched script.
 
-Every script in `tune_scripts/` is slow in one planted way: its optimizer's steps wait until they are fused. So
-the gain is large and sure, and what is left to go wrong is the shape.
+Every script in `tune_scripts/` is slow in one planted way: its optimizer's steps wait until they are fused.
+So the gain is large and sure, and what is left to go wrong is the shape.
 """
 
 from __future__ import annotations
@@ -43,10 +43,12 @@ def ended(place: Path, *words: str, seconds: float = 800) -> subprocess.Complete
     )
 
 
-def tuned(place: Path, *words: str, budget: str = "3m") -> dict[str, Any]:
-    """The document of a session that found the planted cause."""
-    asked = [sys.executable, "-m", "laptime", "tune", "--json", "--budget", budget]
-    done = ended(place, *asked, "--only", "identity,fused_optimizer", *words)
+def tuned(place: Path, *words: str) -> dict[str, Any]:
+    """The document of a session that found the planted cause; on a busy machine it takes a second attempt."""
+    asked = [sys.executable, "-m", "laptime", "tune", "--json", "--only", "identity,fused_optimizer"]
+    done = ended(place, *asked, "--budget", "2m", *words)
+    if done.returncode == 3:
+        done = ended(place, *asked, "--budget", "8m", "--resume", *words)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr
     assert "Traceback" not in done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
@@ -60,7 +62,7 @@ def loss(place: Path, *words: str) -> float:
     return float(done.stdout.split()[-1])
 
 
-def check(place: Path, *words: str, edited: str, budget: str = "3m") -> str:
+def check(place: Path, *words: str, edited: str) -> str:
     """Tuned, with a patch that applies to `edited` alone, and a patched script that trains the same.
 
     Returns:
@@ -68,7 +70,7 @@ def check(place: Path, *words: str, edited: str, budget: str = "3m") -> str:
     """
     original = {path: path.read_bytes() for path in place.rglob("*.py")}
     before = loss(place, *words)
-    document = tuned(place, *words, budget=budget)
+    document = tuned(place, *words)
     assert {path: path.read_bytes() for path in place.rglob("*.py")} == original
     (rung,) = [rung for rung in document["ladder"] if rung["name"] == "fused_optimizer"]
     assert rung["kept"], rung["reason"]
