@@ -122,7 +122,9 @@ def measure(
     until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
     pairs: list[Pair] = []
     with suppress(TrialFailed), lab.spent("measure"):
-        for pairs in _holdout.pairs(lab, Recipe() if sources else recipe, until=until, sources=sources):
+        for pairs in _holdout.pairs(
+            lab, Recipe() if sources else recipe, until=until, end=budget, sources=sources
+        ):
             finished.measured = (
                 _holdout.measured([pair.baseline for pair in pairs], noise),
                 _holdout.measured([pair.final for pair in pairs], noise),

@@ -17,6 +17,7 @@ from laptime.verbs._laboratory import Laboratory, Pair, Side
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
+LEAST = 2
 NARROW = 0.01
 """Half-width of the interval, as a share, at which more pairs are no use."""
 LONG = 4.0
@@ -28,6 +29,7 @@ def pairs(
     final: Recipe,
     *,
     until: float,
+    end: float,
     sources: dict[str, str] | None = None,
     fewest: int = FEWEST,
     most: int = MOST,
@@ -35,7 +37,8 @@ def pairs(
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
     Args:
-        until: second of the session at which no further pair may begin.
+        until: second of the session after which none but the fewest pairs is begun. end: of the budget; two
+            pairs, the least that give an interval, are measured beyond it, and no more.
         sources: files in place of the user's on the final side, which then has no recipe: a patched script.
 
     Raises:
@@ -46,7 +49,8 @@ def pairs(
     began = lab.elapsed()
     while len(found) < most:
         each = (lab.elapsed() - began) / len(found) if found else 0.0
-        if len(found) >= fewest and lab.elapsed() + each > until:
+        needed = until if len(found) >= fewest else end
+        if len(found) >= LEAST and lab.elapsed() + each > needed:
             return
         found.append(lab.pair(Recipe(), final, len(found), sources=sources, seconds=LONG))
         yield found

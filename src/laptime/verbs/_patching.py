@@ -193,7 +193,13 @@ def verify(
             elif not is_whole:
                 seen = []
                 for so_far in _holdout.pairs(
-                    lab, Recipe(), until=request.budget, sources=sources, fewest=PAIRS, most=PAIRS
+                    lab,
+                    Recipe(),
+                    until=request.budget,
+                    end=request.budget,
+                    sources=sources,
+                    fewest=PAIRS,
+                    most=PAIRS,
                 ):
                     seen = so_far
     except TrialFailed as failed:

@@ -106,9 +106,9 @@ class Clock:
         return next(self._made)
 
 
-def taken(made: list[Pair], *, each: float, until: float) -> int:
+def taken(made: list[Pair], *, each: float, until: float, end: float = 1000.0) -> int:
     lab: Any = Clock(made, each)
-    for _ in _holdout.pairs(lab, Recipe(), until=until):
+    for _ in _holdout.pairs(lab, Recipe(), until=until, end=end):
         pass
     assert [one["number"] for one in lab.asked] == list(range(len(lab.asked)))
     return len(lab.asked)
@@ -119,6 +119,10 @@ def test_pairs_until_it_is_narrow_or_the_time_is_up() -> None:
     assert taken(pairs(0.5, 9, 0.1), each=10, until=1000) == _holdout.MOST
     assert taken(pairs(0.5, 9, 0.1), each=10, until=0) == _holdout.FEWEST
     assert taken(pairs(0.5, 9, 0.1), each=10, until=50) == 5
+
+
+def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=0) == _holdout.LEAST
 
 
 def test_time_is_reserved_for_it() -> None:
