@@ -2,8 +2,9 @@
 
 Every script under examples/slow/ is slow in one planted way; slow_fixed/ has the same script with the fix of
 somebody who knows. `laptime tune` gets each as a user would start it, with nothing left out. Then the script
-as it is, as the tuner's patch makes it, as the patch and its suggestion make it, and as fixed by hand run
-side by side: fresh processes, in random order in every round, timed by the steps' hooks alone.
+as it is, as the tuner's patch makes it, as its suggestion makes it, and as fixed by hand run side by side:
+each in a process of its own, in random order in every round. A second table has the CPU time of a step, which
+neighbours on the same cores disturb less; that of loader workers is not in it.
 
 python benchmarks/slow.py                        all of them, about half an hour
 python benchmarks/slow.py many_tensors chatty    two
@@ -24,9 +25,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import msgspec
+
+from _forked import Timed, timed
 from _shown import head, parser, shown, table, write
-from laptime.launch import trial as trials
-from laptime.tuning.trial.plan import Plan
 
 HERE = Path(__file__).resolve().parent
 SLOW, FIXED = HERE.parent / "examples" / "slow", HERE / "slow_fixed"
@@ -34,6 +36,9 @@ SHARE = 0.9
 """Of the gain by hand that the tuner should take."""
 WORTH = 1.05
 """Gain by hand below which there is nothing to take a share of: the cause is none on this machine."""
+
+RANKED = "0"
+"""Budget of no session at all."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +77,8 @@ CAUSES = {
 
 
 def tuned(script: Path, folder: Path, budget: str) -> dict[str, Any]:
-    """What `laptime tune --json` says of the script; its patch lies in the folder, beside a copy."""
+    """What `laptime tune --json` says of the script, in a folder of its own."""
+    folder.mkdir()
     shutil.copy(script, folder)
     command = [sys.executable, "-m", "laptime", "tune", "--budget", budget, "--json", script.name]
     given = {**os.environ, "LAPTIME_HOME": str(folder / "home")}
@@ -96,42 +102,26 @@ def patched(script: Path, diff: str, folder: Path) -> Path | None:
 
 
 def first_named(found: Mapping[str, Any]) -> str:
-    """The first change of the report: kept, dropped again because another did the same, or suggested."""
-    rungs = found["ladder"]
-    for rung in rungs:
-        if rung["kept"] or rung["dropped"]:
+    """The first change that is kept, dropped again because another did the same, or suggested."""
+    for rung in found["ladder"]:
+        if rung["kept"] or rung["dropped"] or rung["verdict"] == "suggested":
             return str(rung["name"])
-    return next((str(rung["name"]) for rung in rungs if rung["verdict"] == "suggested"), "")
-
-
-def first_suggested(found: Mapping[str, Any]) -> str:
-    """The first change that is shown and not made."""
-    return next((str(rung["name"]) for rung in found["ladder"] if rung["verdict"] == "suggested"), "")
-
-
-def timed(script: Path, cause: Planted, folder: Path, seed: int) -> float:
-    """Seconds of a step: mean over those of one fresh process (with workers they come in bursts)."""
-    plan = Plan(folder=str(folder), settle=cause.settle, steps=cause.steps, rounds=1, seed=seed)
-    cache = {"TORCHINDUCTOR_CACHE_DIR": str(folder.parent / "inductor")}
-    with trials.start(
-        [str(script)], python=sys.executable, plan=plan, timeout=600, variables=cache
-    ) as running:
-        blocks = list(running.blocks())
-        ended = running.finished()
-    if not blocks:
-        raise SystemExit(f"{script} was not timed: {ended.error or running.last_words()}")
-    seconds = [each for block in blocks for each in block.seconds]
-    return sum(seconds) / len(seconds)
+    return ""
 
 
 def side_by_side(
     sides: Mapping[str, Path], cause: Planted, folder: Path, rounds: int, order: random.Random
-) -> list[dict[str, float]]:
-    """Seconds of a step of every side, a dictionary for each round."""
+) -> list[dict[str, Timed]]:
+    """Seconds of a step of every side, a dictionary for each round; random order in each."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(folder / "inductor")
     found = []
-    for number in range(rounds):
+    for _ in range(rounds):
         names = order.sample(sorted(sides), len(sides))
-        found.append({name: timed(sides[name], cause, folder / f"{number}-{name}", number) for name in names})
+        run = {
+            name: timed(sides[name], settle=cause.settle, steps=cause.steps, folder=folder / "run")
+            for name in names
+        }
+        found.append(run)
     return found
 
 
@@ -148,13 +138,60 @@ def share(rounds: list[dict[str, float]], name: str) -> float | None:
     return (median(gains(rounds, name)) - 1) / (by_hand - 1)
 
 
-def judged(name: str, budget: str, rounds: int) -> dict[str, Any]:
+def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
+    """No session: the script is diagnosed, and what the tuner would race first is written as its patch."""
+    from laptime.tuning.optimization import Recipe
+    from laptime.tuning.patch.source import Sources
+    from laptime.tuning.search import ranking
+    from laptime.verbs import _patching, _told
+    from laptime.verbs._laboratory import Laboratory
+    from laptime.verbs.tune import TuneRequest, choice_of, program_of
+
+    folder.mkdir()
+    request = TuneRequest(program=str(shutil.copy(script, folder)))
+    lab = Laboratory(program_of(request), choice_of(request), folder / "trials")
+    situation = lab.diagnose(Recipe())
+    offered = ranking.ranked(lab.offered(situation, Recipe()).candidates)
+    able = [each for each in offered if not ranking.missing(each, {}, situation, situation)]
+    suggested, suggestions = _patching.suggestions(lab, situation)
+    rungs = [_told.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
+    sources = Sources(situation.sites + situation.syncs, _patching.main_file(lab), situation.device)
+    first = next(each for each in able if each.change.name != ranking.CONTROL)
+    sources.apply(first.change, "ranked first, not raced")
+    ladder = [msgspec.to_builtins(each) for each in _told.with_suggested(rungs, suggested)]
+    for rung in ladder:
+        rung.setdefault("verdict", "not tried")
+        rung |= {"kept": rung["name"] == first.change.name, "dropped": False}
+    return {
+        "ladder": ladder,
+        "patch": {"text": sources.diff(), "suggestions": suggestions},
+        "recipe": [str(first.change)],
+        "outcome": "ranked, not raced",
+        "speedup": None,
+        "seconds": lab.elapsed(),
+        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), situation))},
+    }
+
+
+def session(name: str, folder: Path, budget: str, kept: Path | None) -> dict[str, Any]:
+    """What `laptime tune` says, now or, where it was kept, at an earlier start of this benchmark."""
+    file = kept / f"{name}.json" if kept else None
+    if file and file.is_file():
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+    script, work = SLOW / f"{name}.py", folder / "session"
+    found = ranked_first(script, work) if budget == RANKED else tuned(script, work, budget)
+    write(file, found)
+    return found
+
+
+def judged(name: str, budget: str, rounds: int, kept: Path | None) -> dict[str, Any]:
     """One script: tuned, then measured beside the slow one and the one fixed by hand."""
     cause, script = CAUSES[name], SLOW / f"{name}.py"
     with tempfile.TemporaryDirectory(prefix="laptime-slow-") as work:
         folder = Path(work)
+        found = session(name, folder, budget, kept)
         before = os.getloadavg()[0]
-        found = tuned(script, folder, budget)
         sides = {"slow": script, "by hand": FIXED / script.name}
         text, suggestion = found["patch"]["text"], found["patch"]["suggestions"]
         for side, base, diff in (("tuner", script, text), ("suggestion", script, suggestion)):
@@ -162,11 +199,11 @@ def judged(name: str, budget: str, rounds: int) -> dict[str, Any]:
             if edited is not None:
                 sides[side] = edited
         measured = side_by_side(sides, cause, folder, rounds, random.Random(name))
+        wall = [{side: each.wall for side, each in one.items()} for one in measured]
         return {
             "name": name,
             "what": cause.what,
             "first": first_named(found),
-            "suggested": first_suggested(found),
             "recipe": found["recipe"],
             "outcome": found["outcome"],
             "claimed": found["speedup"],
@@ -174,8 +211,9 @@ def judged(name: str, budget: str, rounds: int) -> dict[str, Any]:
             "ladder": found["ladder"],
             "bound": found["diagnosis"]["before"],
             "load": [before, os.getloadavg()[0]],
-            "rounds": measured,
-            "shares": {side: share(measured, side) for side in ("tuner", "suggestion")},
+            "rounds": wall,
+            "cpu": [{side: each.cpu for side, each in one.items()} for one in measured],
+            "shares": {side: share(wall, side) for side in ("tuner", "suggestion")},
         }
 
 
@@ -184,9 +222,8 @@ def is_kept(found: Mapping[str, Any]) -> bool:
     cause = CAUSES[found["name"]]
     if median(gains(found["rounds"], "by hand")) < WORTH:
         return True
-    named = found["suggested"] if cause.is_only_suggested else found["first"]
     taken = found["shares"]["suggestion" if cause.is_only_suggested else "tuner"]
-    return named in cause.names and taken is not None and taken >= SHARE
+    return found["first"] in cause.names and taken is not None and taken >= SHARE
 
 
 def row(found: Mapping[str, Any]) -> list[str]:
@@ -196,29 +233,38 @@ def row(found: Mapping[str, Any]) -> list[str]:
         f"{found['name']}: {found['what']}",
         found["first"] or "nothing",
         shown([each["slow"] for each in measured], factor=1e3, unit="ms", digits=1),
+        *_ratios(measured),
     ]
-    for side in ("by hand", "tuner", "suggestion"):
-        ratios = gains(measured, side)
-        cells.append(shown(ratios, factor=1, unit="x") if ratios else "-")
-    cells += ["-" if each is None else f"{each:.0%}" for each in found["shares"].values()]
-    return cells
+    return cells + ["-" if each is None else f"{each:.0%}" for each in found["shares"].values()]
+
+
+def _ratios(measured: list[dict[str, float]]) -> list[str]:
+    ratios = [gains(measured, side) for side in ("by hand", "tuner", "suggestion")]
+    return [shown(each, factor=1, unit="x") if each else "-" for each in ratios]
 
 
 def main() -> None:
     """Tune, measure, print; status 1 where a cause is not named first or too little of its gain is taken."""
     options = parser(__doc__ or "")
     options.add_argument("names", nargs="*", default=[], choices=[[], *CAUSES], metavar="NAME")
-    options.add_argument("--budget", default="3m", help="of each session (3m)")
+    options.add_argument(
+        "--budget", default="3m", help="of each session (3m); 0: no race, what is ranked first"
+    )
     options.add_argument("--rounds", type=int, default=6, help="side by side; six make an interval (6)")
+    options.add_argument(
+        "--sessions", type=Path, metavar="FOLDER", help="keep what tune says here; what is there is not tuned"
+    )
     asked = options.parse_args()
     data = head("Planted causes: found, and taken away")
     found: list[dict[str, Any]] = []
     for name in asked.names or CAUSES:
-        found.append(judged(name, asked.budget, asked.rounds))
+        found.append(judged(name, asked.budget, asked.rounds, asked.sessions))
         write(asked.json, {**data, "found": found})
         print(f"{name}: {found[-1]['outcome']}, {found[-1]['session']:.0f} s", file=sys.stderr, flush=True)
     columns = ["planted cause", "first named", "step", "by hand", "tuner's patch", "its suggestion"]
     table([*columns, "share of the patch", "of the suggestion"], (row(each) for each in found))
+    print("\nCPU time of a step, without loader workers:\n")
+    table(["planted cause", *columns[3:]], ([each["name"], *_ratios(each["cpu"])] for each in found))
     missed = [each["name"] for each in found if not is_kept(each)]
     if missed:
         print(f"\nmissed: {', '.join(missed)}")
