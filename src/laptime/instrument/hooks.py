@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from laptime.instrument import spawned
+from laptime.instrument.forking import in_children
 from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
 from laptime.instrument.steps import Steps
 
@@ -69,7 +70,7 @@ class Hooks:
         self._hook_steps()
         self._listener.on_settled = self.narrow
         # A process forked from this one is no loop of ours: a loader's worker, a child of the script.
-        os.register_at_fork(after_in_child=self.undo)
+        in_children(self.undo)
 
     def narrow(self) -> None:
         """Wrap the outermost modules that were called so far, and no others."""

@@ -39,8 +39,7 @@ def tune(
 
     Args:
         problem: a script's path, tuned in fresh processes as `laptime tune` does; or a `Problem`, tuned in
-            this
-            process: its models and optimizers get back what they had.
+            this process: its models and optimizers get back what they had, and no file is written.
         arguments: of the script.
         budget: seconds. steps: timed steps in a block; 0 finds out.
         allow, strict, only, skip, goal, certify: as the options of `laptime tune`.
@@ -81,7 +80,8 @@ def _ignore(told: Heard) -> None:
 def _in_memory(problem: Any, request: TuneRequest, heard: Callable[[Heard], None]) -> Run:
     started = Started.now()
     with workplace("tune") as work:
-        lab = Here(problem, _tune.choice_of(request), work, steps=request.steps)
+        timeout = max(_tune.SHORTEST, _tune.LONGEST * request.budget)
+        lab = Here(problem, _tune.choice_of(request), work, steps=request.steps, timeout=timeout)
         return _tune.session(request, lab, started, heard, save=False)
 
 

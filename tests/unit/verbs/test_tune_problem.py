@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,8 @@ from laptime.tuning.search.world import TrialFailed
 from laptime.tuning.situation import Situation
 from laptime.tuning.trial.keeping import Kept, training
 from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.points import Points
+from laptime.tuning.trial.witness import Witness
 from laptime.verbs import tune as verb
 from laptime.verbs._here import Here, again, generators
 
@@ -169,6 +173,14 @@ def test_steps_of_an_optimizer_that_a_scheduler_has_wrapped_are_seen(one: Traini
     assert pair.baseline.ended.seen["optimizer"] >= 4
 
 
+def test_nothing_of_a_trial_stays_in_memory(one: Training, tmp_path: Path) -> None:
+    """What it has kept of batches and loaders would be there for every trial of a session."""
+    lab = laboratory(one.problem, tmp_path)
+    lab.gate(Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated")
+    gc.collect()
+    assert not [each for each in gc.get_objects() if type(each) in (Points, Witness)]
+
+
 def test_the_gate_passes_what_computes_the_same(one: Training, tmp_path: Path) -> None:
     found = laboratory(one.problem, tmp_path).gate(
         Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated"
@@ -297,13 +309,28 @@ def test_a_plan_of_another_place_is_not_followed(one: Training, tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_a_session_in_memory(one: Training) -> None:
+def test_a_session_in_memory(one: Training, tmp_path: Path) -> None:
+    """A model that is quick in one layout only: that is kept, and no file is written for it."""
+
+    def waits(module: Any, inputs: Any) -> None:
+        is_last = module.weight.is_contiguous(memory_format=torch.channels_last)
+        time.sleep(0.005 if is_last else 0.03)
+
+    one.model[0].register_forward_pre_hook(waits)
     before = everything(one)
-    run = laptime.tune(one.problem, budget=25, steps=3, only=["channels_last", "identity"])
+    run = laptime.tune(
+        one.problem, budget=100, steps=3, only=["channels_last"], patch=tmp_path / "x.laptime.patch"
+    )
     assert run.tuning is not None
     assert run.tuning.before is not None
     assert run.tuning.before.step > 0
-    assert {rung.name for rung in run.tuning.ladder} >= {"identity"}
+    assert {rung.name for rung in run.tuning.ladder} >= {"identity", "channels_last"}
+    assert [each.name for each in run.tuning.recipe] == ["channels_last"]
+    assert run.tuning.gate.word == "passed"
+    assert run.tuning.speedup is not None
+    assert run.tuning.speedup.value > 1.5
+    assert run.tuning.patch.text == ""
+    assert list(tmp_path.iterdir()) == []
     assert differing(before, everything(one)) == []
 
 

@@ -16,6 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from laptime.instrument.device import Device
+from laptime.instrument.forking import in_children
 from laptime.instrument.phases import PhaseClock
 from laptime.instrument.session import SWALLOWED, Stop
 from laptime.instrument.steps import Cut, Steps
@@ -96,7 +97,7 @@ class Points:
 
         self._is_grad_enabled = torch.is_grad_enabled
         self._hooks.install()
-        os.register_at_fork(after_in_child=self._keep_still)
+        in_children(self._keep_still)
         for change in self.plan.base:
             self._put(change, live=False)
 
