@@ -109,6 +109,8 @@ def propose(situation: Situation) -> list[Options]:
 
 def why_not(situation: Situation) -> str:
     """What is in the way, in the order in which it matters."""
+    if situation.details.get("batched_fetch"):
+        return "its samples are rows of tensors in memory already"
     found = situation.details.get("cache_dataset") or {}
     length, each = situation.dataset_length, situation.sample_bytes
     if not length or not each or not situation.loader_seconds:

@@ -192,6 +192,8 @@ def test_looking_draws_no_random_numbers_of_the_script() -> None:
 
 def test_a_cache_that_does_not_fit_or_cannot_be_filled_is_not_offered() -> None:
     assert cache_dataset.propose(SLOW) == [{}]
+    in_memory = {**SLOW.details, "batched_fetch": True}
+    assert "already" in cache_dataset.why_not(replace(SLOW, details=in_memory))
     assert "takes" in cache_dataset.why_not(replace(SLOW, loader_seconds=8.0))
     assert "MiB" in cache_dataset.why_not(replace(SLOW, sample_bytes=16 << 20))
     assert "shared memory" in cache_dataset.why_not(replace(SLOW, shm=1 << 20))
