@@ -202,13 +202,13 @@ def test_verify_says_whether_the_gain_still_holds(
     tuned: tuple[Place, subprocess.CompletedProcess[str]],
 ) -> None:
     place, _ = tuned
-    holds = place.run("verify", "--budget", "60s", "sleepy.laptime.json")
+    holds = place.run("verify", "--budget", "2m", "sleepy.laptime.json")
     assert holds.returncode == 0, holds.stdout + holds.stderr
     place.assert_clean()
     script = place.folder / "sleepy.py"
-    script.write_text(script.read_text().replace("WAIT = 0.002", "WAIT = 0.0"))
-    gone = place.run("verify", "--budget", "60s", "sleepy.laptime.json")
-    assert gone.returncode in (1, 3), gone.stdout + gone.stderr
-    assert gone.returncode == 1 or "unclear" in gone.stdout
+    # Now it sleeps with the recipe, and not without: there is no doubt on any machine.
+    script.write_text(script.read_text().replace('"AWAKE" not in', '"AWAKE" in'))
+    gone = place.run("verify", "--budget", "2m", "sleepy.laptime.json")
+    assert gone.returncode == 1, gone.stdout + gone.stderr
     assert "the script" in gone.stdout
     place.assert_clean()
