@@ -182,5 +182,10 @@ def _hash(sample: list[Any]) -> str:
 
 
 def _value(sample: list[Any]) -> float:
-    """Mean of the largest tensor: the image, the sequence."""
-    return float(max(sample, key=lambda tensor: tensor.numel()).double().mean())
+    """Mean of the largest tensor, an image, say; of a sequence of whole numbers the sum: zeros that pad
+    it do not count."""
+    import torch
+
+    largest = max(sample, key=lambda tensor: tensor.numel())
+    is_sequence = largest.dim() == 1 and largest.dtype in (torch.int32, torch.int64)
+    return float(largest.double().sum() if is_sequence else largest.double().mean())
