@@ -18,6 +18,8 @@ from laptime.verbs import _holdout, _patching
 from laptime.verbs._breakdown import breakdown, cost
 from laptime.verbs._laboratory import Laboratory, Pair
 
+MOST_RESERVED = 0.4
+"""Share of the budget that is kept back at most: where everything is slow, something is still tried."""
 SHARE_MEASURED = 0.6
 """Of what is left of the budget when the search is over, for baseline and final; the rest is the patch's."""
 
@@ -81,7 +83,7 @@ def reserve(lab: Laboratory, situation: Situation, budget: float) -> float:
     gate."""
     step = situation.step
     side = lab.costs(situation).start + max(2 * step, _holdout.LONG)
-    return min(0.5, (2 * _holdout.FEWEST * side + side + 2 * cost(lab, step) + 2 * side) / budget)
+    return min(MOST_RESERVED, (2 * _holdout.FEWEST * side + side + 2 * cost(lab, step) + 2 * side) / budget)
 
 
 def _profiled(

@@ -132,5 +132,5 @@ def test_time_is_reserved_for_it() -> None:
         )
         return _final.reserve(lab, Situation(step=step), budget)
 
-    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= 0.5
-    assert reserved(5.0, 30.0, 60) == 0.5
+    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= _final.MOST_RESERVED
+    assert reserved(5.0, 30.0, 60) == _final.MOST_RESERVED
