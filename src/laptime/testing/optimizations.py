@@ -305,6 +305,9 @@ def stories() -> dict[str, Situation]:
     return {
         "CPU, bound by compute": _CPU,
         "CPU, bound by data": replace(_CPU, shares=starved, loader_seconds=0.4),
+        "CPU, files read again and again": replace(
+            _CPU, shares=starved, loader_seconds=0.4, details={**_DETAILS, "batched_fetch": False}
+        ),
         "random transforms": replace(
             _CPU, shares=starved, loader_seconds=2.0, facts=_CPU.facts | {"random_transforms"}
         ),

@@ -26,6 +26,16 @@ def copied(into: Path) -> None:
         shutil.copyfile(path, copy)
 
 
+CONTRACT = """
+TITLE, NUMERICS, TOGGLE = "made up", "exact", "process"
+NEEDS = GIVES = CONFLICTS = frozenset()
+def propose(situation): return [{}]
+def bound(situation, options): return 0.0
+def apply(loop, options): pass
+"""
+"""What every optimization has, beside the edit that a test is about."""
+
+
 @pytest.fixture
 def shape(tmp_path: Path) -> Callable[[str], Sources]:
     """The sources of one of `scripts/`, in a folder of its own."""
@@ -67,7 +77,8 @@ def change(tmp_path: Path) -> Callable[[str], Change]:
     def made(code: str) -> Change:
         number = len(list(tmp_path.glob("optimization_*.py")))
         path = tmp_path / f"optimization_{number}.py"
-        path.write_text("def edit(script, options):\n" + textwrap.indent(textwrap.dedent(code), "    "))
+        edit = "def edit(script, options):\n" + textwrap.indent(textwrap.dedent(code), "    ")
+        path.write_text(CONTRACT + edit)
         return Change(str(path))
 
     return made
