@@ -51,12 +51,13 @@ class Costs:
 
     Attributes:
         start: from the start of a process to its first timed step.
-        block: of the timed steps of one block.
+        block: of the timed steps of one block. flip: of those that do not count after a switch of arms.
         compiling: of torch.compile, once it was seen.
     """
 
     start: float = 10.0
     block: float = 2.0
+    flip: float = 0.0
     compiling: float = COMPILING
 
 
@@ -180,7 +181,7 @@ def _candidate(
         title=module.TITLE,
         numerics=_numerics(module, situation, allowed[0]),
         bound=max(module.bound(situation, options) for options in allowed),
-        cost=2 * costs.block if live else 2 * (costs.start + costs.block),
+        cost=2 * (costs.block + costs.flip) if live else 2 * (costs.start + costs.block),
         start=costs.start + compiles if live else compiles,
         prior=float(getattr(module, "PRIOR", 0.5)),
         space=_line(changes),

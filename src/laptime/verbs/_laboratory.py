@@ -34,6 +34,9 @@ BLOCK = 0.6
 MOST_STEPS = 50
 SLOW_STEP = 1.5
 """Seconds: from such a step on, trials settle one step, and blocks are as short as they can be."""
+RESETTLE = 1
+"""Steps that do not count after a switch of arms: memory that the other arm has given back, or laid out in
+another way, is taken anew in the first one."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured."""
 
@@ -151,7 +154,12 @@ class Laboratory:
         start = self.ledger.first or 10.0
         block = self.steps_of(situation.step) * situation.step
         compiling = self.ledger.compiling
-        return Costs(start=start, block=block, **({} if compiling is None else {"compiling": compiling}))
+        return Costs(
+            start=start,
+            block=block,
+            flip=RESETTLE * situation.step,
+            **({} if compiling is None else {"compiling": compiling}),
+        )
 
     def steps_of(self, step: float) -> int:
         """Timed steps in a block."""
@@ -219,7 +227,7 @@ class Laboratory:
         """A plan of the next trial of this session."""
         step = self.situation.step if self.situation else 0.0
         settle = 2 if step > SLOW_STEP else 3
-        asked: dict[str, Any] = {"settle": settle, "resettle": 0 if step > SLOW_STEP else 1, **given}
+        asked: dict[str, Any] = {"settle": settle, "resettle": RESETTLE, **given}
         return Plan(
             folder=str(self.folder / f"trial-{next(self._numbers)}"),
             base=recipe.to_json(),
