@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterator
 from statistics import mean, median
 
+from msgspec import structs
+
 from laptime.records.tuning import Convergence, Measured, Speedup
 from laptime.tuning.gates import convergence
 from laptime.tuning.optimization import Recipe
@@ -101,7 +103,7 @@ def measured(sides: list[Side], noise: float) -> Measured:
         return found
     error = estimate([math.log(step) for step in steps], list(range(len(steps))), noise)
     ends = math.exp(error.lower(0.025)), math.exp(error.upper(0.025))
-    return Measured(**{name: getattr(found, name) for name in found.__struct_fields__} | {"ci95": ends})
+    return structs.replace(found, ci95=ends)
 
 
 def trains_as_well(found: list[Pair], numerics: str) -> Convergence:

@@ -86,23 +86,14 @@ def write(request: Any, lab: Laboratory, found: Found, finished: Any) -> dict[st
         finished.patch = structs.replace(finished.patch, path=_short(path))
     except OSError as error:
         finished.patch = structs.replace(finished.patch, sentence=_unwritten(error))
-    return _copies(lab, sources)
+    # What runs is the very diff that is handed over; one that does not apply cannot.
+    with suppress(checking.DoesNotApply):
+        return checking.patched(text, sources.root, lab.folder / "patched")
+    return {}
 
 
 def _unwritten(error: OSError) -> str:
     return f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
-
-
-def _copies(lab: Laboratory, sources: Sources) -> dict[str, str]:
-    home = lab.folder / "patched"
-    home.mkdir(exist_ok=True)
-    found = {}
-    edited = {path: file.text for path, file in sources.files.items() if file.text != file.original}
-    for number, (path, text) in enumerate(edited.items()):
-        copy = home / f"{number}.py"
-        copy.write_text(text, encoding="utf-8", newline="")
-        found[str(path)] = str(copy)
-    return found
 
 
 def write_recipe(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) -> None:

@@ -149,11 +149,12 @@ class Session:
     def _offered(self) -> None:
         offered: Offered = self.world.offered(self.situation, self.recipe)
         new = {each.change: each for each in offered.candidates}
+        offered_names = {change.name for change in new}
         # Under the incumbent a rival of a kept change may have nothing to offer; it is still owed its race.
         owed = {
             change: each
             for change, each in self.offers.items()
-            if change not in self.tried and change.name not in {own.name for own in new}
+            if change not in self.tried and change.name not in offered_names
             if ranking.rivals(each, self.kept, self.script)
         }
         self.offers = {**owed, **new}
