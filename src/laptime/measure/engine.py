@@ -43,7 +43,7 @@ from laptime.measure.protocol import (
     TimesDevice,
     Workload,
 )
-from laptime.probes import clocks, garbage, host_memory, scheduler
+from laptime.probes import clocks, garbage, host_memory, others, scheduler
 from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
@@ -181,8 +181,10 @@ class Engine:
         self._evidence.refresh_threads()
         compiled = self._compiles()
         self._collections.clear()
+        watched = _Others(self._clock)
         with self._collections:
             tape = self._record(command, workload, self._evidence)
+        share = watched.share()
         label = [0] * len(tape.seconds)
         for index, spent in enumerate(self._collections.inside(tape.start, tape.seconds)):
             if spent > 0:
@@ -192,6 +194,8 @@ class Engine:
         if command.regime == "paced":
             label = [b | (Label.LATE if late > 1e-3 else 0) for b, late in zip(label, tape.late, strict=True)]
         series = _as_series(tape, command.regime, label)
+        if share is not None:
+            series.append(_constant(others.OTHERS, round(share, 4), series[0]))
         more = [*self._clock_column(series[0]), *self._memory_now()]
         return Samples(batch=command.batch, series=[*series, *more])
 
@@ -208,8 +212,7 @@ class Engine:
         hertz = self._read_clock() if self._read_clock else None
         if hertz is None:
             return []
-        column = [hertz] * len(latency.samples)
-        return [Series(metric=clocks.CLOCK, regime=latency.regime, samples=column)]
+        return [_constant(clocks.CLOCK, hertz, latency)]
 
     def _record(self, command: Block, workload: Workload, evidence: Evidence) -> loop.Tape:
         if command.regime == "paced":
@@ -276,6 +279,28 @@ class Engine:
                 told.__cause__ = error
                 return failure_of(told)
         return failure_of(error)
+
+
+class _Others:
+    """How many CPUs everything but this process uses, from when this is made until `share` is asked for."""
+
+    def __init__(self, clock: type[SystemClock] | Clock) -> None:
+        self._clock = clock
+        self._busy = others.busy() if clock is SystemClock else None  # a scripted machine has none
+        self._cpu, self._now = clock.cpu(), clock.now()
+
+    def share(self) -> float | None:
+        """Mean number of CPUs, None where it is not told. Ticks of 10 ms can make it a little negative."""
+        busy = others.busy() if self._busy is not None else None
+        span = self._clock.now() - self._now
+        if busy is None or self._busy is None or span <= 0:
+            return None
+        return (busy - self._busy - (self._clock.cpu() - self._cpu)) / span
+
+
+def _constant(metric: Metric, value: float, latency: Series) -> Series:
+    """What is known of a block as a whole, beside each of its samples."""
+    return Series(metric=metric, regime=latency.regime, samples=[value] * len(latency.samples))
 
 
 def failure_of(error: BaseException) -> Failure:

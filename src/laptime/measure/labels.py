@@ -2,7 +2,7 @@
 
 A sample is disturbed when its evidence says that it lost time to others, whatever its own duration:
 
-    waited      its threads waited for a CPU for more than 2 % of its time
+    waited      its threads waited for a CPU for more than 2 % of its time, and not for each other
     stolen      a steal tick fell into it; or, on a virtual machine, CPU time is missing: the process used
                 clearly less CPU per second than it does in this case when nobody disturbs it
     throttled   the container's quota stopped it
@@ -23,6 +23,11 @@ from laptime.records.series import DISTURBED, Label, Series
 
 WAITED_SHARE = 0.02
 MISSING_SHARE = 0.06
+OTHERS_SHARE = 0.25
+"""Of the time waited: others that used less than that have not caused it."""
+OTHERS_CPUS = 0.06
+"""CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
+
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
 
@@ -64,7 +69,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
 
     waited, stolen, throttled = column("waited"), column("stolen"), column("throttled")
     if waited is not None:
-        label[waited > WAITED_SHARE * seconds] |= Label.WAITED
+        label[_waited_for_others(waited, seconds, column("others"))] |= Label.WAITED
     if throttled is not None:
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
@@ -77,6 +82,24 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
         if cpu is not None:
             label[_missing(cpu, seconds, undisturbed=label == 0)] |= Label.STOLEN
     return label
+
+
+def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
+    """Samples that waited for a CPU, but for those of a program whose own threads stand in line, shape (n,).
+
+    Who had the CPU is not told for a single sample. So the program is cleared as a whole, and only if it
+    waits in most of its samples for longer than others have run at all; blocks in which others ran a lot
+    count as before.
+
+    Args:
+        others: CPUs that others used during the block of each sample; None where nobody knows.
+    """
+    late = waited > WAITED_SHARE * seconds
+    if others is None or np.mean(late) <= 0.5:
+        return np.asarray(late)
+    usual = float(np.average(others, weights=np.maximum(seconds, 1e-12)))
+    is_own = usual < min(OTHERS_CPUS, OTHERS_SHARE * float(waited.sum() / seconds.sum()))
+    return np.asarray(late & (others > OTHERS_CPUS)) if is_own else np.asarray(late)
 
 
 def _missing(cpu: Floats, seconds: Floats, *, undisturbed: np.ndarray) -> np.ndarray:

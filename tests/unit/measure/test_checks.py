@@ -13,6 +13,7 @@ from laptime.measure.checks import run_all
 from laptime.measure.metrics import LATENESS
 from laptime.records.case import Case
 from laptime.records.check import Check
+from laptime.records.metric import Metric
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
 from laptime.testing.runs import LATENCY, case, environment, facts, timings
@@ -249,3 +250,14 @@ def test_settled_says_by_how_much_it_slowed_down() -> None:
     found = check("settled", levels((60, 0.008), (200, 0.01)))
     assert found is not None
     assert "by 25%" in found.sentence
+
+
+@pytest.mark.parametrize(("label", "word"), [(Label.NONE, "note"), (Label.WAITED, None)])
+def test_waits_for_itself(label: Label, word: str | None) -> None:
+    latency = structs.replace(labelled(10, 1.0, label).series[0])
+    waited = Series(
+        metric=Metric(tag="disturbance/waited", unit="s", title="waited"),
+        regime="isolated",
+        samples=[0.005] * 10,
+    )
+    assert outcome("waits_for_itself", case(latency, waited)) == word

@@ -56,6 +56,27 @@ def test_a_loss_below_two_percent_is_none(name: str) -> None:
     assert not any(labels(measured(**{name: at(50, 0.00019)})))
 
 
+def test_a_program_that_waits_for_its_own_threads_was_not_disturbed() -> None:
+    alone = labels(measured(waited=0.004, others=0.003))
+    assert Label.WAITED not in alone
+    beside = np.where(np.arange(N) // 10 == 4, 0.15, 0.0)
+    found = labels(measured(waited=0.004, others=beside))
+    assert [Label.WAITED in bits for bits in found] == [10 * 4 <= n < 10 * 5 for n in range(N)]
+
+
+def test_waiting_beside_a_neighbour_stays_a_disturbance() -> None:
+    assert all(Label.WAITED in bits for bits in labels(measured(waited=0.004, others=0.4)))
+    assert all(Label.WAITED in bits for bits in labels(measured(waited=0.004)))
+    # Others ran for half of what was waited.
+    assert all(Label.WAITED in bits for bits in labels(measured(waited=0.0008, others=0.04)))
+
+
+def test_a_single_wait_is_a_disturbance_whoever_ran() -> None:
+    """One wait in a quiet block is some short program's: too little CPU time to be seen in ticks."""
+    found = labels(measured(waited=at(50, 0.001), others=0.0))
+    assert found[50] == Label.WAITED
+
+
 def test_missing_cpu_time_is_stolen_on_a_virtual_machine_only() -> None:
     of = measured(cpu=at(50, 0.008, usual=0.01))
     assert labels(of)[50] == Label.STOLEN

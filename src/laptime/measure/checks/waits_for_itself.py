@@ -1,0 +1,39 @@
+"""Do the program's own threads stand in line for the CPUs?"""
+
+from __future__ import annotations
+
+from laptime.measure.labels import WAITED_SHARE
+from laptime.records.case import Case
+from laptime.records.check import Check
+from laptime.records.environment import Environment
+from laptime.records.plan import Setting
+from laptime.records.series import Label, Series
+
+
+def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
+    """Note it where most samples waited for a CPU that no other program had: the program's own time."""
+    for latency in case.series:
+        if latency.metric.tag != "latency" or not latency.samples:
+            continue
+        share = _own(latency, case.find("disturbance/waited", latency.regime))
+        if share > 0.5:
+            return Check(
+                name="waits_for_itself",
+                outcome="note",
+                sentence=f"{share:.0%} of the samples waited for a CPU that no other program used: it has "
+                "more busy threads than there are CPUs, and that is part of its time",
+                next="--threads 1,2   measures fewer of them beside it",
+            )
+    return None
+
+
+def _own(latency: Series, waited: Series | None) -> float:
+    """Share of the samples that waited and yet were not held to be disturbed by it."""
+    if waited is None or len(waited.samples) != len(latency.samples):
+        return 0.0
+    label = latency.label or [0] * len(latency.samples)
+    rows = zip(waited.samples, latency.samples, label, strict=True)
+    own = sum(
+        1 for lost, took, bits in rows if lost > WAITED_SHARE * took and Label.WAITED not in Label(bits)
+    )
+    return own / len(latency.samples)

@@ -1,0 +1,39 @@
+"""CPU time of everything but this process: what the others used while a block of samples was measured.
+
+Waiting for a CPU says that somebody had it, and not who: a program with more threads than CPUs waits for
+itself. What the machine was busy with, less what this process used, tells the two apart.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from laptime.records.metric import Metric
+
+OTHERS = Metric(
+    tag="disturbance/others",
+    unit="1",
+    title="CPUs used by others",
+    better="lower",
+    meaning="CPU time of the whole machine less that of the measured process, over the time of the sample's "
+    "block.",
+    lies_when="It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a block "
+    "of half a second is known to 0.02 of a CPU for each CPU. Processes that the program started are others.",
+)
+METRICS = (OTHERS,)
+
+_BUSY = (0, 1, 2, 5, 6)
+"""user, nice, system, irq, softirq of a `cpu` line; what guests of this machine use is in the first two."""
+
+
+def busy(root: str = "/") -> float | None:
+    """CPU seconds that all programs and the kernel used since boot, on all CPUs; None: it is not told."""
+    try:
+        with (Path(root) / "proc/stat").open("rb") as file:
+            words = file.readline().split()
+    except OSError:
+        return None
+    if len(words) < 8 or words[0] != b"cpu" or not all(word.isdigit() for word in words[1:8]):
+        return None
+    return sum(int(words[1 + place]) for place in _BUSY) / os.sysconf("SC_CLK_TCK")

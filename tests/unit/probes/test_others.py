@@ -1,0 +1,39 @@
+"""What the machine was busy with, as /proc/stat tells it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from laptime.probes import others
+
+
+def stat(folder: Path, text: str) -> str:
+    (folder / "proc").mkdir()
+    (folder / "proc/stat").write_text(text)
+    return str(folder)
+
+
+def test_idle_waiting_for_disks_and_what_the_hypervisor_took_are_not_busy(tmp_path: Path) -> None:
+    root = stat(tmp_path, "cpu  100 20 30 9999 888 4 6 777 50 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n")
+    assert others.busy(root) == pytest.approx((100 + 20 + 30 + 4 + 6) / os.sysconf("SC_CLK_TCK"))
+
+
+@pytest.mark.parametrize("text", ["", "cpu  1 2 3\n", "cpu  a b c d e f g h i j\n", "intr 1 2 3 4 5 6 7 8\n"])
+def test_what_is_not_told_is_none(tmp_path: Path, text: str) -> None:
+    assert others.busy(stat(tmp_path, text)) is None
+    assert others.busy(str(tmp_path / "nowhere")) is None
+
+
+@pytest.mark.skipif(others.busy() is None, reason="this system does not tell")
+def test_what_this_process_uses_is_seen() -> None:
+    before, end = others.busy(), time.process_time() + 0.2
+    while time.process_time() < end:
+        pass
+    after = others.busy()
+    assert before is not None
+    assert after is not None
+    assert after - before > 0.1
