@@ -1,4 +1,4 @@
-"""`--same NAME`: one architecture in every framework here that knows it."""
+"""`--same NAME,...`: architectures in every framework here that knows them."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ _TIMEOUT = 180.0
 
 
 class Same(NamedTuple):
-    """Targets of one architecture, one a framework, and the backends that are here to run them."""
+    """Targets of each architecture, one a framework, and the backends that are here to run them."""
 
     targets: list[str]
     backends: list[str]
 
 
-def same(name: str, *, backends: Sequence[str] = (), python: Mapping[str, str] | None = None) -> Same:
-    """Find an architecture in the collections of all installed frameworks; spelling does not matter.
+def same(names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] | None = None) -> Same:
+    """Find architectures in the collections of all installed frameworks; spelling does not matter.
 
     Each collection is read in a process of its own, in the interpreter of its backend.
 
     Args:
-        name: `efficientnet_b0`, `EfficientNetB0`.
+        names: `efficientnet_b0`, `EfficientNetB0`; several behind commas.
         backends: to run them with; none takes all that are installed.
         python: interpreters by backend.
 
     Raises:
-        TargetError: no framework here knows it.
+        TargetError: no framework here knows one of them.
         Unavailable: only one can run it, so that there is nothing to compare.
     """
     python = python or {}
@@ -46,17 +46,11 @@ def same(name: str, *, backends: Sequence[str] = (), python: Mapping[str, str] |
     kinds = [kind for kind in _collections() if _recipe(kind).backend in here]
     with ThreadPoolExecutor(max(1, len(kinds))) as pool:
         known = dict(zip(kinds, pool.map(lambda kind: _known(kind, python), kinds), strict=True))
-    found: dict[str, str] = {}
-    for kind in kinds:
-        match = next((target for target in known[kind] if architecture(target) == plain(name)), None)
-        if match is not None:
-            found.setdefault(_recipe(kind).backend, match)
-    if not found:
-        raise _unknown(name, known)
-    targets = list(found.values())
+    found = [_found(name, known) for name in dict.fromkeys(each.strip() for each in names.split(",")) if name]
+    targets = [target for own in found for target in own.values()]
     recipes = [parse(target) for target in targets]
     # Each framework's own first: the baseline is a model as it was written, not as it was exported.
-    ordered = sorted(here, key=lambda each: each not in found)
+    ordered = sorted(here, key=lambda each: not any(each in own for own in found))
     able = list(backends) or [each for each in ordered if any(fits(recipe, each) for recipe in recipes)]
     if len(targets) == len(able) == 1:
         raise Unavailable(
@@ -65,6 +59,18 @@ def same(name: str, *, backends: Sequence[str] = (), python: Mapping[str, str] |
             next="pip install 'laptime[tensorflow]'   or --python tensorflow=.venv-tf/bin/python",
         )
     return Same(targets, able)
+
+
+def _found(name: str, known: Mapping[str, list[str]]) -> dict[str, str]:
+    """The target of one architecture by backend."""
+    found: dict[str, str] = {}
+    for kind, targets in known.items():
+        match = next((target for target in targets if architecture(target) == plain(name)), None)
+        if match is not None:
+            found.setdefault(_recipe(kind).backend, match)
+    if not found:
+        raise _unknown(name, known)
+    return found
 
 
 def _collections() -> list[str]:

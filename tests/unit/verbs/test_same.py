@@ -52,6 +52,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return told
 
 
+def test_several_architectures_read_each_collection_once(asked: list[tuple[str, str]]) -> None:
+    found = same("efficientnet_b0, ResNet50")
+    assert found.targets == ["torchvision:efficientnet_b0", "keras:EfficientNetB0", "keras:ResNet50"]
+    assert len(asked) == len(set(asked))
+
+
+def test_each_of_several_architectures_has_to_be_known(asked: Any) -> None:
+    with pytest.raises(TargetError, match="resnet5000"):
+        same("efficientnet_b0,resnet5000")
+
+
 @pytest.mark.parametrize("name", ["efficientnet_b0", "EfficientNetB0", "efficientnet-b0"])
 def test_one_target_a_framework_its_own_collection_first_the_original_as_baseline(
     asked: Any, name: str
