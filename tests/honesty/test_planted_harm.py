@@ -79,7 +79,14 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 def gated(plain: Any, numerics: str, *names: str, **options: Any) -> Gate:
-    return judge([numerics], plain.against(*names, **options), again=plain.twice, rounded=plain.rounded)
+    """With all that is ever granted: what the baseline does to itself, what rounding and last bits do."""
+    return judge(
+        [numerics],
+        plain.against(*names, **options),
+        again=plain.twice,
+        rounded=plain.rounded,
+        perturbed=plain.perturbed,
+    )
 
 
 def failed(gate: Gate) -> list[str]:

@@ -46,7 +46,8 @@ class Witnessed:
 
     Attributes:
         twice: gate.json of the baseline's second run against its first.
-        rounded: of the baseline with its activations rounded to bfloat16.
+        rounded: of the baseline with its activations rounded to bfloat16. perturbed: with their last bits
+            rounded away.
     """
 
     def __init__(
@@ -61,6 +62,9 @@ class Witnessed:
         self.twice = witness(main, folder / "twice", [], compare=base, **self._given)
         witness(main, folder / "exact", [], write=exact, double=True, **self._given)
         self.rounded = witness(main, folder / "rounded", [], compare=base, rounds="bfloat16", **self._given)
+        self.perturbed = witness(
+            main, folder / "perturbed", [], compare=base, rounds="last_bits", **self._given
+        )
         self._against = {"compare": base, "reference": exact, **self._given}
 
     def against(self, *names: str, **options: Any) -> dict[str, Any]:

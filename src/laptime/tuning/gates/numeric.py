@@ -7,7 +7,8 @@ reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10;
                errors have been amplified (steps of a capture are all first ones). The tolerance is
                relative, to the tensor's own RMS or 1 % of its group's, whichever is larger: dynamo's
                absolute one would let any change of small gradients pass. Norm within 0.1 % and
-               cosine >= 0.9999 of all gradients, besides
+               cosine >= 0.9999 of all gradients, besides. Wider where rounding errors alone do more
+               (`perturbation`)
 precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.9994, a lost division by 4 gives
                4.0, lost clipping 0.014; cosine alone saw neither). Their cosine: >= 0.99, or 1 - cosine at
                most twice that of the baseline with its activations rounded, where that was run; else
@@ -33,6 +34,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from laptime.records.tuning import GateCheck
+from laptime.tuning.gates import perturbation
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.gates.witnessed import Found, Row
 
@@ -70,13 +72,18 @@ _Outcome = Literal["ok", "fail", "unknown"]
 
 
 def checks(
-    found: Found, numerics: str, floor: Found | None = None, rounded: Found | None = None
+    found: Found,
+    numerics: str,
+    floor: Found | None = None,
+    rounded: Found | None = None,
+    perturbed: Found | None = None,
 ) -> list[GateCheck]:
     """The checks of values. Nothing witnessed gives `unknown`, never `ok`.
 
     Args:
         floor: the witness of the baseline's second run against its first; None: not run, nothing is granted.
         rounded: the witness of the baseline with its activations rounded (`"rounds"`), for class precision.
+        perturbed: the witness of the baseline with their last bits rounded away, for class reassociated.
     """
     if not found.totals:
         return [checked("gradients", "unknown", "no tensors were compared")]
@@ -84,7 +91,7 @@ def checks(
         return [_batches_tracked(found)]
     if numerics == "random" and not found.fed:
         return [_norm(found, 1.0), _batches_tracked(found)]
-    judged = _Judged(found, numerics, floor)
+    judged = _Judged(found, numerics, floor, perturbed)
     return [
         judged.loss(),
         _norm(found, judged.norm_limit),
@@ -97,7 +104,9 @@ def checks(
 class _Judged:
     """One witness under one class."""
 
-    def __init__(self, found: Found, numerics: str, floor: Found | None) -> None:
+    def __init__(
+        self, found: Found, numerics: str, floor: Found | None, perturbed: Found | None = None
+    ) -> None:
         self._found, self._floor = found, floor
         self._numerics = numerics
         self.is_loose = numerics in ("precision", "random")
@@ -112,6 +121,13 @@ class _Judged:
             if row.name.endswith("running_var")
         }
         self._idle = _without_gradient(found)
+        self._granted: dict[str, float] = {}
+        if perturbed is not None:
+            rows = [row for row in perturbed.tensors if row.name.split("/")[0] not in self._idle]
+            self._granted = perturbation.granted(rows, self._scale)
+            totals = _totals(perturbed, "gradients")
+            self.norm_limit = perturbation.norm(totals, self.norm_limit)
+            self.cosine_limit = perturbation.cosine(totals, self.cosine_limit)
 
     def loss(self) -> GateCheck:
         """Of every step."""
@@ -226,7 +242,7 @@ class _Judged:
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
         scale, first = self._scale(row), row.step == 0 or self._found.apart
-        floor = self._floor_of(row)
+        floor = max(self._floor_of(row), self._granted.get(row.group, 0.0))
         if row.candidate_error is None or row.base_error is None:
             limit = WITHOUT_REFERENCE * (1 if first else LATER)
             return _over(row.error, scale), max(limit, floor)

@@ -44,6 +44,7 @@ def judge(
     *,
     again: dict[str, Any] | None = None,
     rounded: dict[str, Any] | None = None,
+    perturbed: dict[str, Any] | None = None,
     samples: dict[str, Any] | None = None,
     samples_again: dict[str, Any] | None = None,
     needs_samples: bool = False,
@@ -55,6 +56,8 @@ def judge(
         document: gate.json of the candidate against the baseline; None when the trial has left none.
         again: the same of the baseline's second run: its own non-determinism.
         rounded: the same of the baseline with its activations rounded: what lower precision may turn.
+        perturbed: the same of the baseline with the last bits of its activations rounded away: what another
+            order of summation may do. Only looked at for class reassociated.
         samples: gate.json of a trial that ran the loader alone; samples_again: of the baseline's second one.
         needs_samples: without `samples` nothing is decided. So it is for the classes random and algorithm.
     """
@@ -66,7 +69,7 @@ def judge(
         made.append(GateCheck(name="steps", outcome="unknown", sentence="no training step was witnessed"))
     else:
         made += invariants.checks(found, numerics)
-        made += numeric.checks(found, numerics, floor, decoded(rounded))
+        made += numeric.checks(found, numerics, floor, decoded(rounded), decoded(perturbed))
         made += _applied(found)
     of_data = "random" if "random" in wanted and numerics != "algorithm" else numerics
     loaders, loaders_again = decoded(samples), decoded(samples_again)

@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+LAST_BITS = "last_bits"
+"""A kind of rounding: not to a smaller type, but by so many bits of a float's own fraction."""
+DROPPED = 4
+"""Of the 24 bits of a float32 that leaves 20, a relative error of 3e-7 (RMS): as much as summing a
+convolution in another order makes, or somewhat more."""
+
 _HIDDEN = ("params", "lr", "initial_lr", "foreach", "fused", "capturable", "differentiable")
 
 
@@ -82,17 +88,23 @@ def watched_clipping(told: Callable[[float], None]) -> Callable[[], None]:
 
 
 def rounded(models: list[Any], kind: str) -> Callable[[], None]:
-    """What every innermost module takes and gives is rounded to a type, gradients on their way back, too.
+    """What every innermost module takes and gives is rounded, gradients on their way back, too.
 
     So much does a precision turn gradients without any fault in how it is used. The result undoes it.
+
+    Args:
+        kind: name of a smaller type of torch, or `LAST_BITS`.
     """
     import torch
 
-    small = getattr(torch, kind)
+    small = None if kind == LAST_BITS else getattr(torch, kind)
+    shorten = _last_bits() if small is None else None
 
     def each(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
-            return value.to(small).to(value.dtype) if value.is_floating_point() else value
+            if not value.is_floating_point():
+                return value
+            return shorten(value) if shorten is not None else value.to(small).to(value.dtype)
         if type(value) in (tuple, list):
             return type(value)(each(part) for part in value)
         return value
@@ -109,3 +121,29 @@ def rounded(models: list[Any], kind: str) -> Callable[[], None]:
             handle.remove()
 
     return undo
+
+
+def _last_bits() -> Callable[[Any], Any]:
+    """A function of tensors that rounds the last bits away, in both directions of a pass.
+
+    Source: the splitting of Veltkamp and Dekker (1971): with c = (2^s + 1) x, c - (c - x) is x without its
+    last s bits, rounded to nearest.
+    """
+    import torch
+
+    def shorter(values: Any) -> Any:
+        large = values * (2.0**DROPPED + 1)
+        short = large - (large - values)
+        return torch.where(torch.isfinite(short), short, values)
+
+    class LastBits(torch.autograd.Function):
+        @staticmethod
+        def forward(context: Any, values: Any) -> Any:
+            return shorter(values)
+
+        @staticmethod
+        def backward(context: Any, *gradients: Any) -> Any:
+            return shorter(gradients[0])
+
+    apply: Callable[[Any], Any] = LastBits.apply
+    return apply

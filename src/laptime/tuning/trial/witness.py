@@ -21,7 +21,8 @@ made when it is not there. Without the name the loader's own batches are used, a
     dropout     False: modules that drop out have p = 0
     double      everything in double precision: the reference. Tensor.float gives doubles then, too
     rounds      "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
-                how far this precision turns the gradients of this model (`gates.numeric`)
+                how far this precision turns the gradients of this model; "last_bits": by the last bits of
+                their own type, as another order of summation does (`gates.numeric`)
     samples     True or a number: the loader alone is run for so many batches, an epoch at most (`_samples`);
                 nothing is trained
 gate.json has, by step, for candidate, base and reference: loss (what backward began from, added up), rates

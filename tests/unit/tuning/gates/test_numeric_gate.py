@@ -144,6 +144,44 @@ def test_direction_is_judged_by_what_rounding_turns() -> None:
     assert failed("reassociated", found, rounded=changed("gradients", cosine=0.9)) == {"gradient_direction"}
 
 
+def test_what_rounding_errors_alone_do_is_granted() -> None:
+    """An activation near zero that changes its sign: far beyond twice the baseline's error."""
+    found = changed("gradients", equal=False, candidate_error=2e-3, error=2e-3)
+    assert failed("reassociated", found) == {"gradients"}
+    turned = changed("gradients", equal=False, error=1e-3)
+    assert failed("reassociated", found, perturbed=turned) == set()
+    assert failed("reassociated", found, perturbed=changed("parameters", error=1e-3)) == {"gradients"}
+    assert failed("reassociated", found, perturbed=document()) == {"gradients"}
+    assert failed("exact", found, perturbed=turned) == {"gradients"}
+
+
+def test_what_a_perturbation_may_grant_ends_at_two_percent() -> None:
+    found = changed("gradients", equal=False, candidate_error=0.03, error=0.03)
+    assert failed("reassociated", found, perturbed=changed("gradients", error=0.5)) == {"gradients"}
+
+
+@pytest.mark.parametrize("harm", [{"norm": 64.2}, {"cosine": 0.999}])
+def test_a_perturbation_excuses_neither_scale_nor_direction(harm: dict[str, float]) -> None:
+    assert failed("reassociated", changed("gradients", **harm), perturbed=changed("gradients", error=0.01))
+
+
+@pytest.mark.parametrize(
+    ("own", "perturbed", "outcome"),
+    [
+        ({"norm": 64.16}, {"norm": 64.08}, set()),
+        ({"norm": 64.7}, {"norm": 66.0}, {"gradient_norm"}),
+        ({"cosine": 0.9998}, {"cosine": 0.9999}, set()),
+        ({"cosine": 0.998}, {"cosine": 0.99}, {"gradient_direction"}),
+    ],
+)
+def test_norm_and_direction_that_rounding_errors_make_are_granted_within_bounds(
+    own: dict[str, float], perturbed: dict[str, float], outcome: set[str]
+) -> None:
+    found, turned = changed("gradients", **own), changed("gradients", **perturbed)
+    assert failed("reassociated", found, perturbed=turned) == outcome
+    assert failed("reassociated", found)
+
+
 def test_lower_precision_has_room() -> None:
     found = changed("gradients", equal=False, norm=64.9, cosine=0.992, error=0.1, candidate_error=0.1)
     found["candidate"]["steps"][0]["loss"] = 1.015

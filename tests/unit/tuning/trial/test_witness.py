@@ -197,6 +197,35 @@ def test_double_precision_is_given_back(tmp_path: Path) -> None:
     assert row["candidate_error"] == row["base_error"]
 
 
+def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
+    import torch
+
+    from laptime.tuning.trial._altered import LAST_BITS, rounded
+
+    model = torch.nn.Sequential(torch.nn.Identity())
+    undo = rounded([model], LAST_BITS)
+    given = torch.tensor([1 + 2.0**-22, 1 + 2.0**-18, -3.0, 0.0, float("inf")], requires_grad=True)
+    weights = torch.tensor([1 + 2.0**-22, 1.0, 1.0, 1.0, 1.0])
+    made = model(given)
+    (made * weights).sum().backward()
+    assert made.tolist() == [1.0, 1 + 2.0**-18, -3.0, 0.0, float("inf")]
+    assert given.grad is not None
+    assert given.grad.tolist() == [1.0] * 5
+    undo()
+    assert model(given)[0].item() == 1 + 2.0**-22
+
+
+def test_rounding_the_last_bits_changes_values_a_little(tmp_path: Path) -> None:
+    from laptime.testing.witnessing import witness
+
+    base, given = str(tmp_path / "one.pt"), {"batches": str(tmp_path / "batches.pt"), "steps": 2}
+    witness(classifier(), tmp_path / "one", [], write=base, **given)
+    found = witness(classifier(), tmp_path / "two", [], compare=base, rounds="last_bits", **given)
+    rows = [row for row in found["totals"] if row["group"] == "gradients"]
+    assert not all(row["equal"] for row in rows)
+    assert all(row["error"] < 1e-5 * row["rms"] for row in rows)
+
+
 def test_dropout_can_be_left_out(tmp_path: Path) -> None:
     kept = twice(tmp_path / "a", classifier(), dropout=True)
     out = twice(tmp_path / "b", classifier(), dropout=False)
