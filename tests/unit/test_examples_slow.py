@@ -79,10 +79,6 @@ def benchmark() -> ModuleType:
     return module
 
 
-def rung(name: str, **given: Any) -> dict[str, Any]:
-    return {"name": name, "verdict": "faster", "kept": False, "dropped": False, **given}
-
-
 def found(name: str, first: str, **seconds: float) -> dict[str, Any]:
     slow = benchmark()
     rounds = [{side.replace("_", " "): each for side, each in seconds.items()}] * 3
@@ -90,13 +86,19 @@ def found(name: str, first: str, **seconds: float) -> dict[str, Any]:
     return {"name": name, "first": first, "rounds": rounds, "shares": shares}
 
 
-def test_what_was_rejected_is_not_named_and_what_was_dropped_is() -> None:
+@pytest.mark.parametrize(
+    ("label", "name"),
+    [
+        ("num_workers=2", "num_workers"),
+        ("defer_logging every=50 sites=[0]", "defer_logging"),
+        ("compile", "compile"),
+    ],
+)
+def test_the_first_suspect_is_what_is_named_first(label: str, name: str) -> None:
     first_named = benchmark().first_named
-    suggested = rung("defer_logging", verdict="suggested")
-    kept, dropped = rung("threads", kept=True), rung("allocator", dropped=True)
-    assert first_named({"ladder": [rung("identity"), dropped, kept, suggested]}) == "allocator"
-    assert first_named({"ladder": [suggested, rung("identity"), kept]}) == "defer_logging"
-    assert first_named({"ladder": [rung("identity")]}) == ""
+    suspects = [{"label": label}, {"label": "allocator"}]
+    assert first_named({"diagnosis": {"before": {"suspects": suspects}}}) == name
+    assert first_named({"diagnosis": {"before": {}}}) == ""
 
 
 def test_a_share_is_of_the_gain_and_not_of_the_time() -> None:

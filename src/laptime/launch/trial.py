@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,13 +23,15 @@ from typing import Any
 import msgspec
 
 from laptime.launch.hooked import environment
-from laptime.tuning.trial.plan import VARIABLE, Plan
+from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, Plan
 from laptime.tuning.trial.result import Block, Trial
 
 LOOK = 0.02
 """Seconds between two looks at what a trial has written."""
 GRACE = 10.0
 """Seconds that a script may take to end after it was told to."""
+LONGEST_SOCKET, SOCKET = 100, 35
+"""Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
 TAIL = 4000
 """Bytes of a failed script's output that are kept."""
 
@@ -142,7 +145,7 @@ def start(
     """Start a trial; it is ended, with all of its children, when the block is left."""
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    given = {**(variables or {}), VARIABLE: plan.text()}
+    given = {**(variables or {}), VARIABLE: plan.text(), **_temporary(folder)}
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [python, "-m", "laptime.tuning.trial", *words],
@@ -158,6 +161,23 @@ def start(
             yield running
         finally:
             running._end()
+
+
+def _temporary(folder: Path) -> dict[str, str]:
+    """Where temporary files of a session's trials go: what killed workers and launchers leave goes with it.
+
+    Paths of sockets are short by definition: where one would not fit, they stay in the usual place. So does
+    what torch.compile keeps for all programs of this user, headers that take half a minute to precompile.
+    """
+    place = (folder.parent / "tmp").absolute()
+    if len(str(place)) + SOCKET > LONGEST_SOCKET:
+        return {}
+    place.mkdir(exist_ok=True)
+    usual = tempfile.gettempdir()
+    for cache in Path(usual).glob("torchinductor_*"):
+        with suppress(OSError):  # it is linked already
+            (place / cache.name).symlink_to(cache)
+    return {"TMPDIR": str(place), TEMPORARY: usual}
 
 
 @contextmanager

@@ -83,6 +83,20 @@ class Applied(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options: dict[str, Any] = {}
 
 
+class Suspect(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A change that could save much, before anything was raced.
+
+    Attributes:
+        label: with its options, `num_workers=2`. title: what it does.
+        saves: seconds of a step that it could save at most. suggests: it is only ever suggested.
+    """
+
+    label: str
+    title: str = ""
+    saves: float = 0.0
+    suggests: bool = False
+
+
 class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a step's time goes, by leaving parts out.
 
@@ -95,6 +109,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
             in the budget,
             as a share of the step.
         utilization: share of the step that the device works; None where it was not measured.
+        suspects: what could save most, the likeliest first.
     """
 
     recipe: list[Applied] = []
@@ -111,6 +126,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
     utilization: float | None = None
     facts: list[str] = []
     notes: list[str] = []
+    suspects: list[Suspect] = []
 
 
 class Rung(Struct, frozen=True, kw_only=True, omit_defaults=True):

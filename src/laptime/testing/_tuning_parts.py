@@ -15,6 +15,7 @@ from laptime.records.tuning import (
     Measured,
     Numerics,
     Rung,
+    Suspect,
 )
 
 DIFF = """--- a/train.py
@@ -111,6 +112,15 @@ def diagnosis(
         facts=["batchnorm", "conv", "cpu", "loader", "map_dataset"],
     )
     return structs.replace(found, **changes)
+
+
+def suspects(step: float) -> list[Suspect]:
+    """Two that can be kept, and one that is only ever suggested."""
+    return [
+        Suspect(label="autocast_bf16", title="bf16 autocast", saves=step * 0.65),
+        Suspect(label="channels_last", title="NHWC", saves=step * 0.43),
+        Suspect(label="defer_logging every=50", saves=step * 0.05, suggests=True),
+    ]
 
 
 BEFORE = {"data": 0.09, "forward": 0.3, "backward": 0.57, "optimizer": 0.03, "other": 0.01}

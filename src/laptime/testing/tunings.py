@@ -27,6 +27,7 @@ from laptime.testing._tuning_parts import (
     measured,
     passed,
     rung,
+    suspects,
 )
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`|{{ 7*7 }}\u2028\u202e\x1b[31m"
@@ -61,6 +62,7 @@ def full() -> Run:
             "compute",
             "forward and backward take 87 % of the step; the loader 9 %",
             syncs=[{"what": "aten::item", "where": "train.py(52): main", "count": 1.0}],
+            suspects=suspects(step),
         ),
         after=diagnosis(
             step / 2.31, AFTER, "compute", "forward and backward take 91 % of the step", recipe=final

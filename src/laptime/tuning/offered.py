@@ -9,11 +9,14 @@ from typing import Any
 from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.ranking import expected
 from laptime.tuning.search.world import Candidate, Offered
 from laptime.tuning.situation import Situation
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
+LEAST = 0.02
+"""Share of a step that a suspect could save."""
 COMPILING = 60.0
 """Seconds that torch.compile of a training step takes before anything is known; then what it took."""
 
@@ -99,6 +102,22 @@ def suggested(situation: Situation, choice: Choice) -> list[Change]:
         if _missing(module.NEEDS, situation.facts) is None:
             found += [Change(name, options) for options in module.propose(situation)[:1]]
     return found
+
+
+def suspects(situation: Situation, recipe: Recipe, choice: Choice) -> list[tuple[Candidate, bool]]:
+    """What may save most of a step, the most first, whatever a race of it costs; and whether it is
+    suggested only.
+
+    The order of races is another one: a cheap answer about a small gain may come before.
+    """
+    known = replace(situation, facts=situation.facts | facts_of(recipe))
+    found = [(each, False) for each in offered(situation, recipe, choice, Costs()).candidates]
+    for change in suggested(situation, choice):
+        made = _candidate(change.name, optimization.load(change.name), known, recipe, choice, Costs())
+        if not isinstance(made, str):
+            found.append((made, True))
+    likely = [each for each in found if each[0].bound >= LEAST * situation.step and each[0].bound > 0]
+    return sorted(likely, key=lambda each: (-expected(each[0]), str(each[0].change)))
 
 
 def facts_of(recipe: Recipe) -> frozenset[str]:

@@ -17,6 +17,7 @@ from laptime.tuning.situation import Situation
 from laptime.verbs import _holdout, _patching
 from laptime.verbs._breakdown import breakdown, cost
 from laptime.verbs._laboratory import Laboratory, Pair
+from laptime.verbs._told import is_diagnosed
 
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most: where everything is slow, something is still tried."""
@@ -57,7 +58,7 @@ def finish(
     if not len(found.recipe):
         finished.is_complete = True
         return
-    finished.breakdown_after = dict(found.after.shares)
+    finished.breakdown_after = dict(found.after.shares) if is_diagnosed(found, lab) else {}
     say("the gate of the whole set")
     finished.gate = _gate_of_all(lab, found)
     has_script = lab.program.subject.source != "memory"

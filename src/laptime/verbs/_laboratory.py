@@ -89,6 +89,7 @@ class Laboratory:
         self._random = random.Random(seed)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
+        self._booking = False
         self.known: dict[str, Any] = {}
         self.diagnosed: list[tuple[Recipe, Situation]] = []
         self._scratch = folder / "scratch"
@@ -257,11 +258,16 @@ class Laboratory:
 
     @contextmanager
     def spent(self, kind: str) -> Iterator[None]:
-        """What is done inside is booked under this kind of work; torch.compile apart."""
+        """Book what is done inside under this kind of work, torch.compile apart; once, by the outermost."""
+        if self._booking:
+            yield
+            return
+        self._booking = True
         began, compiled = time.monotonic(), self.ledger.compile_seconds
         try:
             yield
         finally:
+            self._booking = False
             compiling = self.ledger.compile_seconds - compiled
             spent = self.ledger.seconds
             spent[kind] = spent.get(kind, 0.0) + max(0.0, time.monotonic() - began - compiling)
@@ -384,6 +390,7 @@ class Pair:
 
 def per_sample(block: Block) -> float:
     """Seconds over samples of the whole block: with prefetching workers steps come in bursts, and the median
-    of them would hide the wait for data."""
+    of them would hide the wait for data. Compiling is told apart: it is paid once, not in every block."""
     samples = sum(block.samples) or len(block.seconds)
-    return sum(block.seconds) / samples
+    least = len(block.seconds) * min(block.seconds)
+    return max(sum(block.seconds) - block.compiling, least) / samples

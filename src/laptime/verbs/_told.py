@@ -18,7 +18,8 @@ from laptime.records.environment import Device, Environment
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Tuning
+from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Suspect, Tuning
+from laptime.tuning.offered import Choice, suspects
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.ladder import Found
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from laptime.verbs._final import Finished
     from laptime.verbs.profile import Started
 
+SUSPECTS = 3
+"""That are named."""
 Status = Literal["complete", "interrupted"]
 _NAMES = {
     "data": "waiting for data",
@@ -42,8 +45,9 @@ _NAMES = {
 }
 
 
-def diagnosis(recipe: Recipe, situation: Situation) -> Diagnosis:
-    """A situation as it stands in the record."""
+def diagnosis(recipe: Recipe, situation: Situation, choice: Choice | None = None) -> Diagnosis:
+    """A situation as it stands in the record; with a choice, what could save most in it."""
+    found = suspects(situation, recipe, choice)[:SUSPECTS] if choice is not None else []
     return Diagnosis(
         recipe=applied(recipe),
         step=situation.step,
@@ -62,7 +66,16 @@ def diagnosis(recipe: Recipe, situation: Situation) -> Diagnosis:
         utilization=utilization(situation),
         facts=sorted(situation.facts),
         notes=list(situation.notes),
+        suspects=[
+            Suspect(label=str(each.change), title=each.title, saves=each.bound, suggests=suggests)
+            for each, suggests in found
+        ],
     )
+
+
+def is_diagnosed(found: Found, lab: Laboratory) -> bool:
+    """Whether the final set was: a diagnosis that takes long and cannot tell anything new is left out."""
+    return len(found.recipe) > 0 and any(recipe == found.recipe for recipe, _ in lab.diagnosed)
 
 
 def bound_by(situation: Situation) -> str:
@@ -125,7 +138,7 @@ def dry(
         goal=request.goal,
         mode="certify" if request.certify else "fast",
         budget=request.budget,
-        before=diagnosis(Recipe(), situation),
+        before=diagnosis(Recipe(), situation, lab.choice),
         ladder=rungs,
         ruled_out=ruled_out,
         trials=lab.ledger.trials,
@@ -147,7 +160,7 @@ def tuning(
         goal=request.goal,
         mode="certify" if request.certify else "fast",
         budget=request.budget,
-        before=diagnosis(Recipe(), before) if before else None,
+        before=diagnosis(Recipe(), before, lab.choice) if before else None,
         ladder=rungs,
         trials=lab.ledger.trials,
         seconds_by=lab.ledger.seconds,
@@ -159,7 +172,7 @@ def tuning(
     hunks, left_out = finished.patch.hunks, finished.patch.left_out
     return structs.replace(
         told,
-        after=diagnosis(found.recipe, found.after) if len(found.recipe) else None,
+        after=diagnosis(found.recipe, found.after, lab.choice) if is_diagnosed(found, lab) else None,
         ladder=[
             structs.replace(
                 rung,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from laptime.analysis.architecture import same_models
+from laptime.analysis.architecture import architecture, same_models
 from laptime.analysis.compare import compare, sentence
 from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
 from laptime.measure import checks, metrics
@@ -76,16 +76,18 @@ def _replaced(case: Case, series: Series) -> Case:
 def comparisons(cases: list[Case]) -> list[Comparison]:
     """Every case against the first one that it can fairly be held against.
 
-    Cases of the same batch size: the first target, dtype, ... is the baseline. One target at several
-    batch sizes: the first batch size is, and times are taken per item.
+    Cases of the same batch size: the first one of its architecture is the baseline, else the first target,
+    dtype, ... of all. One target at several batch sizes: the first batch size is, and times are taken per
+    item.
     """
     measured = [case for case in cases if case.status != "failed"]
     found = []
     for index, case in enumerate(measured):
         earlier = measured[:index]
-        fair = [c for c in earlier if c.batch == case.batch] or [
-            c for c in earlier if _variant(c) == _variant(case)
-        ]
+        alike = [c for c in earlier if c.batch == case.batch]
+        own = architecture(case.target)
+        fair = [c for c in alike if architecture(c.target) == own] or alike
+        fair = fair or [c for c in earlier if _variant(c) == _variant(case)]
         if not fair:
             continue
         baseline = fair[0]

@@ -239,7 +239,7 @@ class _Session:
         if self._before is None:
             self._before = situation
             _refuse_unfit(self._request.program, situation, self._lab)
-        self._heard(Heard(diagnosis=_told.diagnosis(recipe, situation), done=self._share()))
+        self._heard(Heard(diagnosis=_told.diagnosis(recipe, situation, self._lab.choice), done=self._share()))
 
     def _say(self, text: str) -> None:
         self._heard(Heard(text=text, done=self._share()))

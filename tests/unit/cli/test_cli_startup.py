@@ -50,9 +50,8 @@ def _cpu_seconds(*arguments: str) -> float:
     return min(found)
 
 
-def test_help_comes_within_150_ms_of_the_bare_interpreter() -> None:
-    assert _cpu_seconds("-m", "laptime", "--help") - _cpu_seconds("-c", "pass") < 0.150
-
-
-def test_the_library_imports_within_60_ms_of_the_bare_interpreter() -> None:
-    assert _cpu_seconds("-c", "import laptime") - _cpu_seconds("-c", "pass") < 0.060
+def test_start_up_stays_a_small_multiple_of_the_bare_interpreters() -> None:
+    """In units of its own start, since guests have several speeds. Milliseconds: benchmarks/startup.py."""
+    bare = _cpu_seconds("-c", "pass")
+    assert _cpu_seconds("-m", "laptime", "--help") < 12 * bare
+    assert _cpu_seconds("-c", "import laptime") < 5 * bare

@@ -103,3 +103,21 @@ def test_a_patched_file_runs_under_its_own_name(tmp_path: Path) -> None:
     with trials.start([str(script)], python=sys.executable, plan=asked, timeout=60) as running:
         running.wait()
         assert running.finished().error == f"patched {script}"
+
+
+def test_temporary_files_of_trials_go_with_the_session(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, session = tmp_path / "usual", tmp_path / "s"
+    (usual / "torchinductor_me").mkdir(parents=True)
+    session.mkdir()
+    monkeypatch.setattr(trials.tempfile, "gettempdir", lambda: str(usual))
+    monkeypatch.setattr(trials, "LONGEST_SOCKET", 4096)
+    for number in range(2):  # the second trial of a session finds the folder
+        found = trials._temporary(session / f"trial-{number}")
+    assert found == {"TMPDIR": str(session / "tmp"), "LAPTIME_TEMPORARY": str(usual)}
+    assert (session / "tmp" / "torchinductor_me").resolve() == usual / "torchinductor_me"
+
+
+def test_sockets_that_would_not_fit_stay_where_they_were(tmp_path: Path) -> None:
+    assert trials._temporary(tmp_path / ("long" * 30) / "trial-0") == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,7 @@ def test_a_session_of_nothing_is_still_told():
 def test_a_rate_without_interval_and_a_step_of_nothing_are_shown():
     assert words.rate(Measured(step=0.0)) == "0"
     assert words.rate(Measured(step=0.1, ci95=(0.0, 0.2), throughput=10.0)) == "10.0"
+    assert words.rate(Measured(step=0.1, ci95=(math.nan, 0.0), throughput=10.0)) == "10.0"
 
 
 def test_a_run_without_tuning_has_no_outcome():

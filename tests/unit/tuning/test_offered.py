@@ -8,9 +8,9 @@ import pytest
 
 from laptime.kit import registry
 from laptime.tuning import optimization
-from laptime.tuning.offered import Choice, Costs, facts_of, numerics_of, offered
+from laptime.tuning.offered import Choice, Costs, facts_of, numerics_of, offered, suspects
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.situation import Situation
+from laptime.tuning.situation import Site, Situation
 
 CONVOLUTIONS = Situation(
     step=1.0,
@@ -124,3 +124,36 @@ def test_a_change_is_written_as_people_type_it() -> None:
     assert Recipe.from_json(recipe.to_json()) == recipe
     assert recipe.plus(Change("a", {"y": 2})).names == ("a", "b")
     assert recipe.without("a").names == ("b",)
+
+
+def suspected(situation: Situation, **choice: object) -> list[str]:
+    found = suspects(situation, Recipe(), Choice(**choice))  # type: ignore[arg-type]
+    return [each.change.name for each, _ in found]
+
+
+def test_what_may_save_most_is_suspected_first_whatever_its_race_costs() -> None:
+    chain = {"operators": {"count": 300, "fusable": 0.98}, "page_faults": 0}
+    small = replace(CONVOLUTIONS, shares={"forward": 0.4, "backward": 0.55, "data": 0.05}, details=chain)
+    facts = frozenset({"cpu", "sgd", "gcc", "loader", "map_dataset"})
+    assert suspected(replace(small, facts=facts, loader_seconds=0.05))[0] == "compile"
+    starved = replace(CONVOLUTIONS, shares={"data": 0.9, "forward": 0.05, "backward": 0.05})
+    assert suspected(starved)[0] in ("num_workers", "cache_dataset")
+    assert "num_workers" not in suspected(starved, skip=("num_workers",))
+
+
+def test_what_cannot_matter_is_no_suspect() -> None:
+    quick = replace(CONVOLUTIONS, shares={"forward": 0.5, "backward": 0.49, "optimizer": 0.01})
+    assert "fused_optimizer" not in suspected(quick)
+    assert "identity" not in suspected(quick)
+
+
+def test_what_is_only_suggested_can_be_suspected() -> None:
+    site = Site("sync", "train.py", 3, "main", detail="item")
+    chatty = replace(
+        CONVOLUTIONS,
+        shares={"forward": 0.2, "backward": 0.2, "other": 0.6},
+        syncs=(site,),
+        facts=CONVOLUTIONS.facts | {"syncs_every_step"},
+    )
+    found = suspects(chatty, Recipe(), Choice())
+    assert [suggests for each, suggests in found if each.change.name == "defer_logging"] == [True]

@@ -130,6 +130,14 @@ def test_equal_batches_are_compared_across_targets() -> None:
             assert (key["a", batch], key[target, batch]) in found
 
 
+def test_an_architecture_is_held_against_its_own() -> None:
+    names = ("torchvision:resnet18", "torchvision:resnet50", "timm:resnet18", "keras:ResNet50")
+    cases = [measured(1, 0.01, target=name) for name in names]
+    found = [(each.baseline, each.candidate) for each in comparisons(cases)]
+    keys = [case.key for case in cases]
+    assert found == [(keys[0], keys[1]), (keys[0], keys[2]), (keys[1], keys[3])]
+
+
 def test_batches_of_one_target_are_compared_by_item() -> None:
     """Twice the items in 1.5 times the time is 1.33 times the speed."""
     (found,) = comparisons([measured(1, 0.010), measured(2, 0.015)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +335,10 @@ def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[s
         lab.gate(Recipe(), LAST, "reassociated")
     assert failed.value.kind == "crashed"
     assert judged == []
+
+
+def test_compiling_inside_a_block_is_no_time_of_its_steps() -> None:
+    """The ragged batch at the end of an epoch has another shape: one step of four holds 12 s of compiling."""
+    block = Block(round=0, arm=0, seconds=[0.01, 12.01, 0.01, 0.01], samples=[4, 2, 4, 4], compiling=12.0)
+    assert per_sample(block) == pytest.approx(0.04 / 14)
+    assert per_sample(replace(block, compiling=13.0)) > 0

@@ -266,8 +266,8 @@ def measuring_options(command: Decorated) -> Decorated:
 
 same_option = click.option(
     "--same",
-    metavar="NAME",
-    help="One architecture in every framework here that knows it: efficientnet_b0, resnet50.",
+    metavar="NAME,...",
+    help="Architectures in every framework here that knows them: efficientnet_b0, resnet50.",
 )
 
 
@@ -292,7 +292,7 @@ def request(
     """What the line asks for. Options left out keep BenchRequest's own defaults, or the preset's.
 
     Args:
-        same: an architecture; its targets, and the backends that can run them, are added.
+        same: architectures; their targets, and the backends that can run them, are added.
 
     Raises:
         UsageError: options contradict each other.

@@ -10,7 +10,7 @@ from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.run import Run
-from laptime.records.tuning import Diagnosis, Gate, GateCheck, Rung, Tuning
+from laptime.records.tuning import Diagnosis, Gate, GateCheck, Rung, Suspect, Tuning
 from laptime.reports import _words
 from laptime.reports._profile.tables import Table
 from laptime.reports._tuning import words
@@ -76,12 +76,20 @@ def bounds(tuning: Tuning) -> list[Fact]:
     own = tuning.before
     if own is None:
         return found
+    if own.suspects:
+        found.append(("suspects", "; ".join(_suspect(each, own.step) for each in own.suspects)))
     for sync in own.syncs[:_SYNCS]:
         what, place = (_words.printable(sync.get(key, "")) for key in ("what", "where"))
         times = sync.get("count")
         often = f", {times:g} a step" if isinstance(times, int | float) else ""
         found.append(("waits", f"{what} at {place}{often}"))
     return found + [("note", _words.printable(note)) for note in own.notes]
+
+
+def _suspect(own: Suspect, step: float) -> str:
+    share = f", {_words.percent(own.saves / step)}" if step > 0 else ""
+    told = f"{_words.printable(own.label)} could save {show(own.saves, 's')} of a step{share}"
+    return f"{told} (only ever suggested)" if own.suggests else told
 
 
 def _bound(own: Diagnosis) -> str:

@@ -225,7 +225,7 @@ def ratio(value: float | None) -> str:
 
 def rate(own: Measured) -> str:
     """Samples per second with the digits that its step's interval supports."""
-    if own.ci95 is None or min(own.ci95) <= 0 or not math.isfinite(own.step):
+    if own.ci95 is None or not all(0 < end < math.inf for end in (*own.ci95, own.step)):
         return per_second(own.throughput)
     low, high = (own.throughput * own.step / end for end in reversed(own.ci95))
     return per_second(own.throughput, (low, high))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile
+from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
 from laptime.tuning.optimization import Options
 from laptime.tuning.situation import Situation
 
@@ -32,9 +32,8 @@ why_not = cannot_compile
 
 
 def bound(situation: Situation, options: Options) -> float:
-    """Half of forward, backward and what is neither: up to 2x of a whole step was seen on the CPU and on GPUs
-    (PyTorch 2 paper, geometric mean of training 1.4x)."""
-    return 0.5 * situation.share("forward", "backward", "other")
+    """Of forward, backward and what is neither."""
+    return gain(situation) * situation.share("forward", "backward", "other")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile
+from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
 from laptime.tuning.optimization import Options
 from laptime.tuning.situation import Situation
 
@@ -39,7 +39,7 @@ def why_not(situation: Situation) -> str:
 
 def bound(situation: Situation, options: Options) -> float:
     """As of compile, and a tenth more for the picked kernels."""
-    return 0.6 * situation.share("forward", "backward", "other")
+    return (0.1 + gain(situation)) * situation.share("forward", "backward", "other")
 
 
 def apply(loop: Any, options: Options) -> None:

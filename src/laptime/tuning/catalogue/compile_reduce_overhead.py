@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile
+from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
 from laptime.tuning.optimization import Options
 from laptime.tuning.situation import Situation
 
@@ -42,7 +42,7 @@ def bound(situation: Situation, options: Options) -> float:
     nine tenths of forward and backward."""
     compute = situation.share("forward", "backward", "other")
     launching = min(situation.enqueue or 0.0, 0.9 * compute)
-    return max(0.5 * compute, launching)
+    return max(gain(situation) * compute, launching)
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -21,13 +21,18 @@ TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "a
 """What a class of numerics weighs in the order: between equals the more harmless one goes first."""
 
 CONTROL = "identity"
+ONE_BOTTLENECK = 0.02
+"""Share of a step: three times as fast, the rest of it would still be a sixteenth."""
+
+
+def expected(candidate: Candidate) -> float:
+    """Seconds of a step that it may save, by its bound and how often it keeps such a promise."""
+    return candidate.bound * candidate.prior * TRUST.get(candidate.numerics, 1.0)
 
 
 def promise(candidate: Candidate) -> float:
     """Expected seconds of a step saved, per second of racing."""
-    spent = candidate.start + LOOKS[0] * candidate.cost
-    gain = candidate.bound * candidate.prior * TRUST.get(candidate.numerics, 1.0)
-    return gain / max(spent, 1e-9)
+    return expected(candidate) / max(candidate.start + LOOKS[0] * candidate.cost, 1e-9)
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -36,6 +41,19 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
         candidates,
         key=lambda each: (each.change.name != CONTROL, -promise(each), str(each.change)),
     )
+
+
+def has_one_bottleneck(situation: Situation) -> bool:
+    """Whether all but one part of a step (compute counts as one) are too small for the bottleneck to move.
+
+    Never where parts run beside each other (workers, a device): what is hidden now can come out.
+    """
+    if "workers" in situation.facts or situation.enqueue is not None:
+        return False
+    parts = [("data",), ("transfer",), ("forward", "backward", "optimizer"), ("other",)]
+    shares = [situation.share(*names) for names in parts]
+    whole = sum(shares)  # not the step, which is kept up with what was gained since
+    return whole > 0 and whole - max(shares) < ONE_BOTTLENECK * whole
 
 
 def share(candidate: Candidate, step: float) -> float:

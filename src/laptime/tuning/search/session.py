@@ -35,6 +35,8 @@ CONTROL_LOOKS = (6, 12, 24, 48)
 """Of the control, as far as its share of the time goes."""
 CONTROL_SHARE = 0.08
 """Of the budget, for the control."""
+COSTLY = 0.05
+"""Share of the budget from which a diagnosis is not made where it cannot tell anything new."""
 WORTH = 12
 """Rounds by which a candidate's largest gain must be visible to count among those that share the time."""
 
@@ -100,6 +102,7 @@ class Session:
         offers: candidates by change, of the newest offer; known: the last candidate seen of a name.
         rungs: in order of trying. tried: by change.
         noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
+        diagnosing: seconds that a diagnosis takes.
     """
 
     world: World
@@ -121,6 +124,7 @@ class Session:
     margin: float = MARGIN
     expected: int = 1
     races: int = 0
+    diagnosing: float = 0.0
 
     def begin(self) -> None:
         """Diagnose the script as it is.
@@ -129,7 +133,9 @@ class Session:
             TrialFailed: it does not run.
         """
         self.margin = self.rules.margin
+        began = self.world.elapsed()
         self.script = self.situation = self.world.diagnose(self.recipe)
+        self.diagnosing = self.world.elapsed() - began
         self.noise = self.script.noise
         self.diagnosed(self.recipe, self.script)
         self._offered()
@@ -137,7 +143,10 @@ class Session:
         self.expected = max(1, sum(min(3, length) for length in lines))
 
     def again(self) -> None:
-        """Diagnose the incumbent, and see what is offered on top of it; what fails changes nothing."""
+        """Diagnose the incumbent, where that can tell something new; see what is offered on top of it."""
+        if self.diagnosing > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.situation):
+            self._offered()
+            return
         try:
             found = self.world.diagnose(self.recipe)
         except TrialFailed:

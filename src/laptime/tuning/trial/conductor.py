@@ -204,7 +204,7 @@ class Race:
             self._end("refused", self._points.refused[-1]["why"])
         self._next = None
         self._counted.clear()
-        self._times = self._compiling.times
+        self._times, self._compile_seconds = self._compiling.times, self._compiling.seconds
         limits.reset_peak(self._points.device)
         self._watch = Stopwatch(self._points.device)
         self._watch.start(self._points.epoch_start)
@@ -225,6 +225,7 @@ class Race:
         if not seconds:
             return
         block = Block(self._round, arm, seconds, counted.losses(), list(counted.samples), watch.cpu)
+        block.compiling = self._compiling.seconds - self._compile_seconds
         self._samples += block.samples
         trial.optimizer_steps += counted.optimizer_steps
         trial.learning_rates += [float(rate) for rate in counted.rates if rate is not None]

@@ -193,6 +193,7 @@ def _details(seen: Differential) -> dict[str, Any]:
         "loaders": [
             {"id": index, "batch": size(seen.kept[key].batch)} for index, key in enumerate(seen.loaders)
         ],
+        "operators": seen.lint.work(),
         "blocks": meter.as_json(seen.taken),
     }
     with suppress(Exception):

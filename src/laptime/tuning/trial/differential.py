@@ -164,11 +164,11 @@ class Differential:
         if self._mode in NO_OPTIMIZER:
             self.meter.begins("other")
             return self._step_returns.get(id(optimizer))
-        self._in_step = True
+        self._in_step = self.lint.optimizes = True
         try:
             given = run()
         finally:
-            self._in_step = False
+            self._in_step = self.lint.optimizes = False
             self.meter.begins("other")
         self._step_returns[id(optimizer)] = (
             None if given is None else getattr(given, "detach", lambda: given)()

@@ -9,7 +9,9 @@ Not covered: waiting inside compiled code and inside extensions; `torch.cuda.syn
 
 from __future__ import annotations
 
+import re
 import sys
+from time import perf_counter
 from types import FrameType
 from typing import Any
 
@@ -30,6 +32,11 @@ COPIES = frozenset({"_to_copy", "copy_"})
 COPY = "copy to the host"
 MATRICES = frozenset({"mm", "addmm", "bmm", "convolution", "_scaled_dot_product_flash_attention_for_cpu"})
 """Operators that compute in half precision where autocast is on."""
+LIBRARY = re.compile(
+    r"(?<![a-z])(add|baddb|addb|b)?mm(?![a-z])|convolution|mkldnn|scaled_dot_product|embedding|pool|rnn|lstm"
+    r"|(?<![a-z])gru|sort|topk|index|scatter|gather|fft|linalg"
+)
+"""In the names of operators that a compiler calls as they are; what is around them it can fuse."""
 ATTENTION = "scaled_dot_product"
 CHECKPOINT = "torch/utils/checkpoint.py"
 LIBRARY_STEPS = ("torch/optim/", "torch/amp/")
@@ -42,14 +49,19 @@ class Lint:
     Attributes:
         halves: matrix products ran in float16 or bfloat16. checkpointing: activations were computed anew in
             a backward pass. attention: scaled dot products ran. sees: places of what synchronises.
-        steps: how many whole steps were looked at.
+        steps: how many whole steps were looked at. operators: that ran in them, the optimizers' left out.
+        seconds: that these took, `fusable` of them in operators that a compiler could fuse. On the CPU only:
+        elsewhere an operator's time is that of starting it.
+        optimizes: what runs now is an optimizer's.
         muted: what runs now is the loader's, on the host.
         accelerator: there is one, so tensors of the host do not count.
     """
 
     def __init__(self) -> None:
         self.sees = Places()
-        self.steps = 0
+        self.steps = self.operators = 0
+        self.seconds = self.fusable = 0.0
+        self.optimizes = False
         self.halves = self.checkpointing = self.attention = False
         self.muted = self.accelerator = False
         self._modes: list[Any] = []
@@ -96,10 +108,25 @@ class Lint:
         if not self.muted and (kind != "cpu" or not self.accelerator):
             self.sees.note("sync", detail=name)
 
-    def _seen(self, name: str, arguments: tuple[Any, ...], made: Any) -> None:
+    def work(self) -> dict[str, float]:
+        """Operators of a step, and the share of their time that a compiler could fuse."""
+        if not self.steps or not self.operators:
+            return {}
+        found = {"count": self.operators / self.steps}
+        return found if self.accelerator else {**found, "fusable": self.fusable / max(self.seconds, 1e-9)}
+
+    def _counts(self, name: str, seconds: float) -> None:
+        """Forward and backward passes, for `work`."""
+        if not self.optimizes:
+            self.operators += 1
+            self.seconds += seconds
+            self.fusable += 0.0 if LIBRARY.search(name) else seconds
+
+    def _seen(self, name: str, arguments: tuple[Any, ...], made: Any, seconds: float) -> None:
         """One operator has run."""
         if self.muted:
             return
+        self._counts(name, seconds)
         if ATTENTION in name:
             self.attention = True
         if name in MATRICES:
@@ -134,8 +161,9 @@ def _operators(seen: Any) -> Any:
 
     class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            began = perf_counter()
             made = func(*args, **(kwargs or {}))
-            seen(func.overloadpacket.__name__, args, made)
+            seen(func.overloadpacket.__name__, args, made, perf_counter() - began)
             return made
 
     made: Any = Operators

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from laptime.tuning.trial.plan import TEMPORARY
+
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 """What lies there is no file of the user's."""
 CACHES = ("XDG_CACHE_HOME", "TORCH_HOME", "HF_HOME", "TRITON_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR")
@@ -37,7 +39,7 @@ class Overlay:
         home = os.path.expanduser("~")  # noqa: PTH111
         caches = [os.environ[name] for name in CACHES if os.environ.get(name)]
         caches += [os.path.join(home, name) for name in (".cache", ".triton", ".nv")]  # noqa: PTH118
-        self._free = _folders([tempfile.gettempdir(), "/dev/shm", *caches])  # noqa: S108
+        self._free = _folders([os.environ.get(TEMPORARY, tempfile.gettempdir()), "/dev/shm", *caches])  # noqa: S108
         self._mine = tuple(
             each for each in _folders(mine) if not any(one.startswith(each) for one in self._free)
         )

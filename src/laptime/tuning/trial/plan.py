@@ -9,6 +9,8 @@ from typing import Any
 
 VARIABLE = "LAPTIME_TRIAL"
 """Name of the environment variable that holds the plan as JSON."""
+TEMPORARY = "LAPTIME_TEMPORARY"
+"""Variable with the folder where temporary files usually go; those of a trial go into its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -78,7 +78,8 @@ class Points:
         self._fetching = 0
         self._starts: dict[int, int] = {}
         self._fetched: Any = None
-        self._met: dict[int, Any] = {}
+        self._called: dict[int, tuple[Any, bool]] = {}
+        self._met: set[int] = set()
         self._trained: set[int] = set()
         self._built: list[Any] = []
         self._stepped: set[int] = set()
@@ -231,7 +232,8 @@ class Points:
 
     def called(self, module: Any) -> None:
         """An outermost module is about to be called."""
-        self.forward(id(module))
+        if self._can_train(module):
+            self.forward(id(module))
         self._mode.forward(module)
         if not self._is_grad_enabled():
             return
@@ -241,10 +243,17 @@ class Points:
         if contexts and id(module) in self._trained:
             self.region.enter(context for _, context in contexts)
 
+    def _can_train(self, module: Any) -> bool:
+        """Whether it has parameters to train: a transform, a loss and a frozen teacher begin no step."""
+        if id(module) not in self._called:
+            found = any(parameter.requires_grad for parameter in module.parameters())
+            self._called[id(module)] = module, found  # kept, so that no other gets its id
+        return self._called[id(module)][1]
+
     def _meet(self, module: Any) -> None:
-        self._met[id(module)] = module  # kept, so that no other gets its id
-        if not any(parameter.requires_grad for parameter in module.parameters()):
-            return  # a loss, a frozen teacher
+        self._met.add(id(module))
+        if not self._can_train(module):
+            return
         self._trained.add(id(module))
         self.models.append(module)
         for attached in self.board.changes:

@@ -25,7 +25,8 @@ class Block:
             with an
             accelerator its steps are the block's time divided evenly.
         losses: of each step, where a scalar was backpropagated; samples: in each step.
-        cpu: CPU seconds of the block. process: 0-based number, set by who reads several trials.
+        compiling: of the seconds, those of torch.compile: another shape came by. cpu: CPU seconds of the
+            block. process: 0-based number, set by who reads several trials.
     """
 
     round: int
@@ -35,6 +36,7 @@ class Block:
     samples: list[int] = field(default_factory=list)
     cpu: float = 0.0
     process: int = 0
+    compiling: float = 0.0
 
 
 @dataclass

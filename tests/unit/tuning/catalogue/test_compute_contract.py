@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -215,3 +216,23 @@ def test_another_allocator_is_seen(monkeypatch: Any) -> None:
     monkeypatch.setenv("LD_PRELOAD", "/usr/lib/libjemalloc.so.2")
     assert module.propose(CPU) == []
     assert "glibc" in module.why_not(CPU)
+
+
+def test_page_faults_that_were_counted_bound_what_memory_can_gain() -> None:
+    allocator, huge_pages = (optimization.load(name) for name in ("allocator", "huge_pages"))
+    plain = situation("cpu")
+    few, many = (replace(plain, details={"page_faults": faults}) for faults in (0, 10**9))
+    assert allocator.bound(few, {}) == 0
+    assert allocator.bound(many, {}) == allocator.bound(plain, {})
+    assert huge_pages.bound(few, {}) < huge_pages.bound(many, {}) == huge_pages.bound(plain, {})
+
+
+def test_what_compiling_can_gain_follows_from_the_operators() -> None:
+    module = optimization.load("compile")
+    plain = situation("cpu")
+    library, chain = (
+        replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
+    )
+    counted = replace(plain, details={"operators": {"count": 100}})
+    assert module.bound(library, {}) < module.bound(plain, {}) < module.bound(chain, {})
+    assert module.bound(counted, {}) == module.bound(plain, {})

@@ -150,6 +150,30 @@ def test_what_was_hidden_behind_the_loader_gets_a_second_chance() -> None:
     assert next(each.verdict for each in found.ladder if each.name == "model") != "faster"
 
 
+@pytest.mark.parametrize(
+    ("data", "diagnosis", "times"), [(0.001, 60.0, 1), (0.001, 10.0, 2), (0.03, 60.0, 2)]
+)
+def test_a_diagnosis_that_takes_long_and_cannot_tell_anything_new_is_left_out(
+    data: float, diagnosis: float, times: int
+) -> None:
+    parts = {"data": data, "forward": 0.04, "backward": 0.06}
+    knobs = (Knob(name="first", effect=HALF), Knob(name="second", effect={"backward": 0.5}))
+    there = ScriptedWorld(parts, knobs, noise=QUIET, diagnosis=diagnosis, overlap=False)
+    found = search(there, Rules(budget=1100.0))
+    assert len(found.recipe) > 0
+    diagnosed = [names for what, names in there.log if what == "diagnose"]
+    assert (len(diagnosed) == 1) == (times == 1)
+
+
+def test_what_runs_beside_the_step_can_come_out() -> None:
+    alone = Situation(step=0.1, shares={"forward": 0.04, "backward": 0.0599, "data": 0.0001})
+    assert ranking.has_one_bottleneck(alone)
+    assert not ranking.has_one_bottleneck(replace(alone, facts=frozenset({"workers"})))
+    assert not ranking.has_one_bottleneck(replace(alone, enqueue=0.02))
+    assert not ranking.has_one_bottleneck(replace(alone, shares={"forward": 0.05, "data": 0.05}))
+    assert not ranking.has_one_bottleneck(Situation())
+
+
 def test_two_that_only_help_together_are_found() -> None:
     # Loading and computing take the same time side by side: neither shows alone.
     there = ScriptedWorld(

@@ -103,3 +103,41 @@ def test_checkpointing_and_half_precision_are_seen() -> None:
     lint.leave()
     assert lint.checkpointing
     assert lint.halves
+
+
+def test_the_share_of_time_that_could_be_fused_is_told() -> None:
+    import torch
+
+    def worked(run: object, *, accelerator: bool = False, optimizes: bool = False) -> dict[str, float]:
+        lint = Lint()
+        lint.accelerator, lint.optimizes = accelerator, optimizes
+        lint.enter()
+        run()  # type: ignore[operator]
+        lint.leave()
+        lint.steps = 1
+        return lint.work()
+
+    x = torch.rand(256, 256)
+    chain = worked(lambda: (x.sigmoid() * x + x.abs()).sqrt())
+    assert chain == {"count": 5, "fusable": 1.0}
+    product = worked(lambda: x @ x)
+    assert product["fusable"] < 0.5
+    assert worked(lambda: x * x, accelerator=True) == {"count": 1}
+    assert worked(lambda: x * x, optimizes=True) == {}
+    assert Lint().work() == {}
+
+
+@pytest.mark.parametrize("name", ["addmm", "mm", "convolution_backward", "max_pool2d_with_indices", "topk"])
+def test_what_a_library_computes_is_not_fused(name: str) -> None:
+    from laptime.tuning.trial.lint import LIBRARY
+
+    assert LIBRARY.search(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["lgamma", "relu", "native_batch_norm", "_softmax", "mul", "threshold_backward"]
+)
+def test_what_can_be_fused_is_no_librarys(name: str) -> None:
+    from laptime.tuning.trial.lint import LIBRARY
+
+    assert not LIBRARY.search(name)

@@ -183,6 +183,34 @@ def test_datasets_are_wrapped_where_they_have_samples_by_number() -> None:
         assert torch.utils.data.DataLoader(table).dataset == [("wrapped", table)]  # type: ignore[arg-type, comparison-overlap]
 
 
+def test_a_transform_and_a_loss_begin_no_step() -> None:
+    """A dataset whose transforms are modules, read by a change before there is an optimizer."""
+    import torch
+
+    class Prepared(torch.utils.data.Dataset):  # type: ignore[type-arg]
+        prepare = torch.nn.Sequential(torch.nn.ReLU())
+
+        def __len__(self) -> int:
+            return 4
+
+        def __getitem__(self, index: int) -> Any:
+            return self.prepare(torch.ones(4) * index), 1
+
+    def apply(loop: Any) -> None:
+        loop.dataset(lambda dataset: [dataset[index] for index in range(len(dataset))])
+
+    with points(apply) as made:
+        begun: list[bool] = []
+        made._mode.boundary = lambda *, ended, begins: begun.append(begins)
+        loader = torch.utils.data.DataLoader(Prepared(), batch_size=2)
+        torch.nn.ReLU()(torch.ones(1))
+        assert begun == []
+        model, _ = parts()
+        epoch(model, torch.optim.SGD(model.parameters(), lr=0.1), loader)
+        assert True in begun
+    assert made.models == [model]
+
+
 def test_a_loader_that_a_library_makes_again_is_changed_once() -> None:
     import torch
 
