@@ -58,11 +58,11 @@ demo-bench: $(STAMP)  ## benchmark EfficientNet-B0 at batch 1 and 8, and write a
 	if [ -f $(BENCH) ]; then echo; echo "HTML report: $(CURDIR)/$(BENCH)"; fi; \
 	exit $$status
 
-test: $(STAMP)  ## the fast tests
+test: $(STAMP)  ## the fast tests, on the same made-up examples each time
 	$(BIN)/python -m pytest -m "not slow"
 
-test-all: $(STAMP)  ## all tests, slow ones too
-	$(BIN)/python -m pytest
+test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
+	$(BIN)/python -m pytest --hypothesis-profile "new examples"
 
 check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
 	$(BIN)/ruff format --check .

@@ -102,11 +102,9 @@ def patched(script: Path, diff: str, folder: Path) -> Path | None:
 
 
 def first_named(found: Mapping[str, Any]) -> str:
-    """The first change that is kept, dropped again because another did the same, or suggested."""
-    for rung in found["ladder"]:
-        if rung["kept"] or rung["dropped"] or rung["verdict"] == "suggested":
-            return str(rung["name"])
-    return ""
+    """The first suspect of the diagnosis, without its options."""
+    suspects = found["diagnosis"]["before"].get("suspects", [])
+    return str(suspects[0]["label"]).split(" ")[0].split("=")[0] if suspects else ""
 
 
 def side_by_side(
@@ -169,7 +167,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
         "outcome": "ranked, not raced",
         "speedup": None,
         "seconds": lab.elapsed(),
-        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), situation))},
+        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), situation, lab.choice))},
     }
 
 

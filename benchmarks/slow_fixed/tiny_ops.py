@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 class Wave(nn.Module):
     """A filter bank of its own making: many elementwise operators on small activations."""
 
-    def __init__(self, width=256, rounds=8):
+    def __init__(self, width=256, rounds=16):
         super().__init__()
         self.rounds = rounds
         self.scale = nn.Parameter(torch.randn(rounds, width) * 0.1)
@@ -17,9 +17,8 @@ class Wave(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         for index in range(self.rounds):
-            gate = torch.sigmoid(x * self.scale[index] + self.shift[index])
-            wave = x * gate + (1 - gate) * x.abs().sqrt()
-            x = wave / (1 + wave * wave).sqrt()
+            wave = (x * self.scale[index] + self.shift[index]).abs().sqrt()
+            x = torch.sigmoid(1.0 - wave) * 2.0 - 0.5
         return self.head(x)
 
 
