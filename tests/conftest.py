@@ -1,4 +1,4 @@
-"""What every test needs: `make test` draws the same examples each time, `make test-all` looks for new ones."""
+"""For every test: `make test` draws the same examples each time, `make test-all` looks for new ones."""
 
 from hypothesis import settings
 
