@@ -69,7 +69,14 @@ def finish(
     # Where the patch has every change, its gain is measured, not that of our hooks.
     is_whole = bool(sources) and not finished.patch.left_out
     say("measuring the gain in new processes")
-    pairs = measure(lab, found.recipe, finished, budget=request.budget, sources=sources if is_whole else None)
+    pairs = measure(
+        lab,
+        found.recipe,
+        finished,
+        budget=request.budget,
+        noise=found.noise,
+        sources=sources if is_whole else None,
+    )
     if sources:
         say("running the patched script")
         _patching.verify(request, lab, found, finished, pairs, sources, is_whole=is_whole)
@@ -113,20 +120,26 @@ def measure(
     finished: Finished,
     *,
     budget: float,
+    noise: float,
     sources: dict[str, str] | None = None,
 ) -> list[Pair]:
     """Baseline and final in fresh processes; `finished` has what is known after every pair.
 
     Args:
+        noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: the patched files, which have all of the recipe: they are the final side.
     """
-    noise = lab.situation.noise if lab.situation else 0.0
     numerics = numerics_of(recipe, lab.situation) if lab.situation else "exact"
     until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
     pairs: list[Pair] = []
     with suppress(TrialFailed), lab.spent("measure"):
         for pairs in _holdout.pairs(
-            lab, Recipe() if sources else recipe, until=until, end=budget, sources=sources
+            lab,
+            Recipe() if sources else recipe,
+            until=until,
+            end=budget,
+            noise=noise,
+            sources=sources,
         ):
             finished.measured = (
                 _holdout.measured([pair.baseline for pair in pairs], noise),

@@ -32,6 +32,7 @@ def pairs(
     *,
     until: float,
     end: float,
+    noise: float,
     sources: dict[str, str] | None = None,
     fewest: int = FEWEST,
     most: int = MOST,
@@ -41,13 +42,13 @@ def pairs(
     Args:
         until: second of the session after which none but the fewest pairs is begun. end: of the budget; two
             pairs, the least that give an interval, are measured beyond it, and no more.
+        noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: files in place of the user's on the final side, which then has no recipe: a patched script.
 
     Raises:
         TrialFailed: one of the sides does not run.
     """
     found: list[Pair] = []
-    noise = lab.situation.noise if lab.situation else 0.0
     began = lab.elapsed()
     while len(found) < most:
         each = (lab.elapsed() - began) / len(found) if found else 0.0

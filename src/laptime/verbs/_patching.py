@@ -188,6 +188,7 @@ def verify(
                     Recipe(),
                     until=request.budget,
                     end=request.budget,
+                    noise=found.noise,
                     sources=sources,
                     fewest=PAIRS,
                     most=PAIRS,

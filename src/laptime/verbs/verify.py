@@ -85,7 +85,7 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
             heard(Heard(diagnosis=_told.diagnosis(Recipe(), situation), done=0.2))
             finished.gate = _gate(lab, recipe, situation)
             heard(Heard(text="measuring in new processes", done=0.4))
-            measure(lab, recipe, finished, budget=request.budget)
+            measure(lab, recipe, finished, budget=request.budget, noise=situation.noise)
         except TrialFailed as failed:
             raise refusal(file.program, failed, "") from failed
         if finished.measured is not None:

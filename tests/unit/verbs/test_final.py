@@ -108,7 +108,7 @@ class Clock:
 
 def taken(made: list[Pair], *, each: float, until: float, end: float = 1000.0) -> int:
     lab: Any = Clock(made, each)
-    for _ in _holdout.pairs(lab, Recipe(), until=until, end=end):
+    for _ in _holdout.pairs(lab, Recipe(), until=until, end=end, noise=0.01):
         pass
     assert [one["number"] for one in lab.asked] == list(range(len(lab.asked)))
     return len(lab.asked)

@@ -16,6 +16,8 @@ from typing import Any
 from laptime.tuning.situation import SHARES
 
 MANY = 5
+ORDINARY = 0.03
+"""Relative standard deviation of a round on an ordinary shared machine, as the search has it."""
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -139,7 +141,8 @@ def noise(taken: list[Taken]) -> float:
     A block stands for itself by its median, so that the first step of an epoch does not count. The deviation
     is about zero, which is what the ratios are of; from MANY on by their median size (x 1.4826, as for normal
     ones), so that one disturbed block does not count either. With less than three pairs of blocks, ratios of
-    steps that follow each other.
+    steps that follow each other. Few ratios say little: they weigh against an ordinary machine as so many
+    against one (one ratio of 18 %, of a process that was still warming up, made every interval useless).
     """
     blocks = [block for block in taken if block.mode == "whole" and block.seconds]
     values = [median(block.seconds) for block in blocks]
@@ -148,7 +151,10 @@ def noise(taken: list[Taken]) -> float:
     ratios = [abs(log(a / b)) for a, b in zip(values[::2], values[1::2], strict=False) if a > 0 and b > 0]
     if len(ratios) >= MANY:
         return 1.4826 * median(ratios)
-    return sqrt(fmean(each * each for each in ratios)) if ratios else 0.0
+    if not ratios:
+        return 0.0
+    weight = len(ratios) / (len(ratios) + 1)
+    return float(sqrt(fmean(each * each for each in ratios)) ** weight * ORDINARY ** (1 - weight))
 
 
 def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:

@@ -144,6 +144,32 @@ def test_direction_is_judged_by_what_rounding_turns() -> None:
     assert failed("reassociated", found, rounded=changed("gradients", cosine=0.9)) == {"gradient_direction"}
 
 
+@pytest.mark.parametrize(
+    ("norm", "cosine", "outcome"),
+    [
+        (1.04, 0.95, set()),
+        (0.961, 0.95, set()),
+        (1.06, 0.95, {"gradient_norm"}),
+        (1.04, 0.9999, {"gradient_norm"}),  # not turned: scaled
+        (1.015, 0.9999, set()),
+    ],
+)
+def test_norm_is_judged_by_what_rounding_turns(norm: float, cosine: float, outcome: set[str]) -> None:
+    """bf16 turned a ResNet-18 to a cosine of 0.95 and its norm was 2.8 % off: 2 % refused a sound change."""
+    base = changed("gradients")["totals"][0]["base_norm"]
+    found = changed("gradients", norm=norm * base, cosine=cosine)
+    assert failed("precision", found, rounded=changed("gradients", cosine=0.955)) == outcome
+    assert failed("precision", found, rounded=changed("gradients", norm=1.001 * base)) & {
+        "gradient_norm"
+    } == ({"gradient_norm"} if abs(norm - 1) > 0.02 else set())
+
+
+def test_what_rounding_may_grant_of_the_norm_ends_at_ten_percent() -> None:
+    base = changed("gradients")["totals"][0]["base_norm"]
+    found = changed("gradients", norm=1.12 * base, cosine=0.7)
+    assert "gradient_norm" in failed("precision", found, rounded=changed("gradients", cosine=0.6))
+
+
 def test_what_rounding_errors_alone_do_is_granted() -> None:
     """An activation near zero that changes its sign: far beyond twice the baseline's error."""
     found = changed("gradients", equal=False, candidate_error=2e-3, error=2e-3)

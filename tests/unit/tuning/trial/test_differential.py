@@ -86,6 +86,11 @@ def test_noise_is_of_whole_blocks_and_one_disturbed_block_does_not_count() -> No
     assert noise([]) == 0.0
 
 
+def test_one_ratio_of_a_process_that_warms_up_says_little_of_noise() -> None:
+    blocks = [Taken("whole", each, [seconds]) for each, seconds in enumerate((2.6, 2.2))]
+    assert noise(blocks) == pytest.approx((0.167 * 0.03) ** 0.5, rel=0.01)
+
+
 def test_modes_that_follow_from_parts_are_derived() -> None:
     parts = dict(zip(PARTS, (0.5, 0.0, 0.2, 0.2, 0.1, 0.0), strict=True))
     found = derived({"whole": 1.0}, parts)
