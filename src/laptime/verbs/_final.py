@@ -86,12 +86,17 @@ def finish(
     finished.is_complete = True
 
 
-def reserve(lab: Laboratory, situation: Situation, budget: float) -> float:
+def reserve(lab: Laboratory, situation: Situation, budget: float, step: float | None = None) -> float:
     """Share of the budget that all this takes, about: three pairs, the recipe once more, two profiles, a
-    gate."""
-    step = situation.step
-    side = lab.costs(situation).start + max(2 * step, _holdout.LONG)
-    return min(MOST_RESERVED, (2 * _holdout.FEWEST * side + side + 2 * cost(lab, step) + 2 * side) / budget)
+    gate.
+
+    Args:
+        situation: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
+    """
+    start, own = lab.costs(situation).start, situation.step if step is None else step
+    baseline, final = _holdout.cost(start, situation.step), _holdout.cost(start, own)
+    profiles = cost(lab, situation.step) + cost(lab, own)
+    return min(MOST_RESERVED, (_holdout.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
 
 def _profiled(

@@ -15,7 +15,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import MARGIN, Terms, word
 from laptime.tuning.search.statistics import Estimate, estimate
 from laptime.tuning.situation import Situation
-from laptime.verbs._laboratory import Laboratory, Pair, Side
+from laptime.verbs._laboratory import SETTLED, Laboratory, Pair, Side, settled
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
@@ -59,6 +59,11 @@ def pairs(
         yield found
         if len(found) >= fewest and _half_width(effect(found, noise)) < NARROW:
             return
+
+
+def cost(start: float, step: float) -> float:
+    """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
+    return start + settled(step, SETTLED) * step + max(2 * step, LONG)
 
 
 def _half_width(found: Estimate | None) -> float:

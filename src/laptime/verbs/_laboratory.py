@@ -32,13 +32,13 @@ RESERVE = 0.1
 BLOCK = 0.6
 """Seconds that a block of timed steps should take; slow steps make longer ones, quick ones stay countable."""
 MOST_STEPS = 50
-SLOW_STEP = 1.5
+SLOW_STEP = 1.0
 """Seconds: from such a step on, trials settle one step, and blocks are as short as they can be."""
 RESETTLE = 1
 """Steps that do not count after a switch of arms: memory that the other arm has given back, or laid out in
 another way, is taken anew in the first one."""
 SETTLED = 4
-"""Steps before those that count, where the gain is measured."""
+"""Steps before those that count, where the gain is measured; of slow steps as in a race."""
 
 
 @dataclass
@@ -57,6 +57,11 @@ class Ledger:
     compile_seconds: float = 0.0
     first: float | None = None
     compiled_by: dict[str, float] = field(default_factory=dict)
+
+
+def settled(step: float, usual: int = 3) -> int:
+    """Steps of a process that do not count, of so many seconds each."""
+    return 2 if step > SLOW_STEP else usual
 
 
 class Laboratory:
@@ -211,7 +216,7 @@ class Laboratory:
         step = self.situation.step if self.situation else 1.0
         steps = max(2, self.steps_of(step)) if seconds is None else max(2, min(500, round(seconds / step)))
         # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
-        settle = (2 if step > SLOW_STEP else 3) if seconds is None else SETTLED
+        settle = settled(step) if seconds is None else settled(step, SETTLED)
         with (
             self.spent("race"),
             self._start(
@@ -227,7 +232,7 @@ class Laboratory:
     def plan(self, recipe: Recipe, **given: Any) -> Plan:
         """A plan of the next trial of this session."""
         step = self.situation.step if self.situation else 0.0
-        settle = 2 if step > SLOW_STEP else 3
+        settle = settled(step)
         asked: dict[str, Any] = {"settle": settle, "resettle": RESETTLE, **given}
         return Plan(
             folder=str(self.folder / f"trial-{next(self._numbers)}"),

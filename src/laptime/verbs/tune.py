@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -204,7 +205,7 @@ class _Session:
             budget=request.budget,
             certify=request.certify,
             goal=request.goal,
-            reserve=reserve(self._lab, situation, request.budget),
+            reserve=partial(reserve, self._lab, situation, request.budget),
         )
 
     def _planned(self) -> Tuning:

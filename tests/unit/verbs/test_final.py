@@ -126,11 +126,12 @@ def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
 
 
 def test_time_is_reserved_for_it() -> None:
-    def reserved(step: float, start: float, budget: float) -> float:
+    def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
         lab: Any = SimpleNamespace(
             costs=lambda situation: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
         )
-        return _final.reserve(lab, Situation(step=step), budget)
+        return _final.reserve(lab, Situation(step=seconds), budget, step)
 
     assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= _final.MOST_RESERVED
     assert reserved(5.0, 30.0, 60) == _final.MOST_RESERVED
+    assert reserved(2.4, 8.0, 640, step=0.5) < 0.95 * reserved(2.4, 8.0, 640)

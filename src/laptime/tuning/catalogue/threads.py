@@ -21,6 +21,9 @@ GIVES = frozenset({"threads"})
 CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
 
+JOIN = 50e-6
+"""Seconds that sharing an operator among threads costs at most: two of them that have a core each took less
+than 10 us here; more of them, and sleeping ones, take longer."""
 MOST = 12
 """Options at most: beyond, only every second, fourth ... count is tried."""
 
@@ -47,7 +50,8 @@ def why_not(situation: Situation) -> str:
 def bound(situation: Situation, options: Options) -> float:
     """More threads: the work of those that there are, shared among more. Fewer: a third of the computing,
     which is what waiting for threads without a core was seen to cost, or all that are too many; and of
-    waiting for workers that have no core."""
+    waiting for workers that have no core. Where each has a core, what sharing the counted operators costs,
+    and a twentieth for caches that they share."""
     compute = situation.share("forward", "backward", "optimizer")
     count, present = int(options["threads"]), max(situation.threads, 1)
     if situation.device.split(":")[0] != "cpu":
@@ -55,6 +59,9 @@ def bound(situation: Situation, options: Options) -> float:
     if count > present:
         return compute * (1 - present / count)
     too_many = max(1 - situation.cpus / present, 0.0)
+    operators = situation.details.get("operators", {}).get("count")
+    if operators is not None and not too_many and "workers" not in situation.facts:
+        return float(min(compute / 3, JOIN * operators + compute / 20))
     return max(1 / 3, 0.9 * too_many) * compute + 0.5 * situation.share("data")
 
 

@@ -16,6 +16,9 @@ from laptime.tuning.search.session import Session, sentence
 from laptime.tuning.search.space import WON
 from laptime.tuning.search.world import Candidate, TrialFailed
 
+CERTAIN = 1.1
+"""Least speedup, by its interval, at which the race that kept the newest change is not run once more."""
+
 
 class Verdict(NamedTuple):
     """Whether a change stays, and why."""
@@ -41,6 +44,9 @@ def leave_one_out(session: Session) -> bool:
         if needed:
             session.revise(name, kept=True, reason=f"not left out: {', '.join(needed)} needs it")
             continue
+        if _is_certain(session, name):
+            session.revise(name, kept=True, reason="that race was beside all the others, and leaves no doubt")
+            continue
         if _no_time(session, candidate):
             complete = False
             session.revise(name, kept=True, reason="no time was left to leave it out")
@@ -53,15 +59,24 @@ def leave_one_out(session: Session) -> bool:
     return complete
 
 
+def _is_certain(session: Session, name: str) -> bool:
+    """Kept last, on top of all that is still kept: leaving it out is that race again, and it was clear."""
+    if session.rules.certify or name != list(session.kept)[-1]:
+        return False
+    newest = next(rung for rung in reversed(session.rungs) if rung.kept and rung.name == name)
+    dropped = any(rung.dropped for rung in session.rungs)
+    return not dropped and newest.ci95 is not None and newest.ci95[0] > CERTAIN
+
+
 def _no_time(session: Session, candidate: Candidate) -> bool:
-    until = session.rules.leave_until
+    until = session.leave_until
     return session.world.elapsed() + candidate.start + 3 * candidate.cost > until
 
 
 def _without(session: Session, candidate: Candidate, waiting: int) -> Verdict:
     """What the change is worth now: the final set against itself without it. `waiting`: races left."""
     rest = session.recipe.without(candidate.change.name)
-    terms = session.terms(candidate, session.rules.leave_until, waiting)
+    terms = session.terms(candidate, session.leave_until, waiting)
     # Nothing is chosen here, so there is nothing to correct for.
     terms = replace(terms, alpha=FAST_ALPHA)
     try:

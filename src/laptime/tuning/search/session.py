@@ -35,7 +35,7 @@ CONTROL_LOOKS = (6, 12, 24, 48)
 """Of the control, as far as its share of the time goes."""
 CONTROL_SHARE = 0.08
 """Of the budget, for the control."""
-COSTLY = 0.05
+COSTLY = 0.03
 """Share of the budget from which a diagnosis is not made where it cannot tell anything new."""
 WORTH = 12
 """Rounds by which a candidate's largest gain must be visible to count among those that share the time."""
@@ -44,13 +44,18 @@ WIDEST = 0.1
 """Margin above which nothing is gained by widening it: the machine cannot tell, and the control says so."""
 
 
+def _usual_reserve(step: float) -> float:
+    return 0.15
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rules:
     """How a search is done.
 
     Attributes:
         budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
-            and the gate of the whole; leave_out: share of it for leave-one-out, at most.
+            and the gate of the whole, by the incumbent's seconds a step: what is faster is measured sooner.
+        leave_out: share of the budget for leave-one-out, at most.
         certify: error rates hold for the whole session, and every round has its own processes.
         goal: throughput or memory. margin: share below which nothing is claimed.
         looks: numbers of rounds at which races are looked at; None: from the time there is.
@@ -60,7 +65,7 @@ class Rules:
     """
 
     budget: float = 600.0
-    reserve: float = 0.15
+    reserve: Callable[[float], float] = _usual_reserve
     leave_out: float = 0.15
     certify: bool = False
     goal: Literal["throughput", "memory"] = "throughput"
@@ -68,11 +73,6 @@ class Rules:
     looks: tuple[int, ...] | None = None
     regrow: float = 1.5
     climb: int = 6
-
-    @property
-    def leave_until(self) -> float:
-        """Seconds of the session after which leave-one-out ends."""
-        return self.budget * (1 - self.reserve)
 
 
 @dataclass
@@ -173,11 +173,16 @@ class Session:
             self.ruled_out.pop(change.name, None)
 
     @property
+    def leave_until(self) -> float:
+        """Seconds of the session after which leave-one-out ends."""
+        return self.rules.budget * (1 - self.rules.reserve(self.situation.step))
+
+    @property
     def try_until(self) -> float:
         """Seconds of the session after which no new change is tried: what is kept has to be left out, too."""
         rules = self.rules
         least = sum(each.start + LEAST_ROUNDS * each.cost for each in self.kept.values())
-        return rules.leave_until - min(least, rules.leave_out * rules.budget)
+        return self.leave_until - min(least, rules.leave_out * rules.budget)
 
     # One attempt
 
@@ -338,10 +343,18 @@ class Session:
             if name in self.kept:
                 self.kept.pop(name)
                 self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
+        if speedup:
+            step = self.situation.step / speedup
+            self._claim(candidate, self.situation.step - step)
+            self.situation = replace(self.situation, step=step)
         self.recipe = target
         self.kept[candidate.change.name] = candidate
-        if speedup:
-            self.situation = replace(self.situation, step=self.situation.step / speedup)
+
+    def _claim(self, candidate: Candidate, saved: float) -> None:
+        """What it has saved, a rival that takes its place has to save first: that much less is its bound."""
+        for change, each in self.offers.items():
+            if change not in self.tried and ranking.excludes(candidate, each):
+                self.offers[change] = replace(each, bound=max(0.0, each.bound - max(0.0, saved)))
 
     def revise(
         self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True

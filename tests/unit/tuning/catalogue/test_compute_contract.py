@@ -164,6 +164,15 @@ def test_more_threads_than_present_are_bound_by_their_number() -> None:
     assert threads.bound(too_many, {"threads": 2}) > threads.bound(situation("cpu"), {"threads": 2})
 
 
+def test_fewer_threads_that_have_a_core_each_save_what_sharing_operators_costs() -> None:
+    threads, fewer = optimization.load("threads"), {"threads": 2}
+    few, many = (situation("cpu", details={"operators": {"count": count}}) for count in (100, 100_000))
+    assert threads.bound(few, fewer) == pytest.approx(0.005 + 0.8 / 20)
+    assert threads.bound(many, fewer) == pytest.approx(0.8 / 3)
+    beside_workers = replace(few, facts=few.facts | {"workers"})
+    assert threads.bound(beside_workers, fewer) >= 0.8 / 3
+
+
 def test_half_precisions_exclude_each_other() -> None:
     given = [optimization.load(name).GIVES for name in ("bf16_autocast", "fp16_autocast")]
     assert given[0] & given[1]

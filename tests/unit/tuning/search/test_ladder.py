@@ -204,6 +204,31 @@ def test_what_has_become_useless_is_dropped_at_the_end() -> None:
     assert "dropped" in early.reason
 
 
+def test_the_change_kept_last_is_left_out_only_where_its_race_left_doubt() -> None:
+    first, large = Knob(name="first", effect=HALF, prior=0.9), {"forward": 0.7, "backward": 0.7}
+    for effect, is_clear in ((large, True), ({"forward": 0.92, "backward": 0.92}, False)):
+        there = world(first, Knob(name="last", effect=effect, prior=0.1))
+        found = search(there, LONG)
+        assert found.recipe.names == ("first", "last")
+        assert ("leaves no doubt" in rung(found, "last").reason) == is_clear
+        assert "left out of the final set" in rung(found, "first").reason
+    certified = search(world(first, Knob(name="last", effect=large, prior=0.1)), replace(LONG, certify=True))
+    assert "leaves no doubt" not in rung(certified, "last").reason
+
+
+def test_time_that_a_faster_script_does_not_need_goes_to_the_search() -> None:
+    knobs = [Knob(name="fast", effect={"forward": 0.2, "backward": 0.2}, prior=1.0, reach=0.9)]
+    knobs += [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
+
+    def tried(rules: Rules) -> int:
+        found = search(world(*knobs, noise=Noise()), rules)
+        return sum(each.verdict != "not tried" for each in found.ladder)
+
+    always = Rules(budget=200.0, reserve=lambda step: 0.5)
+    shrinking = Rules(budget=200.0, reserve=lambda step: 0.5 * min(1.0, step / 0.1))
+    assert tried(shrinking) > tried(always)
+
+
 def test_a_change_that_another_one_needs_is_not_left_out() -> None:
     ground = Knob(name="ground", effect={"forward": 0.9}, gives=frozenset({"ground"}), prior=0.9)
     upper = Knob(name="upper", effect={"backward": 0.4}, needs=frozenset({"ground"}), prior=0.5)
