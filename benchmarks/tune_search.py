@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 from _shown import head, parser, write
 from laptime.testing.worlds import USELESS, Noise, landscape, null_world
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.ladder import Rules, search
+from laptime.tuning.search.ladder import search
+from laptime.tuning.search.rules import Rules
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "tune_search.md"
 BEGIN, END = "<!-- benchmarks/tune_search.py -->", "<!-- end -->"

@@ -6,7 +6,8 @@ import pytest
 
 from laptime.testing.worlds import Noise, null_world
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.ladder import Rules, search
+from laptime.tuning.search.ladder import search
+from laptime.tuning.search.rules import Rules
 
 NOISES = {
     "reference": Noise(),

@@ -8,7 +8,8 @@ import pytest
 
 from laptime.testing.worlds import Noise, ScriptedWorld, landscape
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.ladder import Rules, search
+from laptime.tuning.search.ladder import search
+from laptime.tuning.search.rules import Rules
 
 QUIET = Noise(block=0.01, spike=0.0, flip=0.0, drift=0.003)
 BEST = landscape().best()[1]

@@ -106,6 +106,7 @@ class Situation:
         noise: relative standard deviation of a round of the script against itself (A/A).
         details: more that single optimizations ask for, by name.
         notes: what could not be diagnosed, and why.
+        seconds: that finding all this took.
     """
 
     step: float = 0.0
@@ -136,6 +137,7 @@ class Situation:
     noise: float = 0.0
     details: dict[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    seconds: float = 0.0
 
     def share(self, *names: str) -> float:
         """Seconds of these parts together."""

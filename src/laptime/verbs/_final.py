@@ -113,7 +113,7 @@ def _profiled(
     if lab.elapsed() + needed > request.budget:
         return
     say("profiling both")
-    with lab.spent("profile"):
+    with lab.ledger.spent("profile"):
         before, after = (breakdown(lab, each, request.timeout) for each in ({}, sources))
     if before and after:
         finished.breakdown_before, finished.breakdown_after = before, after
@@ -137,7 +137,7 @@ def measure(
     numerics = numerics_of(recipe, lab.situation) if lab.situation else "exact"
     until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
     pairs: list[Pair] = []
-    with suppress(TrialFailed), lab.spent("measure"):
+    with suppress(TrialFailed), lab.ledger.spent("measure"):
         for pairs in _holdout.pairs(
             lab,
             Recipe() if sources else recipe,

@@ -8,7 +8,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -25,6 +25,7 @@ from laptime.tuning.search.world import Offered, Round, TrialFailed
 from laptime.tuning.situation import Situation
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
+from laptime.verbs._ledger import Ledger
 from laptime.verbs._script import Program
 
 RESERVE = 0.1
@@ -35,28 +36,9 @@ MOST_STEPS = 50
 SLOW_STEP = 1.0
 """Seconds: from such a step on, trials settle one step, and blocks are as short as they can be."""
 RESETTLE = 1
-"""Steps that do not count after a switch of arms: memory that the other arm has given back, or laid out in
-another way, is taken anew in the first one."""
+"""Steps that do not count after a switch of arms: what the other arm freed or laid out is taken anew."""
 SETTLED = 4
 """Steps before those that count, where the gain is measured; of slow steps as in a race."""
-
-
-@dataclass
-class Ledger:
-    """What a session has done.
-
-    Attributes:
-        seconds: by kind of work. trials: processes that were started.
-        compiling: longest torch.compile seen. compile_seconds: all of it. first: seconds to the first
-            step's end.
-    """
-
-    seconds: dict[str, float] = field(default_factory=dict)
-    trials: int = 0
-    compiling: float | None = None
-    compile_seconds: float = 0.0
-    first: float | None = None
-    compiled_by: dict[str, float] = field(default_factory=dict)
 
 
 def settled(step: float, usual: int = 3) -> int:
@@ -94,7 +76,6 @@ class Laboratory:
         self._random = random.Random(seed)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
-        self._booking = False
         self.known: dict[str, Any] = {}
         self.diagnosed: list[tuple[Recipe, Situation]] = []
         self._scratch = folder / "scratch"
@@ -115,13 +96,14 @@ class Laboratory:
         if key in self.known:
             known: Situation = self.known[key]
             return known
-        with self.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
+        began = self.elapsed()
+        with self.ledger.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
             running.wait()
             ended = self.ended(running)
             found = running.document("situation.json")
         if found is None:
             raise self.failure(ended, running)
-        situation = Situation.from_json(found)
+        situation = replace(Situation.from_json(found), seconds=self.elapsed() - began)
         if self.situation is None:
             self.situation = situation
         self.known[key] = situation
@@ -148,7 +130,7 @@ class Laboratory:
 
         key = f"gate {candidate}"
         if key not in self.known:
-            with self.spent("gate"):
+            with self.ledger.spent("gate"):
                 self.known[key] = gated(self, candidate, numerics)
         found: Gate = self.known[key]
         return found
@@ -218,7 +200,7 @@ class Laboratory:
         # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
         settle = settled(step) if seconds is None else settled(step, SETTLED)
         with (
-            self.spent("race"),
+            self.ledger.spent("race"),
             self._start(
                 recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}, settle=settle
             ) as running,
@@ -260,23 +242,6 @@ class Laboratory:
     def _start(self, recipe: Recipe, **given: Any) -> Iterator[Running]:
         with self.run(self.plan(recipe, **given)) as running:
             yield running
-
-    @contextmanager
-    def spent(self, kind: str) -> Iterator[None]:
-        """Book what is done inside under this kind of work, torch.compile apart; once, by the outermost."""
-        if self._booking:
-            yield
-            return
-        self._booking = True
-        began, compiled = time.monotonic(), self.ledger.compile_seconds
-        try:
-            yield
-        finally:
-            self._booking = False
-            compiling = self.ledger.compile_seconds - compiled
-            spent = self.ledger.seconds
-            spent[kind] = spent.get(kind, 0.0) + max(0.0, time.monotonic() - began - compiling)
-            spent["compile"] = spent.get("compile", 0.0) + compiling
 
     def ended(self, running: Running) -> Trial:
         """The trial's own account, kept for the facts in it."""
@@ -334,7 +299,7 @@ class Laboratory:
         open_rounds: dict[int, dict[int, Block]] = {}
         yielded = 0
         with (
-            self.spent("race"),
+            self.ledger.spent("race"),
             self._start(shared, order=self._random.randrange(1 << 30), **given) as running,
         ):
             try:

@@ -178,7 +178,7 @@ def verify(
     same: bool | None = None
     seen = pairs
     try:
-        with lab.spent("patch"):
+        with lab.ledger.spent("patch"):
             if is_whole and pairs:
                 same = _holdout.same_losses(pairs, [lab.side(found.recipe, 0, seconds=_holdout.LONG)])
             elif not is_whole:

@@ -11,7 +11,7 @@ reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10;
                (`perturbation`)
 precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.9994, a lost division by 4 gives
                4.0, lost clipping 0.014; cosine alone saw neither), wider where rounding alone does more
-               (`_rounded_norm`). Their cosine: >= 0.99, or 1 - cosine at
+               (`rounding`). Their cosine: >= 0.99, or 1 - cosine at
                most twice that of the baseline with its activations rounded, where that was run; else
                >= 0.9, for sound bf16 turned a fresh ResNet-18 (16 images of 32 x 32) to 0.921 here, where
                the simulation said 0.928: no number alone will do. Loss within 2 %; update: cosine >= 0.85,
@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal
 
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates import perturbation
+from laptime.tuning.gates import perturbation, rounding
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.gates.witnessed import Found, Row
 
@@ -48,15 +48,7 @@ WITHOUT_REFERENCE = 1e-3
 FLOOR = 3.0
 """Times that a candidate may differ as much as the baseline does from itself."""
 NORM = {"reassociated": 0.001, "precision": 0.02, "random": 0.02}
-MOST_NORM = 0.1
-"""Of the norm of all gradients in lower precision, whatever rounding does: as of updates."""
 COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
-SIMULATED_COSINE = 0.99
-"""Least cosine in lower precision where rounding was simulated, and has turned the gradients by less."""
-LEAST_COSINE = 0.5
-"""Gradients that rounding turns by more are none to compare with: then they may be turned so far."""
-SIMULATED = 2.0
-"""Times that 1 - cosine may exceed that of the baseline with rounded activations."""
 LOSS = 0.02
 """Relative difference of losses in lower precision: bf16 has 8 bits, 0.4 % an operation."""
 UPDATE_NORM, UPDATE_COSINE = 0.1, 0.85
@@ -97,7 +89,8 @@ def checks(
     judged = _Judged(found, numerics, floor, perturbed)
     norm_limit = judged.norm_limit
     if judged.is_loose and rounded is not None:
-        norm_limit = _rounded_norm(found, rounded, norm_limit)
+        own = _totals(found, "gradients")
+        norm_limit = rounding.norm(own, _totals(rounded, "gradients"), norm_limit)
     return [
         judged.loss(),
         _norm(found, norm_limit),
@@ -321,25 +314,6 @@ def _norm(found: Found, limit: float) -> GateCheck:
     return _ratio("gradient_norm", "gradients", found, limit)
 
 
-def _rounded_norm(found: Found, rounded: Found, usual: float) -> float:
-    """How far the norm of all gradients may be off in lower precision, relative.
-
-    Rounding adds to a gradient g an error of length e |g|. Its part across g turns g to a cosine of about
-    1 - e^2 / 2 and changes its norm by as much; its part along g changes it besides. So granted is what that
-    costs where rounding was simulated, 1 - cosine, or twice how far off its norm was; but nothing to
-    gradients that were not turned themselves: those are scaled.
-    """
-    totals = _totals(rounded, "gradients")
-    off = [SIMULATED * abs(row.norm / row.base_norm - 1) for row in totals if row.norm and row.base_norm]
-    own = SIMULATED * min(_turned(_totals(found, "gradients")), default=0.0)
-    return max(usual, min(MOST_NORM, own, max([*_turned(totals), *off], default=0.0)))
-
-
-def _turned(rows: list[Row]) -> list[float]:
-    """1 - cosine of each."""
-    return [1 - row.cosine for row in rows if row.cosine is not None]
-
-
 def _update_norm(found: Found) -> GateCheck:
     return _ratio("update_norm", "updates", found, UPDATE_NORM)
 
@@ -368,9 +342,8 @@ def _allowed(found: Found, step: int, limit: float) -> float:
 
 
 def _direction(found: Found, is_loose: bool, limit: float, rounded: Found | None) -> GateCheck:
-    turned = _turned(_totals(rounded, "gradients")) if rounded else []
-    if is_loose and turned:
-        limit = min(SIMULATED_COSINE, max(LEAST_COSINE, 1 - SIMULATED * max(turned)))
+    if is_loose and rounded is not None:
+        limit = rounding.cosine(_totals(rounded, "gradients"), limit)
     return _cosine("gradient_direction", "gradients", found, limit)
 
 

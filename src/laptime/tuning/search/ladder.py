@@ -26,7 +26,8 @@ from laptime.tuning.search.bundle import bundled
 from laptime.tuning.search.leaving import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
-from laptime.tuning.search.session import LEAST_ROUNDS, Rules, Session, is_control
+from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.session import LEAST_ROUNDS, Session, is_control
 from laptime.tuning.search.space import Climb
 from laptime.tuning.search.world import Candidate, World
 from laptime.tuning.situation import Situation

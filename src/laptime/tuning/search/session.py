@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import cast
 
 from msgspec import structs
 
@@ -21,6 +21,7 @@ from laptime.tuning.search.race import (
     looks_for,
     race,
 )
+from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.space import LOST, WON
 from laptime.tuning.search.statistics import spread
 from laptime.tuning.search.world import Candidate, Offered, TrialFailed, World
@@ -42,37 +43,6 @@ WORTH = 12
 
 WIDEST = 0.1
 """Margin above which nothing is gained by widening it: the machine cannot tell, and the control says so."""
-
-
-def _usual_reserve(step: float) -> float:
-    return 0.15
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rules:
-    """How a search is done.
-
-    Attributes:
-        budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
-            and the gate of the whole, by the incumbent's seconds a step: what is faster is measured sooner.
-        leave_out: share of the budget for leave-one-out, at most.
-        certify: error rates hold for the whole session, and every round has its own processes.
-        goal: throughput or memory. margin: share below which nothing is claimed.
-        looks: numbers of rounds at which races are looked at; None: from the time there is.
-        regrow: a rejected change is tried again when its share of the step has grown by this factor, or
-            when the part that was the bottleneck then is none now: it may have been hidden behind that one.
-        climb: races along one line of options at most.
-    """
-
-    budget: float = 600.0
-    reserve: Callable[[float], float] = _usual_reserve
-    leave_out: float = 0.15
-    certify: bool = False
-    goal: Literal["throughput", "memory"] = "throughput"
-    margin: float = MARGIN
-    looks: tuple[int, ...] | None = None
-    regrow: float = 1.5
-    climb: int = 6
 
 
 @dataclass
@@ -135,7 +105,8 @@ class Session:
         self.margin = self.rules.margin
         began = self.world.elapsed()
         self.script = self.situation = self.world.diagnose(self.recipe)
-        self.diagnosing = self.world.elapsed() - began
+        # What the world has known before takes no time now.
+        self.diagnosing = max(self.script.seconds, self.world.elapsed() - began)
         self.noise = self.script.noise
         self.diagnosed(self.recipe, self.script)
         self._offered()

@@ -10,7 +10,8 @@ from laptime.records.tuning import Rung
 from laptime.testing.worlds import Knob, Noise, ScriptedWorld, landscape
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.ladder import Found, Rules, planned, search
+from laptime.tuning.search.ladder import Found, planned, search
+from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.world import TrialFailed
 from laptime.tuning.situation import Situation
 

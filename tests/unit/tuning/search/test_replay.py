@@ -8,7 +8,8 @@ import pytest
 
 from laptime.records.tuning import Rung
 from laptime.testing.worlds import Noise, ScriptedWorld, landscape
-from laptime.tuning.search.ladder import Rules, search
+from laptime.tuning.search.ladder import search
+from laptime.tuning.search.rules import Rules
 
 RULES = Rules(budget=5_000.0)
 QUIET = Noise(block=0.01, spike=0.0, flip=0.0, drift=0.003)

@@ -1,0 +1,40 @@
+"""How a search is done: what the user asked for, and what is kept back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from laptime.tuning.search.race import MARGIN
+
+
+def _usual_reserve(step: float) -> float:
+    return 0.15
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rules:
+    """How a search is done.
+
+    Attributes:
+        budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
+            and the gate of the whole, by the incumbent's seconds a step: what is faster is measured sooner.
+        leave_out: share of the budget for leave-one-out, at most.
+        certify: error rates hold for the whole session, and every round has its own processes.
+        goal: throughput or memory. margin: share below which nothing is claimed.
+        looks: numbers of rounds at which races are looked at; None: from the time there is.
+        regrow: a rejected change is tried again when its share of the step has grown by this factor, or
+            when the part that was the bottleneck then is none now: it may have been hidden behind that one.
+        climb: races along one line of options at most.
+    """
+
+    budget: float = 600.0
+    reserve: Callable[[float], float] = _usual_reserve
+    leave_out: float = 0.15
+    certify: bool = False
+    goal: Literal["throughput", "memory"] = "throughput"
+    margin: float = MARGIN
+    looks: tuple[int, ...] | None = None
+    regrow: float = 1.5
+    climb: int = 6
