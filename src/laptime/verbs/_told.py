@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import structs
@@ -24,7 +25,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import Candidate
-from laptime.tuning.situation import Situation
+from laptime.tuning.situation import SHARES, Situation
 from laptime.verbs._holdout import detectable
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._reconcile import STEP
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 SUSPECTS = 3
 """That are named."""
+PROFILED = "the step under what was kept is that of the profiled script: it was not diagnosed again"
 Status = Literal["complete", "interrupted"]
 _NAMES = {
     "data": "waiting for data",
@@ -172,7 +174,7 @@ def tuning(
     hunks, left_out = finished.patch.hunks, finished.patch.left_out
     return structs.replace(
         told,
-        after=diagnosis(found.recipe, found.after, lab.choice) if is_diagnosed(found, lab) else None,
+        after=after(lab, found, finished.breakdown_after),
         ladder=[
             structs.replace(
                 rung,
@@ -194,6 +196,20 @@ def tuning(
         breakdown_after=finished.breakdown_after,
         ended=found.ended if finished.is_complete else "interrupted",
     )
+
+
+def after(lab: Laboratory, found: Found, profiled: dict[str, float]) -> Diagnosis | None:
+    """The step under what was kept: as diagnosed or, where that could tell nothing new, as profiled.
+
+    Args:
+        profiled: seconds of the patched script's step by part; categories of a trace are no such parts.
+    """
+    if is_diagnosed(found, lab):
+        return diagnosis(found.recipe, found.after, lab.choice)
+    if not profiled or not profiled.keys() <= set(SHARES):
+        return None
+    own = replace(found.after, step=sum(profiled.values()), shares=profiled, what_if={}, notes=(PROFILED,))
+    return diagnosis(found.recipe, own)
 
 
 def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:

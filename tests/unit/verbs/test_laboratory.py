@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -225,6 +226,23 @@ def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> No
     other = Rung(name="tf32", label="tf32", kept=True)
     assert _told.with_utilization(other, lab).utilization is None
     assert _told.utilization(Situation(step=0.1)) is None
+
+
+def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_path: Path) -> None:
+    lab = Scripted(tmp_path)
+    found: Any = SimpleNamespace(recipe=LAST, after=Situation(step=9.0, shares={"data": 9.0}))
+    told = _told.after(lab, found, {"forward": 0.3, "backward": 0.6, "data": 0.1})
+    assert told is not None
+    assert (told.step, told.bound, told.shares["forward"]) == (pytest.approx(1.0), "compute", 0.3)
+    assert told.notes == [_told.PROFILED]
+    assert told.sentence.startswith("90% of a step of")
+    assert _told.after(lab, found, {}) is None
+    assert _told.after(lab, found, {"kernel": 0.4, "memcpy": 0.1}) is None
+    lab.documents = {"situation.json": {"step": 0.02, "batch": 8}}
+    diagnosed: Any = SimpleNamespace(recipe=LAST, after=lab.diagnose(LAST))
+    own = _told.after(lab, diagnosed, {"forward": 0.3})
+    assert own is not None
+    assert own.step == pytest.approx(0.02)
 
 
 # Gates.
