@@ -15,13 +15,16 @@ from msgspec import structs
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.race import race
+from laptime.tuning.search.race import LOOKS, race
 from laptime.tuning.search.session import Session, gated, is_control, sentence
 from laptime.tuning.search.space import WON
 from laptime.tuning.search.world import Candidate, TrialFailed
 
 HARMLESS = 0.97
 """Speedup, as estimated, below which a rejected change is not taken along."""
+
+HIDDEN = 0.5
+"""How likely a rejected change is only hidden, of what its prior says."""
 
 CLASSES = ("exact", "reassociated", "random", "precision", "algorithm")
 """Of numerics, from harmless to far-reaching."""
@@ -37,6 +40,7 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
     members, target = _members(session, least, untried)
     if len(members) < 2 or _no_time(session, members):
         return False
+    session.bundles.add(target)
     session.trying(members[0])
     began = session.world.elapsed()
     costs = max(each.cost for each in members)
@@ -61,6 +65,21 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
     _keep(session, members, target, structs.replace(rung, seconds=session.world.elapsed() - began))
     session.again()
     return True
+
+
+def promise(session: Session, least: float) -> float:
+    """Expected seconds of a step saved per second of racing them together; 0 where that makes no sense.
+
+    What was raced alone and stayed unclear may do nothing, or be hidden; see HIDDEN. Where nothing runs beside
+    anything else, nothing is.
+    """
+    if session.rules.certify or not ranking.is_concurrent(session.situation):
+        return 0.0
+    members, target = _members(session, least, untried=False)
+    if len(members) < 2 or target in session.bundles or _no_time(session, members):
+        return 0.0
+    seconds = sum(each.start for each in members) + LOOKS[0] * max(each.cost for each in members)
+    return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)
 
 
 def _members(session: Session, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:

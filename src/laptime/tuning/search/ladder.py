@@ -22,7 +22,7 @@ from msgspec import structs
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
-from laptime.tuning.search.bundle import bundled
+from laptime.tuning.search.bundle import bundled, promise
 from laptime.tuning.search.leaving import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
@@ -125,6 +125,9 @@ def _try_all(session: Session) -> None:
                 crowded = True
                 bundled(session, least, untried=True)
                 continue
+            if promise(session, least) > ranking.promise(candidate):
+                bundled(session, least)
+                continue
             _climb(session, candidate)
         if not bundled(session, least):
             break
@@ -140,7 +143,8 @@ def _crowded(session: Session) -> bool:
     now, until = session.world.elapsed(), session.try_until
     waiting = [each for each in session.offers.values() if not _obstacle(session, each)]
     needed = sum(each.start + LEAST_ROUNDS * each.cost for each in waiting)
-    return now > until / 2 and now + needed > until
+    together = LEAST_ROUNDS * max((each.cost for each in waiting), default=0.0)
+    return now > until / 2 and now + needed + together > until
 
 
 def _detectable(session: Session, looks: tuple[int, ...]) -> float:

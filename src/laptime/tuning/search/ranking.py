@@ -43,12 +43,17 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     )
 
 
+def is_concurrent(situation: Situation) -> bool:
+    """Whether parts of a step run beside each other (workers, a device): one can hide behind another."""
+    return "workers" in situation.facts or situation.enqueue is not None
+
+
 def has_one_bottleneck(situation: Situation) -> bool:
     """Whether all but one part of a step (compute counts as one) are too small for the bottleneck to move.
 
-    Never where parts run beside each other (workers, a device): what is hidden now can come out.
+    Never where parts run beside each other: what is hidden now can come out.
     """
-    if "workers" in situation.facts or situation.enqueue is not None:
+    if is_concurrent(situation):
         return False
     parts = [("data",), ("transfer",), ("forward", "backward", "optimizer"), ("other",)]
     shares = [situation.share(*names) for names in parts]

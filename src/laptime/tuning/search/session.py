@@ -72,7 +72,7 @@ class Session:
         offers: candidates by change, of the newest offer; known: the last candidate seen of a name.
         rungs: in order of trying. tried: by change.
         noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
-        diagnosing: seconds that a diagnosis takes.
+        bundles: recipes that were raced with several changes at once. diagnosing: seconds of a diagnosis.
     """
 
     world: World
@@ -94,6 +94,7 @@ class Session:
     margin: float = MARGIN
     expected: int = 1
     races: int = 0
+    bundles: set[Recipe] = field(default_factory=set)
     diagnosing: float = 0.0
 
     def begin(self) -> None:

@@ -13,7 +13,7 @@ from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import Found, planned, search
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
+from laptime.tuning.situation import SHARES, Situation
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
@@ -186,6 +186,35 @@ def test_two_that_only_help_together_are_found() -> None:
     assert set(found.recipe.names) == {"loader", "model"}
     assert any("together with" in each.reason for each in found.ladder if each.kept)
     assert there.true_step(found.recipe) == pytest.approx(0.05)
+
+
+def test_what_may_hide_each_other_is_raced_together_before_what_promises_little() -> None:
+    hidden = (
+        Knob(name="loader", effect={"data": 0.5}, claims=("forward",)),
+        Knob(name="model", effect=HALF),
+    )
+    idle = [Knob(name=f"idle{number}", claims=SHARES, reach=0.1, prior=0.2) for number in range(8)]
+    parts, workers = {"data": 0.1, "forward": 0.05, "backward": 0.05}, frozenset({"workers"})
+    there = ScriptedWorld(parts, (*hidden, *idle), noise=QUIET, facts=workers)
+    found = search(there, Rules(budget=600.0))
+    assert set(found.recipe.names) == {"loader", "model"}
+    raced = [set(names) for what, names in there.log if what == "race"]
+    first_idle = next(at for at, names in enumerate(raced) if any(name.startswith("idle") for name in names))
+    assert {"loader", "model"} in raced[:first_idle]
+
+
+def test_where_nothing_runs_beside_anything_nothing_is_hidden() -> None:
+    there = ScriptedWorld(
+        {"data": 0.001, "forward": 0.04, "backward": 0.06},
+        (Knob(name="one", claims=("forward",)), Knob(name="two", claims=("backward",))),
+        noise=QUIET,
+        overlap=False,
+    )
+    search(there, Rules(budget=600.0))
+    raced = [set(names) for what, names in there.log if what == "race"]
+    assert raced.index({"one"}) < 3
+    assert raced.index({"two"}) < 3
+    assert {"one", "two"} not in raced[:3]
 
 
 def test_what_has_become_useless_is_dropped_at_the_end() -> None:
