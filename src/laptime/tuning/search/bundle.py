@@ -70,7 +70,7 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
 def promise(session: Session, least: float) -> float:
     """Expected seconds of a step saved per second of racing them together; 0 where that makes no sense.
 
-    What was raced alone and stayed unclear may do nothing, or be hidden; see HIDDEN. Where nothing runs beside
+    What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
     anything else, nothing is.
     """
     if session.rules.certify or not ranking.is_concurrent(session.situation):
