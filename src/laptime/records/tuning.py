@@ -105,9 +105,8 @@ class Diagnosis(Struct, frozen=True, kw_only=True, omit_defaults=True):
         what_if: seconds of a step with parts left out. bound: data, transfer, compute, other.
         sentence: what bounds the step, in words.
         syncs: synchronising calls: [{"what", "where", "count"}].
-        noise: A/A: relative standard deviation of a round. detectable: smallest speedup that can be claimed
-            in the budget,
-            as a share of the step.
+        noise: A/A: relative standard deviation of a round. detectable: smallest saving that a long race
+            finds in half of all cases, as a share of the step.
         utilization: share of the step that the device works; None where it was not measured.
         suspects: what could save most, the likeliest first.
     """

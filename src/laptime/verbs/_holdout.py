@@ -12,9 +12,8 @@ from msgspec import structs
 from laptime.records.tuning import Convergence, Measured, Speedup
 from laptime.tuning.gates import convergence
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.race import MARGIN, Terms, word
+from laptime.tuning.search.race import Terms, word
 from laptime.tuning.search.statistics import Estimate, estimate
-from laptime.tuning.situation import Situation
 from laptime.verbs._laboratory import SETTLED, Laboratory, Pair, Side, settled
 
 FEWEST, MOST = 3, 7
@@ -119,11 +118,6 @@ def trains_as_well(found: list[Pair], numerics: str) -> Convergence:
     before = [pair.baseline.losses for pair in found]
     allowed = convergence.margin(before)  # said before the other side is looked at
     return convergence.judged(before, [pair.final.losses for pair in found], allowed)
-
-
-def detectable(situation: Situation, rounds: int = 12) -> float:
-    """Smallest gain, as a share of the step, that so many paired rounds can claim here."""
-    return MARGIN + 2.8 * max(situation.noise, 0.002) / math.sqrt(rounds)
 
 
 def same_losses(found: list[Pair], recipe: list[Side]) -> bool | None:

@@ -23,10 +23,11 @@ from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung,
 from laptime.tuning.offered import Choice, suspects
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
+from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.world import Candidate
 from laptime.tuning.situation import SHARES, Situation
-from laptime.verbs._holdout import detectable
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._reconcile import STEP
 from laptime.verbs._script import Program
@@ -62,7 +63,7 @@ def diagnosis(recipe: Recipe, situation: Situation, choice: Choice | None = None
             for each in situation.syncs
         ],
         noise=situation.noise,
-        detectable=detectable(situation),
+        detectable=ranking.detectable(situation.noise, LONGEST[-1]),
         batch=situation.batch,
         peak=situation.peak,
         utilization=utilization(situation),

@@ -83,12 +83,6 @@ def test_losses_of_the_patched_script() -> None:
     assert _holdout.same_losses(one, [side(1)]) is None
 
 
-def test_what_can_be_seen_shrinks_with_rounds_and_grows_with_noise() -> None:
-    quiet, loud = Situation(noise=0.01), Situation(noise=0.1)
-    assert _holdout.detectable(quiet) < _holdout.detectable(loud)
-    assert _holdout.detectable(loud, 48) < _holdout.detectable(loud, 12)
-
-
 class Clock:
     """A laboratory whose pairs take `each` seconds and come out as they were made up."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from laptime.tuning.search import ranking
 from laptime.tuning.search.race import LOOKS, Terms, looks_for, race
 from laptime.tuning.search.world import Round, TrialFailed
 
@@ -126,3 +127,9 @@ def test_looks_follow_the_time_and_the_noise() -> None:
     assert looks_for(1.0, 0.0, 1000.0, certify=True)[-1] == 24
     # A long start leaves time for fewer rounds.
     assert looks_for(1.0, 18.0, 13.0)[-1] < looks_for(1.0, 0.0, 13.0)[-1]
+
+
+def test_what_can_be_seen_shrinks_with_rounds_and_grows_with_noise() -> None:
+    assert ranking.detectable(0.01, 18) < ranking.detectable(0.1, 18)
+    assert ranking.detectable(0.1, 48) < ranking.detectable(0.1, 12)
+    assert ranking.detectable(0.0, 18) > 0.01
