@@ -44,7 +44,8 @@ def ended(place: Path, *words: str, seconds: float = 800) -> subprocess.Complete
 
 
 def tuned(place: Path, *words: str) -> dict[str, Any]:
-    """The document of a session that found the planted cause; on a busy machine it takes a second attempt."""
+    """The document of a session that found the planted cause; on a busy machine, and where a library takes
+    half a minute to import, it takes a second attempt."""
     asked = [sys.executable, "-m", "laptime", "tune", "--json", "--only", "identity,fused_optimizer"]
     done = ended(place, *asked, "--budget", "2m", *words)
     if done.returncode == 3:

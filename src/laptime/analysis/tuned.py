@@ -67,7 +67,8 @@ def outcome(run: Run) -> Outcome:
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
     if not tuning.recipe:
-        return "not measured" if tuning.ended == "budget" and not tried(tuning) else "nothing"
+        seen = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
+        return "not measured" if tuning.ended == "budget" and not seen else "nothing"
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained

@@ -34,7 +34,12 @@ def breakdown(lab: Laboratory, sources: dict[str, str], timeout: float) -> dict[
     )  # fmt: skip
     try:
         outcome = execute(
-            lab.program, settings=settings, timeout=timeout, output_to_stderr=True, output=work / "output"
+            lab.program,
+            settings=settings,
+            timeout=timeout,
+            output_to_stderr=True,
+            output=work / "output",
+            variables=lab.variables,
         )
         seen = outcome.observed[0] if outcome.observed else None
         if seen is None or not seen.traces:

@@ -52,7 +52,7 @@ class Laboratory:
     Attributes:
         trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
         known: diagnoses and gates by recipe, and what gates know of the script as it is.
-        diagnosed: recipes with what was found under them, in order.
+        diagnosed: recipes with what was found under them, in order. variables: for every process.
     """
 
     def __init__(
@@ -79,6 +79,8 @@ class Laboratory:
         self.known: dict[str, Any] = {}
         self.diagnosed: list[tuple[Recipe, Situation]] = []
         self._scratch = folder / "scratch"
+        # What is compiled once comes out of a cache that goes with the session.
+        self.variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
 
     # World.
 
@@ -229,10 +231,9 @@ class Laboratory:
     def run(self, plan: Plan) -> Iterator[Running]:
         """A trial by a plan of one's own."""
         self.ledger.trials += 1
-        variables = {"TORCHINDUCTOR_CACHE_DIR": str(self.folder / "inductor")}
         words, python = self.program.words, self.program.python
         with trials.start(
-            words, python=python, plan=plan, timeout=self._timeout, variables=variables
+            words, python=python, plan=plan, timeout=self._timeout, variables=self.variables
         ) as running:
             yield running
 

@@ -130,10 +130,15 @@ def execute(
     timeout: float,
     output_to_stderr: bool,
     output: Path | None = None,
+    variables: dict[str, str] | None = None,
 ) -> Outcome:
-    """Run it to its end, or until all is observed; `output`: a file that gets all that it prints."""
+    """Run it to its end, or until all is observed.
+
+    Args:
+        output: a file that gets all that it prints. variables: of its environment, beside ours.
+    """
     with output.open("wb") if output else nullcontext(2 if output_to_stderr else None) as shown:
-        process = _started(program, settings, shown, subprocess.STDOUT if output else None)
+        process = _started(program, settings, shown, subprocess.STDOUT if output else None, variables or {})
     outcome = Outcome()
     try:
         outcome = _watched(process, Path(settings.folder), timeout)
@@ -147,8 +152,10 @@ def execute(
     return replace(_collected(Path(settings.folder), outcome), status=status)
 
 
-def _started(program: Program, settings: Settings, stdout: Any, stderr: Any) -> subprocess.Popen[bytes]:
-    folder, variables = Path(settings.folder), {VARIABLE: settings.text()}
+def _started(
+    program: Program, settings: Settings, stdout: Any, stderr: Any, variables: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    folder, variables = Path(settings.folder), {**variables, VARIABLE: settings.text()}
     return subprocess.Popen(
         [program.python, "-m", "laptime.instrument", *program.words],
         stdin=subprocess.DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,

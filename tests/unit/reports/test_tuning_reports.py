@@ -248,6 +248,18 @@ def test_changes_that_were_not_tried_for_one_reason_are_named_together():
     assert rows.next_steps(run) == ["laptime tune --resume --budget 200s train.py"]
 
 
+def test_a_race_that_time_cut_short_decides_nothing():
+    rung = Rung(name="a", verdict="unclear", rounds=1, reason="the time was up after 1 rounds")
+    run = changed(tunings.full(), ladder=[rung], recipe=[], ended="budget", budget=100.0)
+    assert words.verdict(run)[:2] == (
+        "not measured",
+        "the budget of 100 s ended before a change could be decided",
+    )
+    assert tuned.exit_code(run) == 3
+    longer = changed(run, ladder=[structs.replace(rung, rounds=4, ci95=(0.9, 1.1), speedup=1.0)])
+    assert tuned.outcome(longer) == "nothing"
+
+
 def test_where_the_control_moved_no_less_can_be_shown():
     control, *others = tunings.nothing().tuning.ladder
     control = structs.replace(control, verdict="slower", speedup=0.96, ci95=(0.95, 0.97))

@@ -108,8 +108,9 @@ def _without_gain(run: Run, tuning: Tuning, found: str) -> Verdict:
         told = f"{count(number, 'change')} tried{kept}; the whole was not measured afresh"
         return Verdict(found, told, "noisy")
     if found == "not measured" and not tuning.recipe:
+        what = "could be decided" if number else "was tried"
         return Verdict(
-            found, f"the budget of {show(tuning.budget, 's')} ended before a change was tried", "noisy"
+            found, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
         )
     if found == "not measured":
         told = f"{count(len(tuning.recipe), 'change')} kept, but the whole was not measured afresh"

@@ -110,7 +110,7 @@ def search(
         noise=session.noise,
         detectable=_detectable(session, rules.looks or LONGEST),
         ruled_out={name: why for name, why in session.ruled_out.items() if name not in told},
-        ended="budget" if hurried or not complete else "complete",
+        ended="budget" if hurried or session.hurried or not complete else "complete",
         races=session.races,
     )
 

@@ -72,6 +72,7 @@ class Session:
         offers: candidates by change, of the newest offer; known: the last candidate seen of a name.
         rungs: in order of trying. tried: by change.
         noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
+        hurried: a race ended for lack of time, and was not decided.
         bundles: recipes that were raced with several changes at once. diagnosing: seconds of a diagnosis.
     """
 
@@ -94,6 +95,7 @@ class Session:
     margin: float = MARGIN
     expected: int = 1
     races: int = 0
+    hurried: bool = False
     bundles: set[Recipe] = field(default_factory=set)
     diagnosing: float = 0.0
 
@@ -167,7 +169,7 @@ class Session:
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
             looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
-            end = self.world.elapsed() + 2 * CONTROL_SHARE * self.rules.budget
+            end = self.world.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.rules.budget
             return Terms(
                 looks=looks,
                 margin=self.margin,
@@ -223,6 +225,7 @@ class Session:
             rounds = self.world.race(self.recipe, target, fresh=self.rules.certify)
             result = race(rounds, terms)
             rung = self.raced(rung, result, out)
+            self.hurried = self.hurried or (result.hurried and result.word == "unclear")
             if result.word in WON and not is_control(candidate):
                 gate = self.world.gate(self.recipe, target, candidate.numerics)
                 rung = gated(rung, gate)
