@@ -76,6 +76,7 @@ def write(file: Path | None, data: Any) -> None:
     """The figures as JSON, in one move, so that a killed program leaves the file as it was."""
     if file is None:
         return
+    file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_name(file.name + ".part")
     fresh.write_text(json.dumps(data, indent=1) + "\n")
     fresh.replace(file)

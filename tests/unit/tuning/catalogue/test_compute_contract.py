@@ -245,3 +245,16 @@ def test_what_compiling_can_gain_follows_from_the_operators() -> None:
     counted = replace(plain, details={"operators": {"count": 100}})
     assert module.bound(library, {}) < module.bound(plain, {}) < module.bound(chain, {})
     assert module.bound(counted, {}) == module.bound(plain, {})
+
+
+def test_what_narrower_numbers_can_gain_follows_from_the_operators() -> None:
+    plain = situation("cpu", "bf16")
+    products, chain = (
+        replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
+    )
+    for name in ("bf16_autocast", "onednn_bf16"):
+        module = optimization.load(name)
+        assert module.bound(products, {}) == module.bound(plain, {})
+        assert module.bound(chain, {}) < 0.5 * module.bound(products, {})
+    tiny, compiling = optimization.load("bf16_autocast"), optimization.load("compile")
+    assert tiny.bound(chain, {}) < 0.5 * compiling.bound(chain, {})
