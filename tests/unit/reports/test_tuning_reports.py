@@ -248,6 +248,16 @@ def test_changes_that_were_not_tried_for_one_reason_are_named_together():
     assert rows.next_steps(run) == ["laptime tune --resume --budget 200s train.py"]
 
 
+def test_notes_of_both_diagnoses_are_told_once():
+    run = tunings.full()
+    before, after = (
+        structs.replace(own, notes=notes)
+        for own, notes in ((run.tuning.before, ["one"]), (run.tuning.after, ["one", "two"]))
+    )
+    seen = rows.bounds(structs.replace(run.tuning, before=before, after=after))
+    assert [text for name, text in seen if name == "note"] == ["one", "two"]
+
+
 def test_a_race_that_time_cut_short_decides_nothing():
     rung = Rung(name="a", verdict="unclear", rounds=1, reason="the time was up after 1 rounds")
     run = changed(tunings.full(), ladder=[rung], recipe=[], ended="budget", budget=100.0)

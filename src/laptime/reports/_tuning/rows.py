@@ -83,7 +83,9 @@ def bounds(tuning: Tuning) -> list[Fact]:
         times = sync.get("count")
         often = f", {times:g} a step" if isinstance(times, int | float) else ""
         found.append(("waits", f"{what} at {place}{often}"))
-    return found + [("note", _words.printable(note)) for note in own.notes]
+    later = tuning.after.notes if tuning.after else []
+    notes = [*own.notes, *(note for note in later if note not in own.notes)]
+    return found + [("note", _words.printable(note)) for note in notes]
 
 
 def _suspect(own: Suspect, step: float) -> str:
