@@ -194,6 +194,7 @@ class ScriptedWorld:
         """Shares with the scatter of a short measurement; data counts as far as it is not hidden."""
         self.log.append(("diagnose", recipe.names))
         self._fails(recipe)
+        began = self.seconds
         self.seconds += self.diagnosis
         parts = self.true_parts(recipe)
         if self.overlap:
@@ -203,7 +204,12 @@ class ScriptedWorld:
         twins = [self._round(step, step, 1.0).ratio for _ in range(8)]
         facts = set(self.facts).union(*(self._by_name[name].gives for name in recipe.names))
         return Situation(
-            step=sum(shares.values()), shares=shares, facts=frozenset(facts), noise=pstdev(twins), batch=32
+            step=sum(shares.values()),
+            shares=shares,
+            facts=frozenset(facts),
+            noise=pstdev(twins),
+            batch=32,
+            seconds=self.seconds - began,
         )
 
     def offered(self, situation: Situation, recipe: Recipe) -> Offered:

@@ -30,6 +30,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+UNKNOWN_NOISE = 0.03
+"""Standard deviation of a round, as a share, where no A/A was measured: an ordinary shared machine."""
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
 

@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from laptime.tuning.catalogue.allocator import FAULT
+from laptime.tuning.catalogue.allocator import of_faults
 from laptime.tuning.optimization import Options
 from laptime.tuning.situation import Situation
 
@@ -46,8 +46,7 @@ def why_not(situation: Situation) -> str:
 def bound(situation: Situation, options: Options) -> float:
     """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
     compute = situation.share("forward", "backward", "optimizer")
-    faults = situation.details.get("page_faults")
-    return compute / 3 if faults is None else min(compute / 3, FAULT * faults + compute / 20)
+    return min(compute / 3, of_faults(situation) + compute / 20)
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from laptime.tuning.gates.witnessed import Row
+from laptime.tuning.gates.witnessed import Row, lengthened, turned
 
 TIMES = 3.0
 """As for a baseline that differs from itself (`numeric.FLOOR`)."""
@@ -38,11 +38,9 @@ def granted(rows: Iterable[Row], scale: Callable[[Row], float]) -> dict[str, flo
 
 def norm(totals: Sequence[Row], usual: float) -> float:
     """How far the norm of all gradients may be off, relative."""
-    off = [abs(row.norm / row.base_norm - 1) for row in totals if row.norm and row.base_norm]
-    return max(usual, min(MOST_SCALED, TIMES * max(off, default=0.0)))
+    return max(usual, min(MOST_SCALED, TIMES * max(lengthened(totals), default=0.0)))
 
 
 def cosine(totals: Sequence[Row], usual: float) -> float:
     """The least cosine of all gradients."""
-    turned = [1 - row.cosine for row in totals if row.cosine is not None]
-    return min(usual, max(LEAST_COSINE, 1 - TIMES * max(turned, default=0.0)))
+    return min(usual, max(LEAST_COSINE, 1 - TIMES * max(turned(totals), default=0.0)))

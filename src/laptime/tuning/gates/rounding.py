@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.tuning.gates.witnessed import Row
+from laptime.tuning.gates.witnessed import Row, lengthened, turned
 
 TIMES = 2.0
 """That a candidate may be off as much as the simulation is."""
@@ -31,17 +31,11 @@ def norm(own: Sequence[Row], rounded: Sequence[Row], usual: float) -> float:
     Args:
         own: all gradients of the candidate, by step. rounded: of the baseline with rounded activations.
     """
-    off = [TIMES * abs(row.norm / row.base_norm - 1) for row in rounded if row.norm and row.base_norm]
-    turned = TIMES * min(_turned(own), default=0.0)
-    return max(usual, min(MOST, turned, max([*_turned(rounded), *off], default=0.0)))
+    simulated = max(max(turned(rounded), default=0.0), TIMES * max(lengthened(rounded), default=0.0))
+    return max(usual, min(MOST, TIMES * min(turned(own), default=0.0), simulated))
 
 
 def cosine(rounded: Sequence[Row], usual: float) -> float:
     """The least cosine of all gradients; `usual` where the simulation tells nothing."""
-    turned = _turned(rounded)
-    return min(USUAL_COSINE, max(LEAST_COSINE, 1 - TIMES * max(turned))) if turned else usual
-
-
-def _turned(rows: Sequence[Row]) -> list[float]:
-    """1 - cosine of each."""
-    return [1 - row.cosine for row in rows if row.cosine is not None]
+    simulated = turned(rounded)
+    return min(USUAL_COSINE, max(LEAST_COSINE, 1 - TIMES * max(simulated))) if simulated else usual

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,6 +29,16 @@ class Row(Struct, frozen=True, kw_only=True):
     reference_norm: float | None = None
     tensors: int = 1
     unequal: int = 0
+
+
+def turned(rows: Iterable[Row]) -> list[float]:
+    """1 - cosine of each, where it is known."""
+    return [1 - row.cosine for row in rows if row.cosine is not None]
+
+
+def lengthened(rows: Iterable[Row]) -> list[float]:
+    """How far the norm of each is off, relative, where it is known."""
+    return [abs(row.norm / row.base_norm - 1) for row in rows if row.norm and row.base_norm]
 
 
 class Step(Struct, frozen=True, kw_only=True):

@@ -73,7 +73,7 @@ class Session:
         rungs: in order of trying. tried: by change.
         noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
         hurried: a race ended for lack of time, and was not decided.
-        bundles: recipes that were raced with several changes at once. diagnosing: seconds of a diagnosis.
+        bundles: recipes that were raced with several changes at once.
     """
 
     world: World
@@ -97,7 +97,6 @@ class Session:
     races: int = 0
     hurried: bool = False
     bundles: set[Recipe] = field(default_factory=set)
-    diagnosing: float = 0.0
 
     def begin(self) -> None:
         """Diagnose the script as it is.
@@ -106,10 +105,7 @@ class Session:
             TrialFailed: it does not run.
         """
         self.margin = self.rules.margin
-        began = self.world.elapsed()
         self.script = self.situation = self.world.diagnose(self.recipe)
-        # What the world has known before takes no time now.
-        self.diagnosing = max(self.script.seconds, self.world.elapsed() - began)
         self.noise = self.script.noise
         self.diagnosed(self.recipe, self.script)
         self._offered()
@@ -118,7 +114,7 @@ class Session:
 
     def again(self) -> None:
         """Diagnose the incumbent, where that can tell something new; see what is offered on top of it."""
-        if self.diagnosing > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.situation):
+        if self.script.seconds > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.situation):
             self._offered()
             return
         try:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from laptime.analysis.quantiles import t_quantile
+from laptime.tuning.situation import UNKNOWN_NOISE
 
 BETWEEN_PROCESSES = 0.005
 """Standard deviation, as a share, expected between two fresh processes of one program, as `analysis.compare`
@@ -26,9 +27,6 @@ has it."""
 
 PRIOR_DF = 3
 """Rounds that the A/A noise is worth."""
-
-UNKNOWN_NOISE = 0.03
-"""Standard deviation of a round where no A/A was measured: an ordinary shared machine."""
 
 LEAST_NOISE = 0.002
 """No machine is quieter than this; guards against an A/A that came out even by luck."""

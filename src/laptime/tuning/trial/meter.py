@@ -13,11 +13,9 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-from laptime.tuning.situation import SHARES
+from laptime.tuning.situation import SHARES, UNKNOWN_NOISE
 
 MANY = 5
-ORDINARY = 0.03
-"""Relative standard deviation of a round on an ordinary shared machine, as the search has it."""
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
 
 
@@ -154,7 +152,7 @@ def noise(taken: list[Taken]) -> float:
     if not ratios:
         return 0.0
     weight = len(ratios) / (len(ratios) + 1)
-    return float(sqrt(fmean(each * each for each in ratios)) ** weight * ORDINARY ** (1 - weight))
+    return float(sqrt(fmean(each * each for each in ratios)) ** weight * UNKNOWN_NOISE ** (1 - weight))
 
 
 def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
