@@ -17,11 +17,11 @@ from typing import Any
 from unittest.mock import patch
 
 from _shown import head, parser, table, write
+from fixtures.runs import environment
 from laptime.probes import machine
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
 from laptime.testing.machine import ScriptedMachine
-from laptime.testing.runs import environment
 from laptime.verbs.bench import bench
 
 WORLDS: dict[str, dict[str, float]] = {

@@ -10,9 +10,9 @@ import time
 from typing import Any
 
 from _shown import head, parser, shown, table, write
+from fixtures import runs
 from laptime.kit.registry import load
 from laptime.records.run import Run
-from laptime.testing import runs
 
 REPORTS = ("text", "markdown", "json", "html")
 LIMIT = 500_000

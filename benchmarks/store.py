@@ -17,8 +17,8 @@ from typing import Any
 from msgspec import structs
 
 from _shown import head, parser, shown, table, write
+from fixtures import runs
 from laptime.store import files, index
-from laptime.testing import runs
 
 LIMIT = 0.100
 

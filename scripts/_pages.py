@@ -6,7 +6,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+# Made-up profiles stand with the tests.
+sys.path.append(str(ROOT / "tests"))
 
 
 def run(name: str, made: Callable[[], str], *, of: str) -> int:

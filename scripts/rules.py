@@ -6,8 +6,8 @@ import sys
 
 import _pages
 
+from fixtures import diagnosed
 from laptime.kit.registry import load, names
-from laptime.testing import diagnosed
 from laptime.testing.rules import section
 
 HEADER = """# Rules

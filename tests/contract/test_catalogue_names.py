@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fixtures import diagnosed
 from laptime import rules
 from laptime.kit import registry
-from laptime.testing import diagnosed
 from laptime.tuning import optimization
 
 HERE = Path(rules.__file__).parent

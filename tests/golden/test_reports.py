@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from fixtures import profiles, tunings
+from fixtures.runs import scenarios
 from laptime.reports import html, markdown, text
 from laptime.reports import json as json_report
-from laptime.testing import profiles, tunings
-from laptime.testing.runs import scenarios
 
 SCENARIOS = sorted(scenarios())
 TUNINGS = sorted(tunings.samples())

@@ -73,7 +73,7 @@ def script(*, augments: bool, rate: float = 1e-2) -> Callable[[], None]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from laptime.testing.witnessing import Witnessed
+    from fixtures.witnessing import Witnessed
 
     return Witnessed(tmp_path_factory.mktemp("plain"), script(augments=False))
 
@@ -152,7 +152,7 @@ def test_a_change_that_was_refused_was_not_witnessed(plain: Any) -> None:
 
 
 def of_samples(folder: Path, main: Callable[[], None], numerics: str, *changes: Any) -> Gate:
-    from laptime.testing.witnessing import samples
+    from fixtures.witnessing import samples
     from laptime.tuning.gates import data
     from laptime.tuning.gates.verdict import _word
     from laptime.tuning.gates.witnessed import decoded

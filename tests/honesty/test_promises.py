@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 from msgspec import structs
 
+from fixtures.runs import environment
 from laptime.analysis.summary import headline, summarize
 from laptime.measure.labels import relabel
 from laptime.probes import machine as probe
@@ -16,7 +17,6 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.records.series import Label
 from laptime.testing.machine import ScriptedMachine
-from laptime.testing.runs import environment
 from laptime.verbs.bench import bench
 
 CONDITIONS: dict[str, dict[str, float]] = {

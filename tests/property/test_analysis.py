@@ -6,6 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fixtures.runs import LATENCY, timings
+from fixtures.runs import case as made
 from laptime.analysis.compare import Effect, compare, judge
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import interval, quantile
@@ -13,8 +15,6 @@ from laptime.analysis.steady import settle
 from laptime.analysis.summary import summarize
 from laptime.records.case import Case
 from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
-from laptime.testing.runs import LATENCY, timings
-from laptime.testing.runs import case as made
 
 seconds = st.floats(min_value=1e-6, max_value=100, allow_nan=False)
 many = st.lists(seconds, min_size=6, max_size=200)

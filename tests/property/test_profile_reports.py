@@ -8,12 +8,12 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.reports import json as json_report
 from laptime.reports import markdown, text
 from laptime.reports._profile import words
-from laptime.testing import profiles
 
 names = st.one_of(
     st.text(max_size=12), st.sampled_from(["a\x1b[2Jb", "</script>", "x<y<z>(w)>", "f.py(3): g"])

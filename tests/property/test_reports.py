@@ -5,6 +5,7 @@ import json
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fixtures.runs import run
 from laptime.kit import registry
 from laptime.records.case import Case, Failure
 from laptime.records.check import Check
@@ -12,7 +13,6 @@ from laptime.records.comparison import Comparison
 from laptime.records.finding import Finding
 from laptime.records.metric import Metric
 from laptime.records.series import Series
-from laptime.testing.runs import run
 
 words = st.text(max_size=12)
 seconds = st.floats(min_value=1e-9, max_value=1e4)

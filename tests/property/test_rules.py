@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect as types
 
+from fixtures import diagnosed
 from laptime import rules
 from laptime.kit.registry import load, names
 from laptime.records.profile import Profile
-from laptime.testing import diagnosed
 
 WORDS = [
     "",

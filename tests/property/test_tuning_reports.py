@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from fixtures import tunings
 from laptime.analysis import tuned
 from laptime.records.tuning import Tuning
 from laptime.reports import html, markdown, text
 from laptime.reports import json as json_report
-from laptime.testing import tunings
 
 names = st.one_of(
     st.text(max_size=12),

@@ -22,7 +22,7 @@ from laptime.kit.registry import load, names
 from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.targets import Recipe, parse
-from laptime.testing import runs
+from laptime.testing import examples
 
 ODD_TEXTS = (
     "",
@@ -130,8 +130,7 @@ def check_check(name: str) -> None:
     """A validity check: pure, on records only; one sentence, and a next step when it is not content."""
     module = documented("checks", name)
     takes(module.check, "case", "environment", "plan")
-    for story, make in runs.scenarios().items():
-        run = make()
+    for story, run in examples.runs(["bench"]).items():
         bare = [
             msgspec.structs.replace(case, series=[], checks=[], details={}, artifacts=[])
             for case in run.cases
@@ -195,8 +194,8 @@ def check_report(name: str) -> None:
         shared = set(module.SUFFIXES) & set(load("reports", other).SUFFIXES) if other != name else set()
         need(not shared, f"reports/{name} and reports/{other} both want {', '.join(sorted(shared))}")
     takes(module.render, "run")
-    stories = {story: make() for story, make in runs.scenarios().items()}
-    stories["no cases"] = msgspec.structs.replace(runs.trusted(), cases=[], comparisons=[], findings=[])
+    stories = examples.runs()
+    stories["no cases"] = msgspec.structs.replace(stories["trusted"], cases=[], comparisons=[], findings=[])
     for story, run in stories.items():
         before = msgspec.json.encode(run)
         page = module.render(run)
@@ -209,7 +208,7 @@ def check_report(name: str) -> None:
 def _check_hostile(name: str, module: ModuleType) -> None:
     """Names come from users and from files of strangers: they must stay text."""
     tag, escape = "<img src=x onerror=alert(1)>", "\x1b[2J"
-    told = runs.trusted()
+    told = examples.runs(["bench"])["trusted"]
     case = told.cases[0]
     evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
     run = msgspec.structs.replace(told, name=tag + escape, cases=[evil], comparisons=[], findings=[])

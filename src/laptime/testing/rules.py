@@ -12,7 +12,7 @@ from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
 from laptime.rules._evidence import row_names
-from laptime.testing import diagnosed, profiles
+from laptime.testing import examples
 from laptime.testing.conformance import documented, need, plain, takes
 
 
@@ -39,18 +39,17 @@ def section(module: ModuleType, word: str) -> str:
 
 def stories() -> dict[str, Profile]:
     """Profiles that a rule must stand: quiet ones, one for each of our rules, full ones, empty ones."""
-    found = {f"fires {rule}": profile for rule, profile in diagnosed.firing().items()}
-    found |= {"quiet": diagnosed.gpu(), "quiet, CPU": diagnosed.cpu()}
-    for story, run in (("ranks", profiles.example()), ("CPU", profiles.cpu_only())):
+    profiles = examples.profiles()
+    for story, run in examples.runs(["profile"]).items():
         assert run.profile is not None
-        found[story] = run.profile
-        found[f"{story}, one step"] = structs.replace(
+        profiles[story] = run.profile
+        profiles[f"{story}, one step"] = structs.replace(
             run.profile, overview=structs.replace(run.profile.overview, steps=1), steps=run.profile.steps[:1]
         )
-    found["nothing"] = Profile(
+    profiles["nothing"] = Profile(
         files=[], overview=Overview(steps=0, step_ns=0, step_median_ns=0, breakdown=Breakdown())
     )
-    return found
+    return profiles
 
 
 def _check_answer(name: str, answer: object, profile: Profile, story: str) -> None:

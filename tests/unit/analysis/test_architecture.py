@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from fixtures.runs import case, single
 from laptime.analysis.architecture import architecture, same_models
 from laptime.records.case import Case
 from laptime.records.finding import Finding
-from laptime.testing.runs import case, single
 
 B0 = 5_288_548.0
 

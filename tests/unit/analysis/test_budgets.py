@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.analysis.budgets import judge, regression
 from laptime.analysis.summary import Stat
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import amount
 from laptime.records.check import Check
 from laptime.records.verdict import Held, Verdict, conclusion, exit_code
-from laptime.testing import runs
 
 CASE = runs.case(runs.timings(0.01))
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.runs import LATENCY, case, facts, single, timings
 from laptime.analysis.evidence import select
 from laptime.analysis.summary import headline, main_throughput, quantile_interval, summarize, throughput
 from laptime.records.series import Label, Series
-from laptime.testing.runs import LATENCY, case, facts, single, timings
 
 WAITED, WARM, GC = int(Label.WAITED), int(Label.WARM_UP), int(Label.GC)
 

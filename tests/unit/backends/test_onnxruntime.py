@@ -14,11 +14,12 @@ pytest.importorskip("onnx")
 import numpy as np
 import onnxruntime
 
+from fixtures import onnx_files
 from laptime.backends import onnxruntime as backend
 from laptime.backends._onnx.model import FileModel
 from laptime.kit.errors import OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.records.plan import Variant
-from laptime.testing import check_backend, onnx_files
+from laptime.testing import check_backend
 
 BUILD = """
 import torch

@@ -13,11 +13,12 @@ pytest.importorskip("onnx")
 import numpy as np
 import openvino
 
+from fixtures import onnx_files
 from laptime.backends import openvino as backend
 from laptime.backends._onnx.model import FileModel
 from laptime.kit.errors import TargetError, Unavailable, UsageError
 from laptime.records.plan import Variant
-from laptime.testing import check_backend, onnx_files
+from laptime.testing import check_backend
 
 
 def opened(target: object, **more: Any) -> FileModel:

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.apps.cli.measuring import exit_code
 from laptime.records.case import Case, Failure
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import files, folder
 from laptime.store import journal as journals
-from laptime.testing import runs
 from laptime.verbs import bench as verb
 
 Laptime = Callable[..., Any]

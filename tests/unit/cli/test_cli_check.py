@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.analysis.summary import headline
 from laptime.records.case import Failure
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.testing import runs
 from laptime.verbs.check import Rules, of_pairs, of_revision, present
 
 Laptime = Callable[..., Any]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.store import files
-from laptime.testing import runs
 
 Laptime = Callable[..., Any]
 

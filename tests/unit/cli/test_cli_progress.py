@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.apps.cli.progress import progress
 from laptime.records.case import Failure
 from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
-from laptime.testing import runs
 
 
 def _events() -> list[Event]:

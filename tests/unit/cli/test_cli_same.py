@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from fixtures import runs
 from laptime.records.run import Run
-from laptime.testing import runs
 from laptime.verbs import same as verb
 
 Laptime = Callable[..., Any]

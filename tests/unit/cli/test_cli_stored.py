@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
 from laptime.store import files
 from laptime.store.journal import Journal
-from laptime.testing import runs
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]

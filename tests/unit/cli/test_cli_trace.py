@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import profiles, runs
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.testing import profiles, runs
 from laptime.verbs import trace as verb
 
 Laptime = Callable[..., Any]

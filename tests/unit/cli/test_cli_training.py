@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from laptime.testing import runs
+from fixtures import runs
 
 
 @pytest.mark.parametrize(

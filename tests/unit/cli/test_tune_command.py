@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import tunings
 from laptime.kit.errors import UserCodeError
 from laptime.records.run import Run
-from laptime.testing import tunings
 from laptime.verbs import tune as tuning_verb
 from laptime.verbs import verify as verifying_verb
 from laptime.verbs.tune import Heard

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from msgspec import structs
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes import machine, nvml, rapl
 from laptime.probes.cpu import cpu
 from laptime.probes.energy import Absence, CounterMeter
@@ -18,7 +19,6 @@ from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
 from laptime.records.doctor import Line
 from laptime.records.environment import Device, Environment
-from laptime.testing.fake_root import FakeRoot
 from laptime.verbs import symptoms, symptoms_gpu
 
 GIB = 2**30

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.runs import LATENCY, case, environment, facts, timings
 from laptime.kit.registry import load, names
 from laptime.measure.checks import run_all
 from laptime.measure.metrics import LATENESS
@@ -16,7 +17,6 @@ from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.records.plan import Setting
 from laptime.records.series import Label, Series
-from laptime.testing.runs import LATENCY, case, environment, facts, timings
 
 PLAN = {"precision": Setting(value=0.02, origin="preset"), "budget": Setting(value=10.0)}
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures.runs import LATENCY, case, timings
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
 from laptime.measure.schedule import looks, rounds
@@ -14,7 +15,6 @@ from laptime.measure.stop import printed, reached
 from laptime.records.case import Case
 from laptime.records.metric import Metric
 from laptime.records.series import DISTURBED, Label, Series
-from laptime.testing.runs import LATENCY, case, timings
 
 N = 100
 

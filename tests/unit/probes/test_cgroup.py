@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes import _cgroup
-from laptime.testing.fake_root import FakeRoot
 
 
 @pytest.fixture

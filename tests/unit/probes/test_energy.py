@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes import energy, nvml, rapl, zeus_soc
 from laptime.probes.energy import CounterMeter, PowerMeter, integrate, measure
-from laptime.testing.fake_root import FakeRoot
 
 
 def _replay(values: list[float | None]) -> Callable[[], float | None]:

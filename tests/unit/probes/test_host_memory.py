@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes.host_memory import available_bytes, peak_of
-from laptime.testing.fake_root import FakeRoot
 
 MIB = 2**20
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")

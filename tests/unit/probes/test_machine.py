@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes import machine, software
 from laptime.probes.cpu import cpu, cpu_list
-from laptime.testing.fake_root import FakeRoot
 
 XEON = """processor\t: {n}
 vendor_id\t: GenuineIntel

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes.scheduler import Evidence
-from laptime.testing.fake_root import FakeRoot
 
 on_linux = pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="needs /proc")
 

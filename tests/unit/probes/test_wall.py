@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.probes import wall
-from laptime.testing.fake_root import FakeRoot
 
 
 def test_both_clocks_are_measured_in_seconds() -> None:

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from fixtures import runs
 from laptime.kit.registry import load
 from laptime.records.check import Check
 from laptime.records.finding import Finding
 from laptime.records.run import Run
 from laptime.reports._view import view
-from laptime.testing import runs
 
 
 def across() -> Run:

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.records.comparison import Comparison
 from laptime.reports import json as report
-from laptime.testing import runs
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "report.schema.json"
 

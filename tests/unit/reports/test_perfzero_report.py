@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.probes import host_memory
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import html, perfzero
-from laptime.testing import runs
 
 KEYS = {
     "execution_id",

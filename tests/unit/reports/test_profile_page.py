@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile, TraceFile, Verdict
@@ -17,7 +18,6 @@ from laptime.records.run import Run
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.records.timeline import Lane, Timeline
 from laptime.reports import html
-from laptime.testing import profiles
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028\u202e\x1b[31m"
 MADE = {"example": profiles.example, "cpu_only": profiles.cpu_only}

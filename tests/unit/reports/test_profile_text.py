@@ -3,6 +3,7 @@
 import pytest
 from msgspec import structs
 
+from fixtures import profiles, runs
 from laptime.records.check import Check
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
@@ -10,7 +11,6 @@ from laptime.records.profile import Profile, TraceFile, Verdict
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.reports import text
 from laptime.reports._profile import facts, tables, words
-from laptime.testing import profiles, runs
 
 EVIL = "aten::x\x1b[2J\r\n</script>\u202eevil"
 

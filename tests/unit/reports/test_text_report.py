@@ -4,12 +4,12 @@ import re
 
 import pytest
 
+from fixtures import runs
 from laptime.kit import registry
 from laptime.records.case import Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.reports import markdown, text
-from laptime.testing import runs
 
 HOSTILE = "</script><script>alert(1)</script>|`a`\x1b[2J\u202e\n# x"
 

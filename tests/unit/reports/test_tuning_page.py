@@ -11,11 +11,11 @@ from html.parser import HTMLParser
 import pytest
 from msgspec import structs
 
+from fixtures import tunings
+from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
 from laptime.reports import html
 from laptime.reports._tuning import drawings, page
-from laptime.testing import tunings
-from laptime.testing._tuning_parts import rung
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 VOID = frozenset({"meta", "br"})

@@ -12,6 +12,7 @@ import click
 import pytest
 from msgspec import structs
 
+from fixtures import tunings
 from laptime.analysis import tuned
 from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
@@ -21,7 +22,6 @@ from laptime.reports import json as json_report
 from laptime.reports import markdown, text
 from laptime.reports._tuning import json as document
 from laptime.reports._tuning import rows, words
-from laptime.testing import tunings
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "schemas" / "tuning.schema.json"

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import diagnosed as made
+from fixtures import runs
+from fixtures.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
 from laptime import rules
 from laptime.kit.registry import load, names
 from laptime.records.finding import Finding
@@ -16,9 +19,6 @@ from laptime.records.profile import Profile
 from laptime.records.tables import Launches
 from laptime.rules import _evidence, _reading
 from laptime.rules._catalogue import NAMES
-from laptime.testing import diagnosed as made
-from laptime.testing import runs
-from laptime.testing.diagnosed import MS, STEPS, cpu, gpu, kernel, mark, operator
 from laptime.trace import profile as trace_profile
 from laptime.trace import reader
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import diagnosed as made
+from fixtures.diagnosed import FLOAT, HALF, MS, ODD, SCORES, STEPS, cpu, gpu, kernel, mark, operator
 from laptime.kit.registry import load, names
 from laptime.records.profile import Primitive, Profile
 from laptime.records.tables import Launches
-from laptime.testing import diagnosed as made
-from laptime.testing.diagnosed import FLOAT, HALF, MS, ODD, SCORES, STEPS, cpu, gpu, kernel, mark, operator
 
 
 def with_(profile: Profile, **changes: Any) -> Profile:

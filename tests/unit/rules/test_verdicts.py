@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fixtures import diagnosed as made
+from fixtures.diagnosed import cpu, gpu
 from laptime import rules
 from laptime.kit.units import percent
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
-from laptime.testing import diagnosed as made
-from laptime.testing.diagnosed import cpu, gpu
 
 TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not beside the checkout")

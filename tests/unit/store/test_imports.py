@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fixtures import runs
 from laptime.analysis.summary import headline
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
@@ -15,7 +16,6 @@ from laptime.records.run import Run
 from laptime.reports import asv as to_asv
 from laptime.reports import pytest_benchmark as to_pytest_benchmark
 from laptime.store import imports
-from laptime.testing import runs
 
 PYTEST = {
     "machine_info": {

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
 from laptime.store import files, index
 from laptime.store.index import Line, lines
 from laptime.store.journal import Journal
-from laptime.testing import runs
 
 Reads = list[Path]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from fixtures import runs
 from laptime.suites import Benchmark
 from laptime.suites.limits import judged, regressions
-from laptime.testing import runs
 
 
 def one(**limits: Any) -> Benchmark:

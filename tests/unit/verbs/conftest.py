@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fixtures.runs import environment
 from laptime.launch.session import CommandFailed
 from laptime.measure.metrics import LATENCY
 from laptime.measure.protocol import (
@@ -27,7 +28,6 @@ from laptime.records.environment import Device
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
 from laptime.records.series import Series
-from laptime.testing.runs import environment
 
 INCREASE = Metric(tag="memory/host/increase", unit="B", title="added")
 

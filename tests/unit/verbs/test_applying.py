@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import laptime
+from fixtures.runs import run
 from laptime.kit.errors import UsageError
 from laptime.records.tuning import Applied, Tuning
-from laptime.testing.runs import run
 from laptime.tuning import recipe_file
 from laptime.tuning.optimization import Change, Recipe
 from laptime.verbs.applying import changes_of

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.kit.errors import UsageError
-from laptime.testing import runs
 from laptime.verbs.compare import compare_runs
 
 BARE = structs.replace(runs.environment(), virtual="")

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.measure import metrics
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.records.series import Series
-from laptime.testing import runs
 from laptime.verbs.finish import comparisons, findings, judged
 
 PLAN = {"precision": Setting(value=0.02)}

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fixtures import runs
 from laptime.kit.errors import UsageError
 from laptime.records.history import History
 from laptime.records.run import Run
 from laptime.reports import _history, _history_page
 from laptime.store import files
-from laptime.testing import runs
 from laptime.verbs.history import history
 
 

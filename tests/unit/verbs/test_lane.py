@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
+from fixtures.runs import environment
 from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.event import RunBuilder, RunStarted
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
 from laptime.testing.machine import ScriptedMachine
-from laptime.testing.runs import environment
 from laptime.verbs.bench import bench
 from laptime.verbs.lane import Lane
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from fixtures import profiles
 from laptime.instrument.result import Ended, Observed, Sample
 from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
 from laptime.records.run import Subject
-from laptime.testing import profiles
 from laptime.verbs import _reconcile
 from laptime.verbs._script import Outcome, Program, failure_of, no_step, resolve
 from laptime.verbs.profile import ProfileRequest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from laptime.testing import tunings
+from fixtures import tunings
 from laptime.verbs.tune import is_over
 
 

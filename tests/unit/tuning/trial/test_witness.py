@@ -88,7 +88,7 @@ def gan() -> None:
 def twice(
     folder: Path, main: Callable[[], None], other: Callable[[], None] | None = None, **gate: Any
 ) -> Any:
-    from laptime.testing.witnessing import witness
+    from fixtures.witnessing import witness
 
     given = {"batches": str(folder / "batches.pt"), "steps": 2, **gate}
     witness(main, folder / "one", [], write=str(folder / "one.pt"), **given)
@@ -176,7 +176,7 @@ def test_a_tensor_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_double_precision_is_given_back(tmp_path: Path) -> None:
     import torch
 
-    from laptime.testing.witnessing import witness
+    from fixtures.witnessing import witness
 
     single = torch.Tensor.float
     given = {"batches": str(tmp_path / "b.pt"), "steps": 1, "dropout": False}
@@ -216,7 +216,7 @@ def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
 
 
 def test_rounding_the_last_bits_changes_values_a_little(tmp_path: Path) -> None:
-    from laptime.testing.witnessing import witness
+    from fixtures.witnessing import witness
 
     base, given = str(tmp_path / "one.pt"), {"batches": str(tmp_path / "batches.pt"), "steps": 2}
     witness(classifier(), tmp_path / "one", [], write=base, **given)
@@ -257,7 +257,7 @@ def test_not_a_number_is_counted(tmp_path: Path) -> None:
 
 
 def test_a_damaged_base_is_no_base(tmp_path: Path) -> None:
-    from laptime.testing.witnessing import witness
+    from fixtures.witnessing import witness
 
     (tmp_path / "one.pt").write_bytes(b"not a file of torch")
     found = witness(classifier(), tmp_path / "two", [], compare=str(tmp_path / "one.pt"), steps=1)
