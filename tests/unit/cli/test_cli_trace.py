@@ -10,16 +10,14 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from fixtures import profiles, runs
+from fixtures import profiles, runs, traces
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files
 from laptime.verbs import trace as verb
 
 Laptime = Callable[..., Any]
-REAL = Path(__file__).parents[4] / "shared" / "data" / "traces"
-JOBS = sorted(path for path in REAL.rglob("*.json*") if path.parent.name != "dlrm_8_ranks")
-JOBS += [REAL / "dlrm_8_ranks"] * REAL.is_dir()
+JOBS = sorted({"dlrm_8_ranks" if name.startswith("dlrm") else name for name in traces.names()})
 DEVICE = [
     {
         "id": 0,
@@ -220,14 +218,14 @@ def test_an_interrupt_ends_with_its_own_code(
 
 
 @pytest.mark.parametrize(
-    "path",
+    "name",
     [
-        pytest.param(path, id=path.name, marks=pytest.mark.slow if path.stat().st_size > 10**6 else ())
-        for path in JOBS
+        pytest.param(name, marks=pytest.mark.slow if traces.path(name).stat().st_size > 10**6 else ())
+        for name in JOBS
     ],
 )
-def test_every_real_trace_ends_in_a_verdict_that_fits_on_the_terminal(laptime: Laptime, path: Path) -> None:
-    ended = laptime("trace", str(path), "-o", "r.json", "-o", "r.md", "--no-save", "-q")
+def test_every_real_trace_ends_in_a_verdict_that_fits_on_the_terminal(laptime: Laptime, name: str) -> None:
+    ended = laptime("trace", str(traces.path(name)), "-o", "r.json", "-o", "r.md", "--no-save", "-q")
     assert ended.code == 0, ended.err
     lines = ended.out.splitlines()
     assert len(lines) <= 90

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from msgspec import structs
 
 from fixtures import diagnosed as made
+from fixtures import traces
 from fixtures.diagnosed import cpu, gpu
 from laptime import rules
 from laptime.kit.units import percent
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
-
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
-needs_traces = pytest.mark.skipif(not TRACES.is_dir(), reason="the shared traces are not beside the checkout")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +56,6 @@ def test_all_ranks_together_tell_that_communication_is_the_limit() -> None:
     assert rules.verdict(gpu(host=60)).bound == "host"
 
 
-@needs_traces
 @pytest.mark.parametrize(
     ("name", "bound"),
     [
@@ -75,7 +70,7 @@ def test_all_ranks_together_tell_that_communication_is_the_limit() -> None:
 def test_known_traces_get_their_verdict(name: str, bound: str) -> None:
     from laptime.verbs.trace import analyse
 
-    assert rules.verdict(analyse([TRACES / name])).bound == bound
+    assert rules.verdict(analyse([traces.path(name)])).bound == bound
 
 
 def test_a_file_without_its_device_tells_no_limit() -> None:
@@ -83,39 +78,37 @@ def test_a_file_without_its_device_tells_no_limit() -> None:
     assert rules.verdict(made.firing()["host_only"]).bound == "unknown"
 
 
-@needs_traces
 def test_the_fed_resnet_is_told_to_use_mixed_precision() -> None:
     from laptime.verbs.trace import analyse
 
-    found = {each.kind: each for each in rules.diagnose(analyse([TRACES / "resnet50_num_workers_4.json.gz"]))}
+    found = {
+        each.kind: each for each in rules.diagnose(analyse([traces.path("resnet50_num_workers_4.json.gz")]))
+    }
     assert found["trace/tensor-cores-unused"].optimization == "fp16_autocast"
     assert "trace/num-workers" not in found
 
 
-@needs_traces
 def test_the_starved_resnet_is_told_to_use_workers_first() -> None:
     from laptime.verbs.trace import analyse
 
-    found = rules.diagnose(analyse([TRACES / "resnet50_num_workers_0.json.gz"]))
+    found = rules.diagnose(analyse([traces.path("resnet50_num_workers_0.json.gz")]))
     assert found[0].kind == "trace/num-workers"
     assert found[0].gain == pytest.approx(0.0593, abs=1e-4)
 
 
-@needs_traces
 def test_half_precision_runs_are_not_told_to_use_half_precision() -> None:
     """The plugin advises AMP to bf16 runs whose tensor-core kernels it does not know by name."""
     from laptime.verbs.trace import analyse
 
     for name in ("h100_bert_small.json.gz", "h100_vit.json.gz", "mi300_vit.json.gz", "nccl_a100.json.gz"):
-        kinds = {each.kind for each in rules.diagnose(analyse([TRACES / name]))}
+        kinds = {each.kind for each in rules.diagnose(analyse([traces.path(name)]))}
         assert not kinds & {"trace/tensor-cores-unused", "trace/fp32-matmul"}
 
 
-@needs_traces
 def test_eight_ranks_wait_for_rank_7() -> None:
     from laptime.verbs.trace import analyse
 
-    job = analyse([TRACES / "dlrm_8_ranks"])
+    job = analyse([traces.path("dlrm_8_ranks")])
     assert rules.verdict(job).bound == "communication"
     late = [each for each in rules.diagnose(job) if each.kind == "trace/straggler"]
     assert len(late) == 1

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures import traces
 from laptime.records.tables import CopyRow
 from laptime.trace import copies, links, reader, steps
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
 Event = dict[str, Any]
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 UPLOAD = "Memcpy HtoD (Pageable -> Device)"
 
 
@@ -111,9 +110,8 @@ def test_a_trace_without_copies_has_no_rows() -> None:
     assert found(gpu("k", 0, 10, cat="kernel"), on("aten::mm", 0, 5)) == []
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
 def test_real_batches_come_out_of_pageable_memory() -> None:
-    rows = copies.copies(seen(reader.read(TRACES / "resnet50_num_workers_0.json.gz")))
+    rows = copies.copies(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
     batch = rows[0]
     assert (batch.id, batch.calls, batch.blocking) == ("HtoD pageable", 12, "all")
     assert batch.total_ns == batch.exposed_ns == 11_492_000  # independent_exact: memcpy_union_us

@@ -6,25 +6,21 @@ so does one of it that has vanished.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import pytest
 
+from fixtures import traces
 from laptime.records.tables import KernelRow, ModuleRow, OperatorRow
 from laptime.trace import devices, kernels, links, modules, names, operators, reader, steps
 from laptime.trace.columns import DeviceKind, DeviceWork, Host, Trace
 from laptime.trace.view import View
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-EXPECTED = DATA / "trace_expected.json"
-TRACES: dict[str, Any] = json.loads(EXPECTED.read_text())["traces"] if EXPECTED.exists() else {}
-pytestmark = pytest.mark.skipif(not TRACES, reason="shared traces are not here")
+TRACES: dict[str, Any] = traces.expected()["traces"]
 
 PLUGIN = {
     name: each["expected"]["tb_plugin"] for name, each in TRACES.items() if each["expected"].get("tb_plugin")
@@ -45,7 +41,7 @@ def view_of(trace: Trace) -> View:
 
 @cache
 def view(name: str) -> View:
-    return view_of(reader.read(DATA / "traces" / name))
+    return view_of(reader.read(traces.path(name)))
 
 
 BLURRED = {"ns_resolution_v100.json.gz"}

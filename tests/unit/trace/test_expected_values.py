@@ -8,21 +8,18 @@ import gzip
 import json
 from decimal import Decimal
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fixtures import traces
 from laptime.trace import breakdown, devices, intervals, links, names, reader, steps
 from laptime.trace.columns import DeviceKind, HostKind, Mask
 from laptime.trace.totals import totals
 from laptime.trace.view import View
 
-DATA = Path(__file__).parents[4] / "shared" / "data"
-EXPECTED = DATA / "trace_expected.json"
-TRACES: dict[str, Any] = json.loads(EXPECTED.read_text())["traces"] if EXPECTED.exists() else {}
-pytestmark = pytest.mark.skipif(not TRACES, reason="shared traces are not here")
+TRACES: dict[str, Any] = traces.expected()["traces"]
 
 PLUGIN = {
     name: each["expected"]["tb_plugin"] for name, each in TRACES.items() if "tb_plugin" in each["expected"]
@@ -43,7 +40,7 @@ CATEGORIES = dict(
 
 @cache
 def view(name: str) -> View:
-    trace = reader.read(DATA / "traces" / name)
+    trace = reader.read(traces.path(name))
     linked = links.link(trace)
     return View(trace, linked, steps.find(trace, linked))
 
@@ -98,6 +95,7 @@ def test_breakdown_and_steps_are_the_plugins_where_it_is_right(name: str) -> Non
 
 @pytest.mark.parametrize("name", WRONG_PARTS)
 def test_the_plugin_is_still_wrong_where_we_say_so(name: str) -> None:
+    traces.path(name)
     for step, truth in WRONG_PARTS[name][1].items():
         for category, value in truth.items():
             assert abs(PLUGIN[name]["steps"][step][category] - value) > ROUNDING
@@ -248,7 +246,7 @@ def test_communication_is_what_nccl_really_took(name: str, ms: float) -> None:
 
 def test_every_rank_of_a_job_has_the_plugins_utilisation() -> None:
     """The plugin's values for ranks 0 to 7, in percent."""
-    ranks = sorted(name for name in TRACES if name.startswith("dlrm_8_ranks/"))
+    ranks = sorted(f"dlrm_8_ranks/{path.name}" for path in traces.path("dlrm_8_ranks").iterdir())
     found = [devices.use(view(name))[0].utilization * 100 for name in ranks]
     assert found == pytest.approx([45.46, 65.14, 32.92, 56.19, 42.69, 40.75, 33.15, 21.10], abs=0.005)
 
@@ -286,7 +284,7 @@ def test_totals_are_exact_to_the_nanosecond(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOAT_SPAN)
 def test_spans_are_those_of_decimal_arithmetic(name: str) -> None:
-    text = gzip.decompress((DATA / "traces" / name).read_bytes())
+    text = gzip.decompress((traces.path(name)).read_bytes())
     events = json.loads(text, parse_float=Decimal, parse_int=Decimal, strict=False)["traceEvents"]
     work = [each for each in events if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]
     span = max(each["ts"] + each["dur"] for each in work) - min(each["ts"] for each in work)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures import traces
 from laptime.records.overview import Idle, IdleCause
 from laptime.trace import devices, idle, links, reader, steps
 from laptime.trace.view import View
 
 Event = dict[str, Any]
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
@@ -27,9 +26,7 @@ def seen(trace: Any) -> View:
 
 
 def shared(name: str) -> View:
-    if not TRACES.exists():
-        pytest.skip("no shared traces")
-    return seen(reader.read(TRACES / name))
+    return seen(reader.read(traces.path(name)))
 
 
 def on(name: str, start: float, end: float, cat: str = "cpu_op", tid: int = 1, **args: Any) -> Event:
@@ -292,12 +289,9 @@ def test_a_device_that_computes_all_the_time_is_hardly_idle() -> None:
     assert result.total_ns / result.window_ns < 0.025
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
-@pytest.mark.parametrize(
-    "path", sorted(TRACES.rglob("*.json*")), ids=lambda path: str(path.relative_to(TRACES))
-)
-def test_causes_sum_to_the_idle_time_of_all_devices(path: Path) -> None:
-    given = seen(reader.read(path))
+@pytest.mark.parametrize("name", traces.names())
+def test_causes_sum_to_the_idle_time_of_all_devices(name: str) -> None:
+    given = seen(reader.read(traces.path(name)))
     result = idle.idle(given)
     expected = sum(each.idle_ns for each in devices.use(given))
     assert (result.total_ns if result else 0) == expected

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fixtures import traces
 from laptime.records.tables import Launches
 from laptime.trace import launches, links, reader, steps
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
 Event = dict[str, Any]
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 
 
 def seen(trace: Trace) -> View:
@@ -133,10 +132,9 @@ def test_the_queue_agrees_with_counting_at_every_instant(
     assert queue.longest(begin, begin + length) == max(counts)
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
 def test_launch_statistics_are_those_of_holistic_trace_analysis() -> None:
     """HTA leaves out the last step and sums up in whole microseconds (trace_expected.json)."""
-    given_ = seen(reader.read(TRACES / "resnet50_num_workers_0.json.gz"))
+    given_ = seen(reader.read(traces.path("resnet50_num_workers_0.json.gz")))
     host, device = given_.trace.host, given_.trace.device
     launch = given_.links.launch
     kept = (launch >= 0) & (host.end[launch] <= given_.steps.host_start[-1])
@@ -149,9 +147,8 @@ def test_launch_statistics_are_those_of_holistic_trace_analysis() -> None:
     assert (shorter & kept).sum() == 4793
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
 def test_a_full_queue_is_seen() -> None:
-    result = launches.launches(seen(reader.read(TRACES / "ns_resolution_v100.json.gz")))
+    result = launches.launches(seen(reader.read(traces.path("ns_resolution_v100.json.gz"))))
     assert result is not None
     assert result.queue_max == 1022
     assert result.queue_mean > 800

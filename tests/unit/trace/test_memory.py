@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fixtures import traces
 from laptime.records.tables import LiveAtPeak, Memory, MemoryRow
 from laptime.trace import links, reader, steps
 from laptime.trace.memory import memory
 from laptime.trace.view import View
-
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason="shared traces are not here")
 
 
 def view(events: list[dict[str, Any]], **top: Any) -> View:
@@ -186,18 +183,15 @@ NAMES = [
 ]
 
 
-@shared
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_peaks_equal_those_of_the_tensorboard_plugin(name: str) -> None:
-    trace = reader.read(SHARED / "traces" / name)
+    trace = reader.read(traces.path(name))
     joined = links.link(trace)
     found = {
         "CPU" if each.device == "cpu" else f"GPU{each.device[-1]}": each
         for each in memory(View(trace, joined, steps.find(trace, joined)))
     }
-    expected = json.loads((SHARED / "trace_expected.json").read_bytes())["traces"][name]["expected"][
-        "tb_plugin"
-    ]
+    expected = traces.expected()["traces"][name]["expected"]["tb_plugin"]
     compared = 0
     for device, rows in expected["memory_stats_top"].items():
         for operator_name, calls, *numbers in rows:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures import traces
 from laptime.trace import links, phases, reader, steps
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
 Event = dict[str, Any]
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 NOTE = "user_annotation"
 
@@ -177,9 +176,8 @@ def test_threads_are_counted_while_they_are_inside_an_operator() -> None:
     assert found == (2, 1.0)
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
 def test_real_training_steps_have_all_phases() -> None:
-    given = seen(reader.read(TRACES / "resnet50_num_workers_0.json.gz"))
+    given = seen(reader.read(traces.path("resnet50_num_workers_0.json.gz")))
     found = {phase.name: phase for phase in phases.phases(given)}
     assert list(found) == ["data", "forward", "backward", "optimizer", "other"]
     assert found["data"].host_ns == pytest.approx(69.3e6, rel=0.01)

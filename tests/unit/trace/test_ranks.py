@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from fixtures import traces
 from laptime.records.ranks import CollectiveRow
 from laptime.trace import collectives, links, reader, steps
 from laptime.trace.collectives import Collective, kind
 from laptime.trace.ranks import RankShare, combine, share
 from laptime.trace.view import View
 
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason="shared traces are not here")
 US = 1_000
 
 Event = dict[str, Any]
@@ -242,17 +240,16 @@ def test_collectives_that_only_one_rank_has_are_no_meeting() -> None:
 
 @pytest.fixture(scope="module")
 def eight() -> list[RankShare]:
-    files = sorted((SHARED / "traces" / "dlrm_8_ranks").iterdir())
+    files = sorted(traces.path("dlrm_8_ranks").iterdir())
     return [share(seen(reader.read(path))) for path in files]
 
 
 @pytest.fixture(scope="module")
 def expected() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((SHARED / "trace_expected.json").read_bytes())
-    return found["multi_rank"]["dlrm_8_ranks"]["independent"]  # type: ignore[no-any-return]
+    traces.path("dlrm_8_ranks")
+    return traces.expected()["multi_rank"]["dlrm_8_ranks"]["independent"]  # type: ignore[no-any-return]
 
 
-@shared
 def test_transfers_are_those_of_an_independent_count(
     eight: list[RankShare], expected: dict[str, Any]
 ) -> None:
@@ -264,7 +261,6 @@ def test_transfers_are_those_of_an_independent_count(
     assert {row.transfer_ns for row in ranks} == {217 * US}
 
 
-@shared
 def test_rank_7_comes_last_and_the_others_wait(eight: list[RankShare], expected: dict[str, Any]) -> None:
     ranks, found, late = combine(eight[::-1])
     arrivals = {one.rank: one.collectives[0].start_ns for one in eight}

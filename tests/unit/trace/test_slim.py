@@ -11,13 +11,11 @@ import numpy as np
 import pytest
 from msgspec import structs
 
+from fixtures import traces
 from laptime.records.overview import Overview
 from laptime.trace import links, overview, reader, slim, steps
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
-
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason="shared traces are not here")
 
 Event = dict[str, Any]
 
@@ -203,7 +201,6 @@ def test_a_trace_without_events_is_written_too(tmp_path: Path) -> None:
     assert len(document(tmp_path / "slim.json")["traceEvents"]) == 2
 
 
-@shared
 @pytest.mark.parametrize(
     "name",
     [
@@ -218,8 +215,9 @@ def test_a_trace_without_events_is_written_too(tmp_path: Path) -> None:
     ],
 )
 def test_the_overview_of_a_slimmed_trace_is_that_of_the_trace(name: str, tmp_path: Path) -> None:
-    before = view(reader.read(SHARED / "traces" / name))
+    path = traces.path(name)
+    before = view(reader.read(path))
     slim.write(before, tmp_path / "slim.json.gz")
     same(before, view(reader.read(tmp_path / "slim.json.gz")))
-    if (SHARED / "traces" / name).stat().st_size > 50_000:
-        assert (tmp_path / "slim.json.gz").stat().st_size < (SHARED / "traces" / name).stat().st_size * 0.8
+    if path.stat().st_size > 50_000:
+        assert (tmp_path / "slim.json.gz").stat().st_size < path.stat().st_size * 0.8

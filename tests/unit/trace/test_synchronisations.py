@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from fixtures import traces
 from laptime.trace import links, reader, steps, synchronisations, waits
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
 Event = dict[str, Any]
-TRACES = Path(__file__).parents[4] / "shared" / "data" / "traces"
 
 
 def seen(trace: Trace) -> View:
@@ -156,9 +155,8 @@ def test_names_of_copies(name: str, direction: str, memory: str) -> None:
     assert (waits.direction(name), waits.memory(name)) == (direction, memory)
 
 
-@pytest.mark.skipif(not TRACES.exists(), reason="no shared traces")
 def test_a_batch_moved_from_pageable_memory_waits_in_the_real_trace() -> None:
-    rows = synchronisations.find(seen(reader.read(TRACES / "resnet50_num_workers_0.json.gz")))
+    rows = synchronisations.find(seen(reader.read(traces.path("resnet50_num_workers_0.json.gz"))))
     assert [(row.call, row.operator, row.calls) for row in rows] == [
         ("cudaMemcpyAsync HtoD from pageable memory", "aten::to", 6),
         ("cudaStreamSynchronize", "aten::to", 12),

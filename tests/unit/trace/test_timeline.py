@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from fixtures import traces
 from laptime.records.timeline import Lane, Timeline
 from laptime.trace import links, reader, steps
 from laptime.trace.timeline import device_type, timeline, typical
 from laptime.trace.view import Steps, View
-
-SHARED = Path(__file__).parents[4] / "shared" / "data"
-shared = pytest.mark.skipif(not SHARED.is_dir(), reason="shared traces are not here")
 
 
 def view(events: list[dict[str, Any]]) -> View:
@@ -136,10 +133,9 @@ def test_the_kind_of_device_is_told_by_its_memory_events_and_calls() -> None:
     assert device_type(view([kernel("k", 1, 1, 1)]).trace) == "cuda"
 
 
-@shared
-@pytest.mark.parametrize("path", sorted(SHARED.glob("traces/**/*.json*")), ids=lambda path: str(path.name))
-def test_every_shared_trace_has_a_timeline_inside_its_step(path: Path) -> None:
-    trace = reader.read(path)
+@pytest.mark.parametrize("name", traces.names())
+def test_every_real_trace_has_a_timeline_inside_its_step(name: str) -> None:
+    trace = reader.read(traces.path(name))
     joined = links.link(trace)
     found = made(View(trace, joined, steps.find(trace, joined)))
     for lane in found.lanes:
