@@ -148,12 +148,12 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))
     lab = Laboratory(program_of(request), choice_of(request), folder / "trials")
-    situation = lab.diagnose(Recipe())
-    offered = ranking.ranked(lab.offered(situation, Recipe()).candidates)
-    able = [each for each in offered if not ranking.missing(each, {}, situation, situation)]
-    suggested, suggestions = _patching.suggestions(lab, situation)
+    loop_profile = lab.diagnose(Recipe())
+    offered = ranking.ranked(lab.offered(loop_profile, Recipe()).candidates)
+    able = [each for each in offered if not ranking.missing(each, {}, loop_profile, loop_profile)]
+    suggested, suggestions = _patching.suggestions(lab, loop_profile)
     rungs = [_told.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
-    sources = Sources(situation.sites + situation.syncs, _patching.main_file(lab), situation.device)
+    sources = Sources(loop_profile.sites + loop_profile.syncs, _patching.main_file(lab), loop_profile.device)
     first = next(each for each in able if each.change.name != ranking.CONTROL)
     sources.apply(first.change, "ranked first, not raced")
     ladder = [msgspec.to_builtins(each) for each in _told.with_suggested(rungs, suggested)]
@@ -167,7 +167,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
         "outcome": "ranked, not raced",
         "speedup": None,
         "seconds": lab.elapsed(),
-        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), situation, lab.choice))},
+        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), loop_profile, lab.choice))},
     }
 
 

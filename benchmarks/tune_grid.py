@@ -28,10 +28,10 @@ from typing import Any, NamedTuple
 
 from _shown import head, parser, table, write
 from laptime.tuning import optimization, recipe_file
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.statistics import estimate
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.verbs import tune as verb
 from laptime.verbs._laboratory import Laboratory
 
@@ -53,13 +53,13 @@ class Regret(NamedTuple):
         return f"{self.value:.1%} [{self.low:.1%}, {self.high:.1%}]"
 
 
-def axes(knobs: str, situation: Situation) -> list[list[Change | None]]:
+def axes(knobs: str, loop_profile: LoopProfile) -> list[list[Change | None]]:
     """What each knob may be: left alone first, then the options given, or those that it proposes itself."""
     found: list[list[Change | None]] = []
     for word in knobs.split(","):
         name, _, values = word.strip().partition("=")
         name = name.replace("-", "_")
-        proposed = optimization.load(name).propose(situation) or [{}]
+        proposed = optimization.load(name).propose(loop_profile) or [{}]
         key = next(iter(proposed[0]), "value")
         if values:
             proposed = [{key: int(value)} for value in values.split(":")]
@@ -180,9 +180,9 @@ def main() -> int:
     request = verb.TuneRequest(program=str(script), arguments=arguments)
     with tempfile.TemporaryDirectory(prefix="laptime-grid-", ignore_cleanup_errors=True) as folder:
         lab = Laboratory(verb.program_of(request), verb.choice_of(request), Path(folder))
-        situation = lab.diagnose(Recipe())
-        recipes = grid(axes(asked.knobs, situation))
-        each = lab.costs(situation).start + asked.seconds + 4 * situation.step
+        loop_profile = lab.diagnose(Recipe())
+        recipes = grid(axes(asked.knobs, loop_profile))
+        each = lab.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step
         minutes = len(recipes) * asked.rounds * each / 60
         print(f"{len(recipes)} settings, {asked.rounds} rounds, about {minutes:.0f} min", file=sys.stderr)
         if asked.dry_run:

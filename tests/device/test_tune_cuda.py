@@ -62,7 +62,7 @@ def lab(tmp_path: Path) -> Laboratory:
 
 
 def test_a_diagnosis_on_the_device(lab: Laboratory) -> None:
-    found = lab.situation
+    found = lab.loop_profile
     assert found is not None
     assert found.device.startswith("cuda")
     assert found.enqueue is not None
@@ -82,7 +82,7 @@ def test_arms_that_are_flipped_are_timed_by_the_device(lab: Laboratory) -> None:
     rounds.close()
     assert all(0.05 < ratio < 5 for ratio in ratios)
     # The synchronised block is never shorter than what the device worked in it.
-    busy = lab.situation.details["busy"] if lab.situation else 0.0
+    busy = lab.loop_profile.details["busy"] if lab.loop_profile else 0.0
     side = lab.side(Recipe(), 0)
     assert sum(side.seconds) / len(side.seconds) >= 0.8 * busy
 
@@ -119,9 +119,9 @@ def test_planted_harm_is_caught_on_the_device(lab: Laboratory, tmp_path: Path) -
     harm.write_text(
         'TITLE = "harm"\nNUMERICS = "reassociated"\nTOGGLE = "live"\nNEEDS = frozenset()\n'
         "GIVES = frozenset()\nCONFLICTS = frozenset()\nPRIOR = 0.5\n"
-        "def propose(situation): return [{}]\n"
-        'def why_not(situation): return ""\n'
-        "def bound(situation, options): return 1.0\n"
+        "def propose(loop_profile): return [{}]\n"
+        'def why_not(loop_profile): return ""\n'
+        "def bound(loop_profile, options): return 1.0\n"
         "def apply(loop, options): loop.backward(lambda root: root * 0.5)\n"
         "def edit(script, options): pass\n"
     )

@@ -9,11 +9,11 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.diff import hunks, lines, relabel, unified
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.patch.verify import applies, patched
-from laptime.tuning.situation import Site
 
 SLOW = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -198,11 +198,11 @@ def test_both_ladders_stand_side_by_side(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def grid_of(knobs: str) -> list[str]:
-    from laptime.tuning.situation import Situation
+    from laptime.tuning.loop_profile import LoopProfile
 
     grid = benchmark("tune_grid")
-    situation = Situation(step=1.0, cpus=2, threads=2, facts=frozenset({"cpu", "conv"}))
-    return [str(recipe) for recipe in grid.grid(grid.axes(knobs, situation))]
+    loop_profile = LoopProfile(step=1.0, cpus=2, threads=2, facts=frozenset({"cpu", "conv"}))
+    return [str(recipe) for recipe in grid.grid(grid.axes(knobs, loop_profile))]
 
 
 def test_a_grid_has_every_combination_that_does_not_conflict() -> None:

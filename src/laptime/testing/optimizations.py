@@ -1,4 +1,4 @@
-"""Does an optimization keep its contract? Asked about many situations, attached to a loop, tried as an edit.
+"""Does an optimization keep its contract? Asked about many loop profiles, attached to a loop, tried as edit.
 
     from laptime.testing import check_optimization
 
@@ -23,25 +23,25 @@ from laptime.kit.registry import names
 from laptime.testing.conformance import documented, need, takes
 from laptime.testing.loops import FakeLoop
 from laptime.testing.rules import section
+from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile
 from laptime.tuning.optimization import NUMERICS, CannotEdit, Options
-from laptime.tuning.situation import FACTS, SHARES, Situation
 from laptime.tuning.trial.loop import CannotApply, Undo
 
 
-def check_optimization(name: str, *more: Situation) -> None:
+def check_optimization(name: str, *more: LoopProfile) -> None:
     """A change: declared, proposed and bounded by pure functions, attached and taken off, edited or refused.
 
     Args:
         name: of the room `optimizations`.
-        more: situations that make it speak, where none of `stories()` does.
+        more: loop profiles that make it speak, where none of `stories()` does.
     """
     module = documented("optimizations", name)
     _check_declared(name, module)
     asked = {**stories(), **{f"given {number}": each for number, each in enumerate(more)}}
     proposed: list[Options] = []
-    for story, situation in asked.items():
-        proposed += _check_answers(name, module, situation, story)
-    need(proposed, f"optimizations/{name} proposes nothing in any of {len(asked)} situations: give it one")
+    for story, loop_profile in asked.items():
+        proposed += _check_answers(name, module, loop_profile, story)
+    need(proposed, f"optimizations/{name} proposes nothing in any of {len(asked)} loop profiles: give it one")
     seen: set[str] = set()
     for options in proposed:
         text = json.dumps(options, sort_keys=True)
@@ -63,46 +63,46 @@ def _check_declared(name: str, module: ModuleType) -> None:
         facts = getattr(module, word)
         need(isinstance(facts, frozenset), f"{who}: {word} is a {type(facts).__name__}, not a frozenset")
         strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - known
-        need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no situation knows")
+        need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no loop profile knows")
     need(0.0 <= getattr(module, "PRIOR", 0.5) <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
     need(
         getattr(module, "GOAL", "throughput") in ("throughput", "memory"),
         f"{who}: no goal {module.__dict__.get('GOAL')!r}",
     )
-    takes(module.propose, "situation")
-    takes(module.bound, "situation", "options")
+    takes(module.propose, "loop_profile")
+    takes(module.bound, "loop_profile", "options")
     takes(module.apply, "loop", "options")
     takes(module.edit, "script", "options")
     for word, parameters in {
-        "why_not": ("situation",),
-        "numerics": ("situation", "options"),
+        "why_not": ("loop_profile",),
+        "numerics": ("loop_profile", "options"),
         "look": ("points",),
     }.items():
         if hasattr(module, word):
             takes(getattr(module, word), *parameters)
 
 
-def _check_answers(name: str, module: ModuleType, situation: Situation, story: str) -> list[Options]:
-    """What it proposes in a situation; the same each time, and the situation stays as it was."""
-    who, kept = f"optimizations/{name}", copy.deepcopy(situation)
-    options: list[Options] = module.propose(situation)
+def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, story: str) -> list[Options]:
+    """What it proposes in a loop profile; the same each time, and the loop profile stays as it was."""
+    who, kept = f"optimizations/{name}", copy.deepcopy(loop_profile)
+    options: list[Options] = module.propose(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
-    need(options == module.propose(situation), f"{who} proposes two things in one situation ({story})")
+    need(options == module.propose(loop_profile), f"{who} proposes two things in one loop profile ({story})")
     if hasattr(module, "why_not"):
-        need(isinstance(module.why_not(situation), str), f"{who}: why_not gives no text ({story})")
+        need(isinstance(module.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
     texts = [_json(each, who) for each in options]
     need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
     for each in options:
-        bound = module.bound(situation, each)
+        bound = module.bound(loop_profile, each)
         need(
-            isinstance(bound, (int, float)) and 0.0 <= bound <= situation.step,
-            f"{who} promises {bound!r} s of a step of {situation.step:g} s ({story})",
+            isinstance(bound, (int, float)) and 0.0 <= bound <= loop_profile.step,
+            f"{who} promises {bound!r} s of a step of {loop_profile.step:g} s ({story})",
         )
-        need(bound == module.bound(situation, each), f"{who} has two bounds for one option ({story})")
+        need(bound == module.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
         if hasattr(module, "numerics"):
-            found = module.numerics(situation, each)
+            found = module.numerics(loop_profile, each)
             need(found in NUMERICS, f"{who}: numerics gives {found!r} ({story})")
-    need(situation == kept, f"{who} changed the situation that it was asked about ({story})")
+    need(loop_profile == kept, f"{who} changed the loop profile that it was asked about ({story})")
     return options
 
 
@@ -247,7 +247,7 @@ def _check_edit(name: str, module: ModuleType, options: Options) -> None:
 
 
 _GIB = 1 << 30
-_CPU = Situation(
+_CPU = LoopProfile(
     step=0.5,
     shares=dict(zip(SHARES, (0.05, 0.0, 0.2, 0.2, 0.04, 0.01), strict=True)),
     what_if={"whole": 0.5, "cached": 0.45, "half_batch": 0.3, "double_batch": 0.8},
@@ -287,8 +287,8 @@ _DETAILS: dict[str, Any] = {
 }
 
 
-def stories() -> dict[str, Situation]:
-    """Situations that an optimization must stand: small and large machines, every bottleneck, and nothing."""
+def stories() -> dict[str, LoopProfile]:
+    """Loop profiles that an optimization must stand: small and large machines, every bottleneck, none."""
     shares = dict(zip(SHARES, (0.05, 0.03, 0.2, 0.2, 0.01, 0.01), strict=True))
     starved = dict(zip(SHARES, (0.4, 0.0, 0.04, 0.04, 0.01, 0.01), strict=True))
     cuda = replace(
@@ -326,11 +326,11 @@ def stories() -> dict[str, Situation]:
             padding=0.5,
             details=_DETAILS,
         ),
-        "nothing": Situation(),
+        "nothing": LoopProfile(),
     }
 
 
 def _syncs() -> tuple[Any, ...]:
-    from laptime.tuning.situation import Site
+    from laptime.tuning.loop_profile import Site
 
     return (Site("sync", "train.py", 12, "main", 12, "", 0, "item", 1.0),)

@@ -15,15 +15,15 @@ from dataclasses import dataclass, field
 from statistics import pstdev
 
 from laptime.records.tuning import Gate, Numerics
+from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.world import Candidate, Offered, Round, TrialFailed
-from laptime.tuning.situation import SHARES, Situation
 
 CACHED = 0.2
 """Share of a knob's `start` that every race after the first one takes."""
 
 Parts = Mapping[str, float]
-"""By name of a part of the step (`situation.SHARES`): seconds, or factors of seconds."""
+"""By name of a part of the step (`loop_profile.SHARES`): seconds, or factors of seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,7 +190,7 @@ class ScriptedWorld:
         """Seconds of the scripted session."""
         return self.seconds
 
-    def diagnose(self, recipe: Recipe) -> Situation:
+    def diagnose(self, recipe: Recipe) -> LoopProfile:
         """Shares with the scatter of a short measurement; data counts as far as it is not hidden."""
         self.log.append(("diagnose", recipe.names))
         self._fails(recipe)
@@ -203,7 +203,7 @@ class ScriptedWorld:
         step = self.true_step(Recipe())
         twins = [self._round(step, step, 1.0).ratio for _ in range(8)]
         facts = set(self.facts).union(*(self._by_name[name].gives for name in recipe.names))
-        return Situation(
+        return LoopProfile(
             step=sum(shares.values()),
             shares=shares,
             facts=frozenset(facts),
@@ -212,14 +212,14 @@ class ScriptedWorld:
             seconds=self.seconds - began,
         )
 
-    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
         """Every knob that is not on, and the control."""
         found = [
             Candidate(
                 change=next((own for own in recipe.changes if own.name == knob.name), knob.recommended()),
                 title=knob.name,
                 numerics=knob.numerics,
-                bound=knob.reach * situation.share(*(knob.claims or self._touched(knob))),
+                bound=knob.reach * loop_profile.share(*(knob.claims or self._touched(knob))),
                 cost=self._cost(recipe),
                 start=knob.start + 2 * self.process_start,
                 prior=knob.prior,

@@ -1,4 +1,4 @@
-"""What the catalogue offers for a situation: candidates, and why the others are none."""
+"""What the catalogue offers for a loop profile: candidates, and why the others are none."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from laptime.kit import registry
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.ranking import expected
 from laptime.tuning.search.world import Candidate, Offered
-from laptime.tuning.situation import Situation
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
@@ -64,10 +64,10 @@ class Costs:
     compiling: float = COMPILING
 
 
-def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) -> Offered:
+def offered(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> Offered:
     """Everything that could be tried on top of a recipe, and why the rest could not."""
     given = facts_of(recipe)
-    known = replace(situation, facts=situation.facts | given)
+    known = replace(loop_profile, facts=loop_profile.facts | given)
     modules = {name: optimization.load(name) for name in choice.names()}
     # What another change would give may be waited for: the search takes them in an order that holds.
     givable: frozenset[str] = frozenset()
@@ -79,8 +79,8 @@ def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) 
     for name, module in modules.items():
         # Its own facts hold because it is kept: other options of it are still offered.
         own = module.GIVES if name in recipe.names else frozenset()
-        facts = (situation.facts | given | givable_needs(module, givable)) - own
-        why = _why_not(module, name, situation, facts, choice)
+        facts = (loop_profile.facts | given | givable_needs(module, givable)) - own
+        why = _why_not(module, name, loop_profile, facts, choice)
         if why:
             ruled_out[name] = why
             continue
@@ -92,31 +92,31 @@ def offered(situation: Situation, recipe: Recipe, choice: Choice, costs: Costs) 
     return Offered(tuple(candidates), ruled_out)
 
 
-def suggested(situation: Situation, choice: Choice) -> list[Change]:
+def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     """Changes that are only ever suggested, never applied: their `edit` shows how."""
     found = []
     for name in choice.names():
         module = optimization.load(name)
         if not getattr(module, "SUGGESTS", False) or not _is_chosen(name, choice):
             continue
-        if _missing(module.NEEDS, situation.facts) is None:
-            found += [Change(name, options) for options in module.propose(situation)[:1]]
+        if _missing(module.NEEDS, loop_profile.facts) is None:
+            found += [Change(name, options) for options in module.propose(loop_profile)[:1]]
     return found
 
 
-def suspects(situation: Situation, recipe: Recipe, choice: Choice) -> list[tuple[Candidate, bool]]:
+def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[tuple[Candidate, bool]]:
     """What may save most of a step, the most first, whatever a race of it costs; and whether it is
     suggested only.
 
     The order of races is another one: a cheap answer about a small gain may come before.
     """
-    known = replace(situation, facts=situation.facts | facts_of(recipe))
-    found = [(each, False) for each in offered(situation, recipe, choice, Costs()).candidates]
-    for change in suggested(situation, choice):
+    known = replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
+    found = [(each, False) for each in offered(loop_profile, recipe, choice, Costs()).candidates]
+    for change in suggested(loop_profile, choice):
         made = _candidate(change.name, optimization.load(change.name), known, recipe, choice, Costs())
         if not isinstance(made, str):
             found.append((made, True))
-    likely = [each for each in found if each[0].bound >= LEAST * situation.step and each[0].bound > 0]
+    likely = [each for each in found if each[0].bound >= LEAST * loop_profile.step and each[0].bound > 0]
     return sorted(likely, key=lambda each: (-expected(each[0]), str(each[0].change)))
 
 
@@ -125,9 +125,9 @@ def facts_of(recipe: Recipe) -> frozenset[str]:
     return frozenset().union(*(optimization.load(name).GIVES for name in recipe.names))
 
 
-def numerics_of(recipe: Recipe, situation: Situation) -> str:
+def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
-    known = replace(situation, facts=situation.facts | facts_of(recipe))
+    known = replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
     classes = [_numerics(optimization.load(own.name), known, own.options) for own in recipe]
     return max(classes, key=optimization.NUMERICS.index, default="exact")
 
@@ -139,7 +139,7 @@ def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]
 
 
 def _why_not(
-    module: ModuleType, name: str, situation: Situation, facts: frozenset[str], choice: Choice
+    module: ModuleType, name: str, loop_profile: LoopProfile, facts: frozenset[str], choice: Choice
 ) -> str:
     """Why a name is not even a candidate; "" when it may be one."""
     if not _is_chosen(name, choice):
@@ -152,7 +152,7 @@ def _why_not(
     missing = _missing(module.NEEDS, facts)
     if missing is not None:
         told: Any = getattr(module, "why_not", None)
-        return (told(situation) if told else "") or missing
+        return (told(loop_profile) if told else "") or missing
     return ""
 
 
@@ -171,23 +171,23 @@ def _missing(needs: frozenset[str], facts: frozenset[str]) -> str | None:
     return None
 
 
-def _numerics(module: ModuleType, situation: Situation, options: dict[str, Any]) -> str:
+def _numerics(module: ModuleType, loop_profile: LoopProfile, options: dict[str, Any]) -> str:
     refined: Any = getattr(module, "numerics", None)
-    return str(refined(situation, options) if refined else module.NUMERICS)
+    return str(refined(loop_profile, options) if refined else module.NUMERICS)
 
 
 def _candidate(
-    name: str, module: ModuleType, situation: Situation, recipe: Recipe, choice: Choice, costs: Costs
+    name: str, module: ModuleType, loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs
 ) -> Candidate | str:
     """The candidate, or why there is none."""
     told: Any = getattr(module, "why_not", None)
     kept = [change.options for change in recipe if change.name == name]
-    proposed = [options for options in module.propose(situation) if options not in kept]
+    proposed = [options for options in module.propose(loop_profile) if options not in kept]
     if kept and not proposed:
         return "kept already"
     if not proposed:
-        return (told(situation) if told else "") or "cannot help here"
-    classes = [_numerics(module, situation, options) for options in proposed]
+        return (told(loop_profile) if told else "") or "cannot help here"
+    classes = [_numerics(module, loop_profile, options) for options in proposed]
     allowed = [options for options, own in zip(proposed, classes, strict=True) if own in choice.classes]
     if not allowed:
         wanted = "--allow algorithm" if classes[0] == "algorithm" else "without --strict"
@@ -198,8 +198,8 @@ def _candidate(
     return Candidate(
         change=changes[0],
         title=module.TITLE,
-        numerics=_numerics(module, situation, allowed[0]),
-        bound=max(module.bound(situation, options) for options in allowed),
+        numerics=_numerics(module, loop_profile, allowed[0]),
+        bound=max(module.bound(loop_profile, options) for options in allowed),
         cost=2 * (costs.block + costs.flip) if live else 2 * (costs.start + costs.block),
         start=costs.start + compiles if live else compiles,
         prior=float(getattr(module, "PRIOR", 0.5)),

@@ -8,18 +8,17 @@ A module has
     below)
     TOGGLE: str             "live": can be put on and taken off between two steps of one process;
                             "process": from the start of a process on
-    NEEDS: frozenset[str]   facts that must hold: of the situation (`situation.Situation.facts`) or given by
-    other
+    NEEDS: frozenset[str]   facts that must hold: of the loop (`LoopProfile.facts`) or given by other
                             changes. A name with "!" in front must not hold. Facts are the names of
-                            `situation.FACTS` and of optimizations
+                            `loop_profile.FACTS` and of optimizations
     GIVES: frozenset[str]   facts that hold once it is applied. Two changes that give the same fact exclude
     each other
     CONFLICTS: frozenset[str]   facts that must not be given by another change of the recipe
 
-    propose(situation) -> list[dict]       options to try, the recommended one first; [] when it cannot help.
+    propose(loop_profile) -> list[dict]    options to try, the recommended one first; [] when it cannot help.
                             More than one is a one-dimensional space: in the order of their `value` where all
                             have a number of that name, else in this order
-    bound(situation, options) -> float     seconds of a step that it can save at most
+    bound(loop_profile, options) -> float     seconds of a step that it can save at most
     apply(loop, options) -> None           attach to the script's loop (`trial.loop.Loop`)
     edit(script, options) -> None          the same in the user's source (`patch.editor.Editor`);
                             raises CannotEdit with the reason
@@ -27,11 +26,11 @@ A module has
 and may have
 
     SUGGESTS: bool = True   never applied on its own: `edit` makes a suggested diff, `apply` is not called
-    why_not(situation) -> str      why `propose` gives nothing, for `--dry-run` and the report
-    numerics(situation, options) -> str   a finer class than NUMERICS, where the situation decides;
-                            `situation.facts` then hold what the other changes of the recipe give, too
+    why_not(loop_profile) -> str      why `propose` gives nothing, for `--dry-run` and the report
+    numerics(loop_profile, options) -> str   a finer class than NUMERICS, where the loop profile decides;
+                            `loop_profile.facts` then hold what the other changes of the recipe give, too
     look(points) -> Any     in a diagnosing trial, after its steps: what else it has to know of the loop
-                            (`trial.mode.Points`); plain JSON, becomes `situation.details[NAME]`
+                            (`trial.mode.Points`); plain JSON, becomes `loop_profile.details[NAME]`
     PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.5 where it is not said
     COMPILES: bool = True   the first steps compile: its seconds count against the run that is left
     GOAL: str = "memory"    saves memory and not time: tried only where that is the goal
@@ -133,8 +132,8 @@ class Optimization(Protocol):
     GIVES: frozenset[str]
     CONFLICTS: frozenset[str]
 
-    def propose(self, situation: Any) -> list[Options]: ...
-    def bound(self, situation: Any, options: Options) -> float: ...
+    def propose(self, loop_profile: Any) -> list[Options]: ...
+    def bound(self, loop_profile: Any, options: Options) -> float: ...
     def apply(self, loop: Any, options: Options) -> None: ...
     def edit(self, script: Any, options: Options) -> None: ...
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laptime.records.tuning import Convergence, Gate, Measured, Patched, Rung, Speedup
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.verbs import _holdout, _patching
 from laptime.verbs._breakdown import breakdown, cost
 from laptime.verbs._laboratory import Laboratory, Pair
@@ -86,16 +86,16 @@ def finish(
     finished.is_complete = True
 
 
-def reserve(lab: Laboratory, situation: Situation, budget: float, step: float | None = None) -> float:
+def reserve(lab: Laboratory, loop_profile: LoopProfile, budget: float, step: float | None = None) -> float:
     """Share of the budget that all this takes, about: three pairs, the recipe once more, two profiles, a
     gate.
 
     Args:
-        situation: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
+        loop_profile: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
     """
-    start, own = lab.costs(situation).start, situation.step if step is None else step
-    baseline, final = _holdout.cost(start, situation.step), _holdout.cost(start, own)
-    profiles = cost(lab, situation.step) + cost(lab, own)
+    start, own = lab.costs(loop_profile).start, loop_profile.step if step is None else step
+    baseline, final = _holdout.cost(start, loop_profile.step), _holdout.cost(start, own)
+    profiles = cost(lab, loop_profile.step) + cost(lab, own)
     return min(MOST_RESERVED, (_holdout.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
 
@@ -134,7 +134,7 @@ def measure(
         noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: the patched files, which have all of the recipe: they are the final side.
     """
-    numerics = numerics_of(recipe, lab.situation) if lab.situation else "exact"
+    numerics = numerics_of(recipe, lab.loop_profile) if lab.loop_profile else "exact"
     until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
     pairs: list[Pair] = []
     with suppress(TrialFailed), lab.ledger.spent("measure"):

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
 from laptime.tuning.gates.verdict import judge
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 
 if TYPE_CHECKING:
     from laptime.verbs._laboratory import Laboratory
@@ -43,9 +43,9 @@ def gated(lab: Laboratory, recipe: Recipe, numerics: str) -> Gate:
     Raises:
         TrialFailed: it does not run, or the script as it is does not.
     """
-    situation = lab.situation or Situation()
-    classes = {numerics, numerics_of(recipe, situation)}
-    references = _References(lab, situation)
+    loop_profile = lab.loop_profile or LoopProfile()
+    classes = {numerics, numerics_of(recipe, loop_profile)}
+    references = _References(lab, loop_profile)
     asked: dict[str, Any] = {"compare": str(references.base())}
     if "reassociated" in classes and "precision" not in classes:
         asked["reference"] = str(references.double())
@@ -82,15 +82,15 @@ def _is_of_data(recipe: Recipe) -> bool:
 class _References:
     """Witnesses of the script as it is, kept in the laboratory's folder."""
 
-    def __init__(self, lab: Laboratory, situation: Situation) -> None:
+    def __init__(self, lab: Laboratory, loop_profile: LoopProfile) -> None:
         self._lab = lab
         self._home = lab.folder / "witnesses"
         self._home.mkdir(exist_ok=True)
-        self._steps = SLOW_STEPS if situation.step > SLOW else STEPS
+        self._steps = SLOW_STEPS if loop_profile.step > SLOW else STEPS
         # Double precision has no fast kernels: a large batch is cut, the same for all.
-        self._is_cut = situation.step > QUICK and situation.batch > FEWEST_SAMPLES
-        self._most = max(FEWEST_SAMPLES, round(situation.batch * QUICK / max(situation.step, QUICK)))
-        each = (situation.loader_seconds or situation.share("data") or 0.0) + 1e-3
+        self._is_cut = loop_profile.step > QUICK and loop_profile.batch > FEWEST_SAMPLES
+        self._most = max(FEWEST_SAMPLES, round(loop_profile.batch * QUICK / max(loop_profile.step, QUICK)))
+        each = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
         self._batches = max(4, min(BATCHES, int(LONGEST_DATA / each)))
 
     def base(self) -> Path:

@@ -22,10 +22,10 @@ from laptime.instrument.session import Stop
 from laptime.launch.trial import Running
 from laptime.records.run import Subject
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Offered
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.keeping import Kept
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
@@ -67,9 +67,9 @@ class Here(Laboratory):
         super().__init__(program, choice, folder, **given)
         self._problem = problem
 
-    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
         """Without what a process that runs already cannot take up."""
-        found = super().offered(situation, recipe)
+        found = super().offered(loop_profile, recipe)
         fixed = {
             each.change.name: f"{each.title}: {_ENVIRONMENT}"
             for each in found.candidates

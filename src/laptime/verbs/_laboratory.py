@@ -19,10 +19,10 @@ from laptime.launch import trial as trials
 from laptime.launch.trial import Running
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import Choice, Costs, offered
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Offered, Round, TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
 from laptime.verbs._ledger import Ledger
@@ -50,7 +50,7 @@ class Laboratory:
     """Runs recipes of one script. All methods of `search.world.World`, and those that measure.
 
     Attributes:
-        trial: of the last finished process, for facts. situation: of the script as it is, once diagnosed.
+        trial: of the last finished process, for facts. loop_profile: of the script as it is, once diagnosed.
         known: diagnoses and gates by recipe, and what gates know of the script as it is.
         diagnosed: recipes with what was found under them, in order. variables: for every process.
     """
@@ -70,14 +70,14 @@ class Laboratory:
         self.program, self.choice, self.folder = program, choice, folder
         self.ledger = Ledger()
         self.trial = Trial()
-        self.situation: Situation | None = None
+        self.loop_profile: LoopProfile | None = None
         self._timeout, self._steps, self._step_by = timeout, steps, step_by
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVE))
         self._random = random.Random(seed)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
         self.known: dict[str, Any] = {}
-        self.diagnosed: list[tuple[Recipe, Situation]] = []
+        self.diagnosed: list[tuple[Recipe, LoopProfile]] = []
         self._scratch = folder / "scratch"
         # What is compiled once comes out of a cache that goes with the session.
         self.variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
@@ -88,7 +88,7 @@ class Laboratory:
         """Seconds since the session began."""
         return time.monotonic() - self._began
 
-    def diagnose(self, recipe: Recipe) -> Situation:
+    def diagnose(self, recipe: Recipe) -> LoopProfile:
         """One process that leaves parts of the step out, in turns.
 
         Raises:
@@ -96,7 +96,7 @@ class Laboratory:
         """
         key = f"situation {recipe}"
         if key in self.known:
-            known: Situation = self.known[key]
+            known: LoopProfile = self.known[key]
             return known
         began = self.elapsed()
         with self.ledger.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
@@ -105,16 +105,16 @@ class Laboratory:
             found = running.document("situation.json")
         if found is None:
             raise self.failure(ended, running)
-        situation = replace(Situation.from_json(found), seconds=self.elapsed() - began)
-        if self.situation is None:
-            self.situation = situation
-        self.known[key] = situation
-        self.diagnosed.append((recipe, situation))
-        return situation
+        loop_profile = replace(LoopProfile.from_json(found), seconds=self.elapsed() - began)
+        if self.loop_profile is None:
+            self.loop_profile = loop_profile
+        self.known[key] = loop_profile
+        self.diagnosed.append((recipe, loop_profile))
+        return loop_profile
 
-    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
         """The catalogue's answer."""
-        return offered(situation, recipe, self.choice, self.costs(situation))
+        return offered(loop_profile, recipe, self.choice, self.costs(loop_profile))
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Inside one process where every difference can be flipped, else in alternating fresh ones."""
@@ -139,15 +139,15 @@ class Laboratory:
 
     # What searches and reports also need.
 
-    def costs(self, situation: Situation) -> Costs:
+    def costs(self, loop_profile: LoopProfile) -> Costs:
         """What trials of this script cost."""
         start = self.ledger.first or 10.0
-        block = self.steps_of(situation.step) * situation.step
+        block = self.steps_of(loop_profile.step) * loop_profile.step
         compiling = self.ledger.compiling
         return Costs(
             start=start,
             block=block,
-            flip=RESETTLE * situation.step,
+            flip=RESETTLE * loop_profile.step,
             **({} if compiling is None else {"compiling": compiling}),
         )
 
@@ -197,7 +197,7 @@ class Laboratory:
         Raises:
             TrialFailed: it does not run.
         """
-        step = self.situation.step if self.situation else 1.0
+        step = self.loop_profile.step if self.loop_profile else 1.0
         steps = max(2, self.steps_of(step)) if seconds is None else max(2, min(500, round(seconds / step)))
         # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
         settle = settled(step) if seconds is None else settled(step, SETTLED)
@@ -215,7 +215,7 @@ class Laboratory:
 
     def plan(self, recipe: Recipe, **given: Any) -> Plan:
         """A plan of the next trial of this session."""
-        step = self.situation.step if self.situation else 0.0
+        step = self.loop_profile.step if self.loop_profile else 0.0
         settle = settled(step)
         asked: dict[str, Any] = {"settle": settle, "resettle": RESETTLE, **given}
         return Plan(
@@ -295,7 +295,7 @@ class Laboratory:
             [change for change in recipe.to_json() if change not in shared.to_json()]
             for recipe in (incumbent, candidate)
         ]
-        step = self.situation.step if self.situation else 1.0
+        step = self.loop_profile.step if self.loop_profile else 1.0
         given = {"arms": arms, "steps": self.steps_of(step), "rounds": 60, "seconds": self._timeout}
         open_rounds: dict[int, dict[int, Block]] = {}
         yielded = 0

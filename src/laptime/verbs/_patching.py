@@ -13,6 +13,7 @@ from msgspec import structs
 from laptime.records.tuning import Patched, Rung
 from laptime.store.folder import write_whole
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import suggested
 from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as checking
@@ -20,7 +21,6 @@ from laptime.tuning.patch.source import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.verbs import _holdout, _told
 from laptime.verbs._laboratory import Laboratory, Pair
 
@@ -34,16 +34,16 @@ def main_file(lab: Laboratory) -> str:
     source = lab.program.subject.source
     if source.endswith(".py") and Path(source).is_file():
         return str(Path(source).resolve())
-    sites = lab.situation.sites if lab.situation else ()
+    sites = lab.loop_profile.sites if lab.loop_profile else ()
     kinds = ("fetch", "step", "backward", "forward", "optimizer")
     return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
 
 
-def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]:
+def suggestions(lab: Laboratory, loop_profile: LoopProfile) -> tuple[list[Rung], str]:
     """Changes that are never made on their own, as rungs and as one diff."""
     rungs, diff = [], ""
-    sources = Sources(situation.sites + situation.syncs, main_file(lab), situation.device)
-    for change in suggested(situation, lab.choice):
+    sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(lab), loop_profile.device)
+    for change in suggested(loop_profile, lab.choice):
         module = optimization.load(change.name)
         try:
             sources.apply(change, f"suggested, {module.TITLE}")
@@ -59,7 +59,7 @@ def suggestions(lab: Laboratory, situation: Situation) -> tuple[list[Rung], str]
                 options=change.options,
                 numerics=module.NUMERICS,
                 verdict="suggested",
-                bound=module.bound(situation, change.options),
+                bound=module.bound(loop_profile, change.options),
                 reason=why,
                 suggestion=diff,
             )
@@ -122,10 +122,10 @@ def recipe_file(request: Any, lab: Laboratory, recipe: Recipe, finished: Any) ->
 
 
 def _edited(
-    lab: Laboratory, situation: Situation, recipe: Recipe, finished: Any, ladder: Iterable[Rung]
+    lab: Laboratory, loop_profile: LoopProfile, recipe: Recipe, finished: Any, ladder: Iterable[Rung]
 ) -> tuple[Sources, list[str], dict[str, str]]:
     """Every change of the recipe as an edit, one after another; those that cannot be are left out."""
-    sources = Sources(situation.sites, main_file(lab), situation.device)
+    sources = Sources(loop_profile.sites, main_file(lab), loop_profile.device)
     hunks, left_out = [], {}
     effects = {(rung.name, str(rung.options)): rung for rung in ladder if rung.kept}
     for change in recipe:

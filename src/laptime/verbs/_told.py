@@ -20,6 +20,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Suspect, Tuning
+from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.offered import Choice, suspects
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
@@ -27,7 +28,6 @@ from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.search.world import Candidate
-from laptime.tuning.situation import SHARES, Situation
 from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._reconcile import STEP
 from laptime.verbs._script import Program
@@ -48,27 +48,27 @@ _NAMES = {
 }
 
 
-def diagnosis(recipe: Recipe, situation: Situation, choice: Choice | None = None) -> Diagnosis:
-    """A situation as it stands in the record; with a choice, what could save most in it."""
-    found = suspects(situation, recipe, choice)[:SUSPECTS] if choice is not None else []
+def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None = None) -> Diagnosis:
+    """A loop profile as it stands in the record; with a choice, what could save most in it."""
+    found = suspects(loop_profile, recipe, choice)[:SUSPECTS] if choice is not None else []
     return Diagnosis(
         recipe=applied(recipe),
-        step=situation.step,
-        shares=situation.shares,
-        what_if=situation.what_if,
-        bound=situation.bound,
-        sentence=bound_by(situation),
+        step=loop_profile.step,
+        shares=loop_profile.shares,
+        what_if=loop_profile.what_if,
+        bound=loop_profile.bound,
+        sentence=bound_by(loop_profile),
         syncs=[
             {"what": each.detail, "where": f"{each.file}:{each.line}", "count": each.count}
-            for each in situation.syncs
+            for each in loop_profile.syncs
         ],
-        noise=situation.noise,
-        detectable=ranking.detectable(situation.noise, LONGEST[-1]),
-        batch=situation.batch,
-        peak=situation.peak,
-        utilization=utilization(situation),
-        facts=sorted(situation.facts),
-        notes=list(situation.notes),
+        noise=loop_profile.noise,
+        detectable=ranking.detectable(loop_profile.noise, LONGEST[-1]),
+        batch=loop_profile.batch,
+        peak=loop_profile.peak,
+        utilization=utilization(loop_profile),
+        facts=sorted(loop_profile.facts),
+        notes=list(loop_profile.notes),
         suspects=[
             Suspect(label=str(each.change), title=each.title, saves=each.bound, suggests=suggests)
             for each, suggests in found
@@ -81,30 +81,30 @@ def is_diagnosed(found: Found, lab: Laboratory) -> bool:
     return len(found.recipe) > 0 and any(recipe == found.recipe for recipe, _ in lab.diagnosed)
 
 
-def bound_by(situation: Situation) -> str:
+def bound_by(loop_profile: LoopProfile) -> str:
     """What bounds the step, in words."""
     parts = {
-        "data": situation.share("data"),
-        "transfer": situation.share("transfer"),
-        "compute": situation.share("forward", "backward", "optimizer"),
-        "other": situation.share("other"),
+        "data": loop_profile.share("data"),
+        "transfer": loop_profile.share("transfer"),
+        "compute": loop_profile.share("forward", "backward", "optimizer"),
+        "other": loop_profile.share("other"),
     }
-    limit = situation.bound
-    share = parts[limit] / situation.step if situation.step else 0.0
-    return f"{share:.0%} of a step of {show(situation.step, 's')} is {_NAMES[limit]}"
+    limit = loop_profile.bound
+    share = parts[limit] / loop_profile.step if loop_profile.step else 0.0
+    return f"{share:.0%} of a step of {show(loop_profile.step, 's')} is {_NAMES[limit]}"
 
 
-def utilization(situation: Situation) -> float | None:
+def utilization(loop_profile: LoopProfile) -> float | None:
     """Share of the step that the device works (`trial.busy`); None without an accelerator."""
-    busy = situation.details.get("busy")
-    return min(1.0, busy / situation.step) if busy is not None and situation.step else None
+    busy = loop_profile.details.get("busy")
+    return min(1.0, busy / loop_profile.step) if busy is not None and loop_profile.step else None
 
 
 def with_utilization(rung: Rung, lab: Laboratory) -> Rung:
     """With the device's share of the step, from the diagnosis that followed when it was kept."""
-    for recipe, situation in lab.diagnosed:
+    for recipe, loop_profile in lab.diagnosed:
         if rung.kept and rung.label in map(str, recipe):
-            return structs.replace(rung, utilization=utilization(situation))
+            return structs.replace(rung, utilization=utilization(loop_profile))
     return rung
 
 
@@ -134,14 +134,14 @@ def with_compile_time(rung: Rung, lab: Laboratory) -> Rung:
 
 
 def dry(
-    request: Any, lab: Laboratory, situation: Situation, rungs: list[Rung], ruled_out: dict[str, str]
+    request: Any, lab: Laboratory, loop_profile: LoopProfile, rungs: list[Rung], ruled_out: dict[str, str]
 ) -> Tuning:
     """What a dry run tells."""
     return Tuning(
         goal=request.goal,
         mode="certify" if request.certify else "fast",
         budget=request.budget,
-        before=diagnosis(Recipe(), situation, lab.choice),
+        before=diagnosis(Recipe(), loop_profile, lab.choice),
         ladder=rungs,
         ruled_out=ruled_out,
         trials=lab.ledger.trials,
@@ -153,7 +153,7 @@ def dry(
 def tuning(
     request: Any,
     lab: Laboratory,
-    before: Situation | None,
+    before: LoopProfile | None,
     found: Found | None,
     rungs: list[Rung],
     finished: Finished,
@@ -280,7 +280,7 @@ def _cases(program: Program, lab: Laboratory, told: Tuning) -> list[Case]:
 
 def _case(program: Program, lab: Laboratory, name: str, side: Measured) -> Case:
     device = lab.trial.device.partition(":")[0]
-    batch = lab.situation.batch if lab.situation else 1
+    batch = lab.loop_profile.batch if lab.loop_profile else 1
     samples = [seconds for process in side.samples for seconds in process]
     owners = [number for number, process in enumerate(side.samples) for _ in process]
     return Case(

@@ -21,12 +21,12 @@ from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.world import Candidate, TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.wrapping import SPAWNS
 from laptime.verbs import _patching, _script, _told
 from laptime.verbs._final import Finished, finish, reserve
@@ -169,7 +169,7 @@ class _Session:
         self.status: Literal["complete", "interrupted"] = "complete"
         self._request, self._lab, self._kept, self._heard = request, lab, kept, heard
         self._rungs: list[Rung] = []
-        self._before: Situation | None = None
+        self._before: LoopProfile | None = None
         self._found: Found | None = None
         self._finished = Finished(run_id=run_id)
 
@@ -179,10 +179,10 @@ class _Session:
             if self._request.dry_run:
                 return self._planned()
             self._say("diagnosing the script as it is")
-            situation = self._lab.diagnose(Recipe())
+            loop_profile = self._lab.diagnose(Recipe())
             self._found = ladder.search(
                 self._lab,
-                self._rules(situation),
+                self._rules(loop_profile),
                 self._decided,
                 done=self._kept.done,
                 trying=self._trying,
@@ -199,25 +199,25 @@ class _Session:
             self.status = "interrupted"
         return _told.tuning(self._request, self._lab, self._before, self._found, self._rungs, self._finished)
 
-    def _rules(self, situation: Situation) -> ladder.Rules:
+    def _rules(self, loop_profile: LoopProfile) -> ladder.Rules:
         request = self._request
         return ladder.Rules(
             budget=request.budget,
             certify=request.certify,
             goal=request.goal,
-            reserve=partial(reserve, self._lab, situation, request.budget),
+            reserve=partial(reserve, self._lab, loop_profile, request.budget),
         )
 
     def _planned(self) -> Tuning:
         """What would be tried, and how long each takes; nothing is."""
-        situation = self._lab.diagnose(Recipe())
-        self._diagnosed(Recipe(), situation)
-        plans = ladder.planned(self._lab, situation, self._rules(situation))
-        suggested, _ = _patching.suggestions(self._lab, situation)
+        loop_profile = self._lab.diagnose(Recipe())
+        self._diagnosed(Recipe(), loop_profile)
+        plans = ladder.planned(self._lab, loop_profile, self._rules(loop_profile))
+        suggested, _ = _patching.suggestions(self._lab, loop_profile)
         rungs = [_told.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = _told.with_suggested(rungs, suggested)
-        ruled_out = self._lab.offered(situation, Recipe()).ruled_out
-        return _told.dry(self._request, self._lab, situation, rungs, ruled_out)
+        ruled_out = self._lab.offered(loop_profile, Recipe()).ruled_out
+        return _told.dry(self._request, self._lab, loop_profile, rungs, ruled_out)
 
     # What the search tells.
 
@@ -236,11 +236,13 @@ class _Session:
         label = str(candidate.change)
         self._heard(Heard(trying=label, text=f"racing {label}", done=self._share()))
 
-    def _diagnosed(self, recipe: Recipe, situation: Situation) -> None:
+    def _diagnosed(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
         if self._before is None:
-            self._before = situation
-            _refuse_unfit(self._request.program, situation, self._lab)
-        self._heard(Heard(diagnosis=_told.diagnosis(recipe, situation, self._lab.choice), done=self._share()))
+            self._before = loop_profile
+            _refuse_unfit(self._request.program, loop_profile, self._lab)
+        self._heard(
+            Heard(diagnosis=_told.diagnosis(recipe, loop_profile, self._lab.choice), done=self._share())
+        )
 
     def _say(self, text: str) -> None:
         self._heard(Heard(text=text, done=self._share()))
@@ -255,13 +257,13 @@ class _Session:
         return refusal(name, failed, "")
 
 
-def _refuse_unfit(name: str, situation: Situation, lab: Laboratory) -> None:
+def _refuse_unfit(name: str, loop_profile: LoopProfile, lab: Laboratory) -> None:
     """Raise for what can be diagnosed, but not tuned."""
-    if "data_parallel" in situation.facts:
+    if "data_parallel" in loop_profile.facts:
         raise data_parallel(name)
     if lab.trial.world > 1 and not any("torchrun" in word for word in lab.program.words):
         raise several_ranks(name)
-    if not situation.optimizer and "in_library" not in situation.facts:
+    if not loop_profile.optimizer and "in_library" not in loop_profile.facts:
         raise UsageError(
             f"{name} does not train",
             why="no torch optimizer made a step",

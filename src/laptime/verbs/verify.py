@@ -14,11 +14,11 @@ from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Tuning
 from laptime.tuning import recipe_file
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.verbs import _told
 from laptime.verbs._final import Finished, measure
 from laptime.verbs._laboratory import Laboratory
@@ -81,18 +81,18 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
         finished = Finished()
         try:
             heard(Heard(text="diagnosing the script as it is"))
-            situation = lab.diagnose(Recipe())
-            heard(Heard(diagnosis=_told.diagnosis(Recipe(), situation), done=0.2))
-            finished.gate = _gate(lab, recipe, situation)
+            loop_profile = lab.diagnose(Recipe())
+            heard(Heard(diagnosis=_told.diagnosis(Recipe(), loop_profile), done=0.2))
+            finished.gate = _gate(lab, recipe, loop_profile)
             heard(Heard(text="measuring in new processes", done=0.4))
-            measure(lab, recipe, finished, budget=request.budget, noise=situation.noise)
+            measure(lab, recipe, finished, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
             raise refusal(file.program, failed, "") from failed
         if finished.measured is not None:
             heard(Heard(measured=finished.measured, done=1.0))
         tuning = Tuning(
             budget=request.budget,
-            before=_told.diagnosis(Recipe(), situation),
+            before=_told.diagnosis(Recipe(), loop_profile),
             baseline=finished.measured[0] if finished.measured else None,
             final=finished.measured[1] if finished.measured else None,
             speedup=finished.speedup,
@@ -109,9 +109,9 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     return structs.replace(run, findings=[_earlier(file, finished, now, changed=changed)])
 
 
-def _gate(lab: Laboratory, recipe: Recipe, situation: Situation) -> Gate:
+def _gate(lab: Laboratory, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
     try:
-        return lab.gate(Recipe(), recipe, numerics_of(recipe, situation))
+        return lab.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
     except TrialFailed as failed:
         return Gate(word="failed", reason=f"the recipe does not run any more: {failed.why}")
 

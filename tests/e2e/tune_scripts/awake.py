@@ -12,14 +12,14 @@ GIVES = frozenset({"awake"})
 CONFLICTS = frozenset()
 
 
-def propose(situation):
+def propose(loop_profile):
     """Always."""
     return [{}]
 
 
-def bound(situation, options):
+def bound(loop_profile, options):
     """All of the data."""
-    return situation.share("data")
+    return loop_profile.share("data")
 
 
 def apply(loop, options):

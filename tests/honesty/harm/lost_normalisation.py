@@ -12,14 +12,14 @@ GIVES: frozenset[str] = frozenset()
 CONFLICTS: frozenset[str] = frozenset()
 
 
-def propose(situation: Any) -> list[dict[str, Any]]:
+def propose(loop_profile: Any) -> list[dict[str, Any]]:
     """Always."""
     return [{}]
 
 
-def bound(situation: Any, options: dict[str, Any]) -> float:
+def bound(loop_profile: Any, options: dict[str, Any]) -> float:
     """As much as it likes."""
-    return float(situation.step)
+    return float(loop_profile.step)
 
 
 def apply(loop: Any, options: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What the catalogue offers for a situation, and why the rest is none."""
+"""What the catalogue offers for a loop profile, and why the rest is none."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from laptime.kit import registry
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile, Site
 from laptime.tuning.offered import Choice, Costs, facts_of, numerics_of, offered, suspects
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.situation import Site, Situation
 
-CONVOLUTIONS = Situation(
+CONVOLUTIONS = LoopProfile(
     step=1.0,
     shares={"data": 0.3, "forward": 0.3, "backward": 0.35, "optimizer": 0.05},
     batch=32,
@@ -30,8 +30,8 @@ CONVOLUTIONS = Situation(
 )
 
 
-def names(situation: Situation, recipe: Recipe = Recipe(), **choice: object) -> set[str]:  # noqa: B008
-    found = offered(situation, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
+def names(loop_profile: LoopProfile, recipe: Recipe = Recipe(), **choice: object) -> set[str]:  # noqa: B008
+    found = offered(loop_profile, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
     return {each.change.name for each in found.candidates}
 
 
@@ -51,9 +51,9 @@ def test_facts_decide() -> None:
 
 
 def test_strict_leaves_out_what_changes_numbers() -> None:
-    situation = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16", "random_transforms"})
-    assert "bf16_autocast" in names(situation)
-    strict = offered(situation, Recipe(), Choice(strict=True), Costs())
+    loop_profile = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16", "random_transforms"})
+    assert "bf16_autocast" in names(loop_profile)
+    strict = offered(loop_profile, Recipe(), Choice(strict=True), Costs())
     assert {each.numerics for each in strict.candidates} <= {"exact", "reassociated"}
     assert "--strict" in strict.ruled_out["bf16_autocast"]
 
@@ -103,8 +103,8 @@ def test_an_optimization_of_ones_own_is_a_file(tmp_path, monkeypatch: pytest.Mon
     own.write_text(
         "TITLE = 'mine'\nNUMERICS = 'exact'\nTOGGLE = 'live'\n"
         "NEEDS = GIVES = CONFLICTS = frozenset()\n"
-        "def propose(situation): return [{}]\n"
-        "def bound(situation, options): return 0.5\n"
+        "def propose(loop_profile): return [{}]\n"
+        "def bound(loop_profile, options): return 0.5\n"
         "def apply(loop, options): pass\n"
         "def edit(script, options): pass\n"
     )
@@ -126,8 +126,8 @@ def test_a_change_is_written_as_people_type_it() -> None:
     assert recipe.without("a").names == ("b",)
 
 
-def suspected(situation: Situation, **choice: object) -> list[str]:
-    found = suspects(situation, Recipe(), Choice(**choice))  # type: ignore[arg-type]
+def suspected(loop_profile: LoopProfile, **choice: object) -> list[str]:
+    found = suspects(loop_profile, Recipe(), Choice(**choice))  # type: ignore[arg-type]
     return [each.change.name for each, _ in found]
 
 

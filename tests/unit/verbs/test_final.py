@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.result import Block, Trial
 from laptime.verbs import _final, _holdout
 from laptime.verbs._laboratory import Pair, Side
@@ -87,7 +87,7 @@ class Clock:
     """A laboratory whose pairs take `each` seconds and come out as they were made up."""
 
     def __init__(self, made: list[Pair], each: float) -> None:
-        self.situation = Situation(step=0.1, noise=0.002)
+        self.loop_profile = LoopProfile(step=0.1, noise=0.002)
         self._made, self._each, self._now = iter(made), each, 0.0
         self.asked: list[dict[str, Any]] = []
 
@@ -122,9 +122,9 @@ def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
 def test_time_is_reserved_for_it() -> None:
     def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
         lab: Any = SimpleNamespace(
-            costs=lambda situation: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
+            costs=lambda loop_profile: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
         )
-        return _final.reserve(lab, Situation(step=seconds), budget, step)
+        return _final.reserve(lab, LoopProfile(step=seconds), budget, step)
 
     assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= _final.MOST_RESERVED
     assert reserved(5.0, 30.0, 60) == _final.MOST_RESERVED

@@ -13,9 +13,9 @@ import pytest
 
 from laptime.records.run import Subject
 from laptime.records.tuning import Gate, Rung
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import Round, TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
 from laptime.verbs import _gating, _told
@@ -63,7 +63,7 @@ class Scripted(Laboratory):
     def __init__(self, folder: Path, fails: dict[str, Trial] | None = None, *, hung: bool = False) -> None:
         program = Program(["train.py"], Subject(target="train.py", source="file"), "python")
         super().__init__(program, verb.choice_of(verb.TuneRequest(program="train.py")), folder)
-        self.situation = Situation(step=0.1, batch=4)
+        self.loop_profile = LoopProfile(step=0.1, batch=4)
         self.plans: list[Plan] = []
         self.trials: list[Played] = []
         self.documents: dict[str, Any] = {}
@@ -225,12 +225,12 @@ def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> No
     assert _told.with_utilization(kept, lab).utilization == pytest.approx(0.75)
     other = Rung(name="tf32", label="tf32", kept=True)
     assert _told.with_utilization(other, lab).utilization is None
-    assert _told.utilization(Situation(step=0.1)) is None
+    assert _told.utilization(LoopProfile(step=0.1)) is None
 
 
 def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_path: Path) -> None:
     lab = Scripted(tmp_path)
-    found: Any = SimpleNamespace(recipe=LAST, after=Situation(step=9.0, shares={"data": 9.0}))
+    found: Any = SimpleNamespace(recipe=LAST, after=LoopProfile(step=9.0, shares={"data": 9.0}))
     told = _told.after(lab, found, {"forward": 0.3, "backward": 0.6, "data": 0.1})
     assert told is not None
     assert (told.step, told.bound, told.shares["forward"]) == (pytest.approx(1.0), "compute", 0.3)
@@ -324,7 +324,7 @@ def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dic
 
 def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     lab = Witnessing(tmp_path)
-    lab.situation = Situation(step=2.0, batch=32)
+    lab.loop_profile = LoopProfile(step=2.0, batch=32)
     lab.gate(Recipe(), LAST, "reassociated")
     assert {plan.gate["most"] for plan in lab.plans} == {8}
     assert {plan.gate["steps"] for plan in lab.plans} == {2}

@@ -13,9 +13,9 @@ import pytest
 
 import laptime
 from laptime.kit.errors import LaptimeError
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.keeping import Kept, training
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
@@ -63,7 +63,7 @@ class Training:
 
 def laboratory(problem: laptime.Problem, folder: Path) -> Here:
     made = Here(problem, verb.choice_of(verb.TuneRequest(program="x")), folder, steps=2)
-    made.situation = Situation(step=0.001, batch=8, shares={"forward": 0.001})
+    made.loop_profile = LoopProfile(step=0.001, batch=8, shares={"forward": 0.001})
     return made
 
 
@@ -204,9 +204,9 @@ def test_the_gate_sees_planted_harm(one: Training, tmp_path: Path) -> None:
     harm.write_text(
         'TITLE = "harm"\nNUMERICS = "reassociated"\nTOGGLE = "live"\nNEEDS = frozenset()\n'
         "GIVES = frozenset()\nCONFLICTS = frozenset()\nPRIOR = 0.5\n"
-        "def propose(situation): return [{}]\n"
-        'def why_not(situation): return ""\n'
-        "def bound(situation, options): return 1.0\n"
+        "def propose(loop_profile): return [{}]\n"
+        'def why_not(loop_profile): return ""\n'
+        "def bound(loop_profile, options): return 1.0\n"
         "def apply(loop, options): loop.backward(lambda root: root * 0.5)\n"
         "def edit(script, options): pass\n"
     )
@@ -240,7 +240,7 @@ def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) 
 
 
 def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
-    situation = Situation(
+    loop_profile = LoopProfile(
         step=0.01,
         batch=8,
         shares={"forward": 0.004, "backward": 0.004, "data": 0.002},
@@ -249,7 +249,7 @@ def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
     )
     lab = laboratory(one.problem, tmp_path)
     lab.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
-    names = {each.change.name for each in lab.offered(situation, Recipe()).candidates}
+    names = {each.change.name for each in lab.offered(loop_profile, Recipe()).candidates}
     assert "channels_last" in names
     assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.situation import Situation
+from laptime.tuning.loop_profile import LoopProfile
 
 
 def compile_models(loop: Any, **arguments: Any) -> None:
@@ -34,7 +34,7 @@ def edit_compile(script: Any, mode: str = "", dynamic: bool = False) -> None:
         script.after_model("{model}.compile(" + ", ".join(given) + ")")
 
 
-def gain(situation: Situation) -> float:
+def gain(loop_profile: LoopProfile) -> float:
     """Share of forward and backward that compiling saves at most.
 
     Half, where nothing more is known: up to 2x of a whole step was seen on the CPU and on GPUs (PyTorch 2
@@ -42,14 +42,14 @@ def gain(situation: Situation) -> float:
     library computes stay as they are; a chain of others becomes one pass over its data, which leaves a tenth
     of it. And a tenth of everything for what Python and autograd need between them.
     """
-    fusable = situation.details.get("operators", {}).get("fusable")
+    fusable = loop_profile.details.get("operators", {}).get("fusable")
     return 0.5 if fusable is None else 0.1 + 0.8 * fusable
 
 
-def cannot_compile(situation: Situation) -> str:
+def cannot_compile(loop_profile: LoopProfile) -> str:
     """Why no mode can be tried; "" when one can."""
-    if "compiled" in situation.facts:
+    if "compiled" in loop_profile.facts:
         return "the script compiles its model already"
-    if "gcc" not in situation.facts:
+    if "gcc" not in loop_profile.facts:
         return "torch.compile needs a C++ compiler, and there is none"
     return ""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from math import ceil
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 PREFETCH = 2
 """Batches that each worker holds ready by torch's default."""
@@ -17,47 +17,47 @@ SHM = 0.5
 """Share of free /dev/shm that batches in flight may take; the rest is for the script's own."""
 
 
-def within(situation: Situation, seconds: float) -> float:
+def within(loop_profile: LoopProfile, seconds: float) -> float:
     """A bound that no step can be short of, and that is never negative."""
-    return min(max(0.0, seconds), situation.step)
+    return min(max(0.0, seconds), loop_profile.step)
 
 
-def workers(situation: Situation) -> int:
+def workers(loop_profile: LoopProfile) -> int:
     """Workers of the training loader as it is."""
-    return int(situation.loader.get("num_workers") or 0)
+    return int(loop_profile.loader.get("num_workers") or 0)
 
 
-def rest(situation: Situation) -> float:
+def rest(loop_profile: LoopProfile) -> float:
     """Seconds of a step without the wait for its batch."""
-    return max(0.0, situation.step - situation.share("data"))
+    return max(0.0, loop_profile.step - loop_profile.share("data"))
 
 
-def wait(situation: Situation, number: int) -> float:
+def wait(loop_profile: LoopProfile, number: int) -> float:
     """Seconds of a step that still wait for a batch when `number` workers share the work and nothing
     disturbs them."""
-    if situation.loader_seconds is None:
+    if loop_profile.loader_seconds is None:
         return 0.0
-    return max(0.0, situation.loader_seconds / max(number, 1) - rest(situation))
+    return max(0.0, loop_profile.loader_seconds / max(number, 1) - rest(loop_profile))
 
 
-def enough(situation: Situation) -> int:
+def enough(loop_profile: LoopProfile) -> int:
     """Workers that make batches as fast as the rest of a step uses them up."""
-    if not situation.loader_seconds:
+    if not loop_profile.loader_seconds:
         return 1
-    return max(1, ceil(situation.loader_seconds / max(rest(situation), 1e-6)))
+    return max(1, ceil(loop_profile.loader_seconds / max(rest(loop_profile), 1e-6)))
 
 
-def in_flight(situation: Situation, number: int, prefetch: int) -> int:
+def in_flight(loop_profile: LoopProfile, number: int, prefetch: int) -> int:
     """Bytes of the batches that `number` workers hold ready."""
-    return number * prefetch * situation.batch_bytes
+    return number * prefetch * loop_profile.batch_bytes
 
 
-def fits(situation: Situation, number: int, prefetch: int) -> bool:
+def fits(loop_profile: LoopProfile, number: int, prefetch: int) -> bool:
     """Whether these batches leave memory and /dev/shm to others."""
-    size = in_flight(situation, number, prefetch)
-    if situation.memory is not None and size > MEMORY * situation.memory:
+    size = in_flight(loop_profile, number, prefetch)
+    if loop_profile.memory is not None and size > MEMORY * loop_profile.memory:
         return False
-    return situation.shm is None or size <= SHM * situation.shm
+    return loop_profile.shm is None or size <= SHM * loop_profile.shm
 
 
 def is_map_style(call: Any) -> bool:

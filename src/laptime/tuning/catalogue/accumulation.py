@@ -16,8 +16,8 @@ from typing import Any
 
 from laptime.tuning.catalogue import _loader
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "larger micro-batches, the effective batch kept"
 NUMERICS = "algorithm"
@@ -34,11 +34,11 @@ def look(points: Any) -> int:
     return round(seen["backward"] / seen["optimizer"]) if seen["optimizer"] else 1
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """All divisors of the number of micro-batches, the smallest enlargement first."""
-    if why_not(situation):
+    if why_not(loop_profile):
         return []
-    size, steps = int(situation.loader["batch_size"]), int(situation.details["accumulation"])
+    size, steps = int(loop_profile.loader["batch_size"]), int(loop_profile.details["accumulation"])
     return [
         {"value": size * times, "steps": steps // times, "of": steps}
         for times in range(2, steps + 1)
@@ -46,24 +46,24 @@ def propose(situation: Situation) -> list[Options]:
     ]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What is in the way."""
-    if int(situation.details.get("accumulation") or 1) < 2:
+    if int(loop_profile.details.get("accumulation") or 1) < 2:
         return "the script does not accumulate gradients"
-    if {"clipping", "scheduler"} & situation.facts:
+    if {"clipping", "scheduler"} & loop_profile.facts:
         return "what the script does at every step of its own (clipping, schedule) would come too seldom"
     return (
         ""
-        if isinstance(situation.loader.get("batch_size"), int)
+        if isinstance(loop_profile.loader.get("batch_size"), int)
         else "the loader has no batch size of its own"
     )
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
     through half and twice the batch; without these half of forward and backward."""
-    compute = situation.share("forward", "backward", "transfer", "other")
-    return _loader.within(situation, 0.5 * compute)
+    compute = loop_profile.share("forward", "backward", "transfer", "other")
+    return _loader.within(loop_profile, 0.5 * compute)
 
 
 def apply(loop: Any, options: Options) -> None:

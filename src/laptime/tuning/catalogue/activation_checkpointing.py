@@ -11,8 +11,8 @@ from typing import Any
 
 from laptime.tuning.catalogue import _code
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "activations computed again, not kept"
 NUMERICS = "exact"
@@ -23,19 +23,19 @@ CONFLICTS = frozenset({"compiled"})
 GOAL = "memory"
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where there are blocks, or the model can do it by itself."""
-    return [{}] if {"blocks", "hf_model"} & situation.facts else []
+    return [{}] if {"blocks", "hf_model"} & loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """There is nothing to wrap."""
-    if "checkpointing" in situation.facts:
+    if "checkpointing" in loop_profile.facts:
         return "the script recomputes activations already"
     return "the trained models have no Sequential or ModuleList of alike blocks"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """It saves no time: it costs one more forward pass."""
     return 0.0
 

@@ -17,8 +17,8 @@ import math
 import os
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "freed memory is kept for the next step"
 NUMERICS = "exact"
@@ -39,29 +39,29 @@ ADAPTED = {M_MMAP_MAX: 65536, M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 64 <
 DEFAULT_MMAP_THRESHOLD_MAX and twice that): mallopt switches the adapting off, so this stands in for it."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where glibc's malloc serves tensors: on the CPU."""
     return [{}] if _is_glibc() and not _is_set() else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Tensors are not on the CPU, or malloc is another."""
-    if "cpu" not in situation.facts:
+    if "cpu" not in loop_profile.facts:
         return "tensors are on a device with an allocator of its own"
     if not _is_glibc():
         return "the C library is not glibc, or another allocator is preloaded"
     return "the environment sets malloc's thresholds already"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step's page faults cost, where they were counted; at most a third of computing: a ResNet-18's
     step went from 3.4 s to 2.7 s without them."""
-    return min(situation.share("forward", "backward", "optimizer") / 3, of_faults(situation))
+    return min(loop_profile.share("forward", "backward", "optimizer") / 3, of_faults(loop_profile))
 
 
-def of_faults(situation: Situation) -> float:
+def of_faults(loop_profile: LoopProfile) -> float:
     """Seconds of a step that go to page faults at most; no limit where they were not counted."""
-    faults = situation.details.get("page_faults")
+    faults = loop_profile.details.get("page_faults")
     return math.inf if faults is None else FAULT * faults
 
 

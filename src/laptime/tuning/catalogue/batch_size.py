@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _learning_rate, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "larger batch, learning rate by rule"
 NUMERICS = "algorithm"
@@ -33,31 +33,31 @@ ROOM = 0.8
 """Share of the free memory that larger batches may take."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Twice the batch, four times, ... up to the knee and what memory holds."""
-    if why_not(situation):
+    if why_not(loop_profile):
         return []
-    size, rule = int(situation.loader["batch_size"]), _learning_rate.rule(situation.facts)
-    return [{"value": size * times, "times": times, "lr": rule} for times in _times(situation)]
+    size, rule = int(loop_profile.loader["batch_size"]), _learning_rate.rule(loop_profile.facts)
+    return [{"value": size * times, "times": times, "lr": rule} for times in _times(loop_profile)]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What is in the way."""
-    if not isinstance(situation.loader.get("batch_size"), int) or situation.loader["batch_size"] < 1:
+    if not isinstance(loop_profile.loader.get("batch_size"), int) or loop_profile.loader["batch_size"] < 1:
         return "the loader has no batch size of its own"
-    if not _learning_rate.rule(situation.facts):
+    if not _learning_rate.rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
-    if _fixed(situation) is None:
+    if _fixed(loop_profile) is None:
         return "it is not known what half and twice the batch take"
     return (
-        "" if _times(situation) else "its knee is reached already, or memory has no room for a larger batch"
+        "" if _times(loop_profile) else "its knee is reached already, or memory has no room for a larger one"
     )
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share that a step of n times the batch saves for as many samples as a step has now: what a step
     costs besides its samples, less the n-th part of it."""
-    return _loader.within(situation, (_fixed(situation) or 0.0) * (1 - 1 / float(options["times"])))
+    return _loader.within(loop_profile, (_fixed(loop_profile) or 0.0) * (1 - 1 / float(options["times"])))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -84,30 +84,30 @@ def edit(script: Any, options: Options) -> None:
     script.set_arguments("loader", batch_size=str(int(options["value"])))
 
 
-def _fixed(situation: Situation) -> float | None:
+def _fixed(loop_profile: LoopProfile) -> float | None:
     """Seconds of a step that do not grow with its batch: T(b) = fixed + slope * b through half and twice the
     batch. None where one of them was not measured."""
-    half, twice = (situation.what_if.get(name) for name in ("half_batch", "double_batch"))
+    half, twice = (loop_profile.what_if.get(name) for name in ("half_batch", "double_batch"))
     if half is None or twice is None:
         return None
     slope = max(0.0, (twice - half) / 1.5)
-    return max(0.0, min((half + twice) / 2 - 1.25 * slope, situation.step))
+    return max(0.0, min((half + twice) / 2 - 1.25 * slope, loop_profile.step))
 
 
-def _times(situation: Situation) -> list[int]:
-    fixed = _fixed(situation) or 0.0
+def _times(loop_profile: LoopProfile) -> list[int]:
+    fixed = _fixed(loop_profile) or 0.0
     found: list[int] = []
     times = 1
-    while times < LARGEST and fixed / times > KNEE * situation.step and _has_room(situation, 2 * times):
+    while times < LARGEST and fixed / times > KNEE * loop_profile.step and _has_room(loop_profile, 2 * times):
         times *= 2
         found.append(times)
     return found
 
 
-def _has_room(situation: Situation, times: int) -> bool:
+def _has_room(loop_profile: LoopProfile, times: int) -> bool:
     """Whether activations of so many batches fit; what parameters and optimizer take stays."""
-    free = situation.memory if situation.device == "cpu" else situation.device_memory
-    if free is None or situation.peak is None:
+    free = loop_profile.memory if loop_profile.device == "cpu" else loop_profile.device_memory
+    if free is None or loop_profile.peak is None:
         return times <= 4
-    grows = max(situation.batch_bytes, situation.peak - situation.state_bytes)
+    grows = max(loop_profile.batch_bytes, loop_profile.peak - loop_profile.state_bytes)
     return grows * (times - 1) < ROOM * free

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "rows fetched a batch at a time"
 NUMERICS = "exact"
@@ -36,23 +36,23 @@ def _is_tensors(dataset: Any) -> bool:
     return type(dataset) is torch.utils.data.TensorDataset
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for a TensorDataset."""
-    return [{}] if situation.details.get("batched_fetch") else []
+    return [{}] if loop_profile.details.get("batched_fetch") else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Other datasets say themselves, by `__getitems__`, that they can do it."""
     return (
         ""
-        if propose(situation)
+        if propose(loop_profile)
         else "the dataset is no TensorDataset; others say by __getitems__ that they can"
     )
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches."""
-    return _loader.within(situation, situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from laptime.tuning.catalogue._narrow import gain
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "mixed precision in bfloat16"
 NUMERICS = "precision"
@@ -23,26 +23,26 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where the device multiplies in bfloat16."""
-    return [{}] if "bf16" in situation.facts else []
+    return [{}] if "bf16" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """A CPU without these instructions converts back and forth: slower, not faster."""
-    if "autocast" in situation.facts:
+    if "autocast" in loop_profile.facts:
         return "the script uses autocast already"
-    if "bf16" in situation.facts:
+    if "bf16" in loop_profile.facts:
         return ""
-    if situation.device.startswith("cpu"):
+    if loop_profile.device.startswith("cpu"):
         return "this CPU has no bfloat16 instructions (avx512_bf16, amx): it would be slower"
-    return f"{situation.device} does not compute in bfloat16"
+    return f"{loop_profile.device} does not compute in bfloat16"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Three quarters of the products in forward and backward: units for bfloat16 are two to sixteen times as
     fast as float32's. Of the rest, half of the bytes."""
-    return gain(situation, 0.75) * situation.share("forward", "backward")
+    return gain(loop_profile, 0.75) * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

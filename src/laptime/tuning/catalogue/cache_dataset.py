@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Any
 
 from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
@@ -97,42 +97,41 @@ def _shape(sample: Any) -> tuple[Any, ...]:
     return str(layout), *((type(leaf).__name__, tuple(getattr(leaf, "shape", ()))) for leaf in leaves)
 
 
-def numerics(situation: Situation, options: Options) -> str:
+def numerics(loop_profile: LoopProfile, options: Options) -> str:
     """What draws random numbers though it is the same each time moves those that are drawn after it."""
-    return "random" if (situation.details.get("cache_dataset") or {}).get("draws", False) else NUMERICS
+    return "random" if (loop_profile.details.get("cache_dataset") or {}).get("draws", False) else NUMERICS
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where samples can be kept, all of them fit, and a trial can read them all."""
-    return [] if why_not(situation) else [{}]
+    return [] if why_not(loop_profile) else [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What is in the way, in the order in which it matters."""
-    if situation.details.get("batched_fetch"):
+    if loop_profile.details.get("batched_fetch"):
         return "its samples are rows of tensors in memory already"
-    found = situation.details.get("cache_dataset") or {}
-    length, each = situation.dataset_length, situation.sample_bytes
-    if not length or not each or not situation.loader_seconds:
+    found = loop_profile.details.get("cache_dataset") or {}
+    length, each = loop_profile.dataset_length, loop_profile.sample_bytes
+    if not length or not each or not loop_profile.loader_seconds:
         return "length, size or reading time of the samples is not known"
     if not found.get("keeps"):
         return str(found.get("why") or "it is not known whether samples can be kept")
     for free, share, name in (
-        (situation.memory, _loader.MEMORY, "memory"),
-        (situation.shm, _loader.SHM, "shared memory"),
+        (loop_profile.memory, _loader.MEMORY, "memory"),
+        (loop_profile.shm, _loader.SHM, "shared memory"),
     ):
         if free is not None and length * each > share * free:
             return f"its samples take {length * each >> 20} MiB: over {share:.0%} of what {name} has free"
-    if _reading(situation) > FILL:
-        return (
-            f"one pass over {length} samples takes {_reading(situation):.0f} s, longer than a trial can wait"
-        )
+    if _reading(loop_profile) > FILL:
+        seconds = _reading(loop_profile)
+        return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
     return ""
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
-    return _loader.within(situation, situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -171,7 +170,7 @@ def edit(script: Any, options: Options) -> None:
     script.wrap_argument("loader", "dataset", "CachedDataset({})")
 
 
-def _reading(situation: Situation) -> float:
+def _reading(loop_profile: LoopProfile) -> float:
     """Seconds of one pass over the dataset by one process."""
-    batches = (situation.dataset_length or 0) / max(1, situation.batch)
-    return batches * (situation.loader_seconds or 0.0)
+    batches = (loop_profile.dataset_length or 0) / max(1, loop_profile.batch)
+    return batches * (loop_profile.loader_seconds or 0.0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "memory format channels_last"
 NUMERICS = "reassociated"
@@ -21,21 +21,21 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.5
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for models with convolutions."""
     return [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing to lay out, or laid out so already."""
-    if "channels_last" in situation.facts:
+    if "channels_last" in loop_profile.facts:
         return "the script lays its model out so already"
     return "the trained models have no convolutions"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Half of forward and backward: oneDNN and cuDNN were seen to gain up to 2x, never more."""
-    return 0.5 * situation.share("forward", "backward")
+    return 0.5 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "torch.compile"
 NUMERICS = "reassociated"
@@ -23,17 +23,17 @@ COMPILES = True
 PRIOR = 0.3
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Sizes dynamic from the start where they are known to vary: else it compiles twice to find that out."""
-    return [{"dynamic": True}] if "varying_shapes" in situation.facts else [{}]
+    return [{"dynamic": True}] if "varying_shapes" in loop_profile.facts else [{}]
 
 
 why_not = cannot_compile
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Of forward, backward and what is neither."""
-    return gain(situation) * situation.share("forward", "backward", "other")
+    return gain(loop_profile) * loop_profile.share("forward", "backward", "other")
 
 
 def apply(loop: Any, options: Options) -> None:

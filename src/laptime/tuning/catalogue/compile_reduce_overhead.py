@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "torch.compile, launches as CUDA graphs"
 NUMERICS = "reassociated"
@@ -23,26 +23,26 @@ PRIOR = 0.4
 MODE = "reduce-overhead"
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where shapes are fixed."""
     return [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """CUDA graphs are for CUDA, and for fixed shapes."""
-    if "cuda" not in situation.facts:
+    if "cuda" not in loop_profile.facts:
         return "CUDA graphs need an NVIDIA GPU"
-    if "varying_shapes" in situation.facts:
+    if "varying_shapes" in loop_profile.facts:
         return "shapes vary from step to step: each would be recorded as a graph of its own"
-    return cannot_compile(situation)
+    return cannot_compile(loop_profile)
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """As of compile, or all the time that the host needs to start the kernels: whichever is more, at most
     nine tenths of forward and backward."""
-    compute = situation.share("forward", "backward", "other")
-    launching = min(situation.enqueue or 0.0, 0.9 * compute)
-    return max(gain(situation) * compute, launching)
+    compute = loop_profile.share("forward", "backward", "other")
+    launching = min(loop_profile.enqueue or 0.0, 0.9 * compute)
+    return max(gain(loop_profile) * compute, launching)
 
 
 def apply(loop: Any, options: Options) -> None:

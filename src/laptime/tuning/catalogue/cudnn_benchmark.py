@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "cuDNN picks algorithms by timing"
 NUMERICS = "reassociated"
@@ -21,23 +21,23 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.2
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for convolutions of fixed shapes on CUDA."""
     return [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What is missing."""
-    if not {"cuda", "conv"} <= situation.facts:
+    if not {"cuda", "conv"} <= loop_profile.facts:
         return "there are no convolutions on an NVIDIA GPU"
-    if "varying_shapes" in situation.facts:
+    if "varying_shapes" in loop_profile.facts:
         return "shapes vary from step to step: each would be timed"
     return "cudnn.benchmark is on already"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A third of forward and backward."""
-    return situation.share("forward", "backward") / 3
+    return loop_profile.share("forward", "backward") / 3
 
 
 def apply(loop: Any, options: Options) -> None:

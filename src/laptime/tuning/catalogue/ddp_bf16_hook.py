@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "gradients sent as bfloat16"
 NUMERICS = "precision"
@@ -22,19 +22,19 @@ PRIOR = 0.3
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for loops that use it."""
-    return [{}] if "ddp" in situation.facts else []
+    return [{}] if "ddp" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is sent."""
     return "the script does not use DistributedDataParallel"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Half of the backward pass: no more than that can be waiting for half of the bytes."""
-    return 0.5 * situation.share("backward")
+    return 0.5 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

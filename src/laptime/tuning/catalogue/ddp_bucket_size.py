@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "size of gradient buckets"
 NUMERICS = "reassociated"
@@ -23,24 +23,24 @@ SIZES = (50, 10, 100, 200)
 """MB, nearest to the default of 25 first."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Sizes that make another number of buckets of this model."""
-    if "ddp" not in situation.facts:
+    if "ddp" not in loop_profile.facts:
         return []
-    megabytes = 4 * situation.parameters / 1e6
+    megabytes = 4 * loop_profile.parameters / 1e6
     return [{"bucket_cap_mb": size} for size in SIZES if not megabytes or size < 2 * megabytes]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """No gradients are sent, or all in one bucket."""
-    if "ddp" not in situation.facts:
+    if "ddp" not in loop_profile.facts:
         return "the script does not use DistributedDataParallel"
     return "all gradients fit one bucket"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A third of the backward pass, which is what sending is hidden behind."""
-    return situation.share("backward") / 3
+    return loop_profile.share("backward") / 3
 
 
 def apply(loop: Any, options: Options) -> None:

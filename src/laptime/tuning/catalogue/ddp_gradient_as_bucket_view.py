@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "gradients as views of buckets"
 NUMERICS = "exact"
@@ -20,19 +20,19 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for loops that use it."""
-    return [{}] if "ddp" in situation.facts else []
+    return [{}] if "ddp" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is parallel."""
     return "the script does not use DistributedDataParallel"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A tenth of the backward pass: two copies of each gradient."""
-    return 0.1 * situation.share("backward")
+    return 0.1 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

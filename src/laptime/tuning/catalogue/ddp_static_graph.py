@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "DistributedDataParallel with a static graph"
 NUMERICS = "reassociated"
@@ -20,22 +20,22 @@ CONFLICTS = frozenset({"find_unused_parameters"})
 PRIOR = 0.2
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for loops that use it."""
-    return [{}] if "ddp" in situation.facts else []
+    return [{}] if "ddp" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is parallel, or the graph may change."""
-    if "ddp" not in situation.facts:
+    if "ddp" not in loop_profile.facts:
         return "the script does not use DistributedDataParallel"
     return "shapes vary from step to step; the graph may, too"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A tenth of forward and backward; a fifth where unused parameters are searched for in each step."""
-    part = 0.2 if "find_unused" in situation.facts else 0.1
-    return part * situation.share("forward", "backward")
+    part = 0.2 if "find_unused" in loop_profile.facts else 0.1
+    return part * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

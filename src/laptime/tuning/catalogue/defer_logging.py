@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "values for logs read every 50th step"
 NUMERICS = "exact"
@@ -29,12 +29,12 @@ SUGGESTS = True
 EVERY = 50
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, with the numbers of those synchronising calls of the script's own lines that are made in every
     step."""
     taken: list[tuple[str, int, int]] = []
     sites: list[int] = []
-    for number, site in enumerate(situation.syncs):
+    for number, site in enumerate(loop_profile.syncs):
         lines = (site.file, site.line, max(site.line, site.end_line))
         overlaps = any(
             file == lines[0] and first <= lines[2] and lines[1] <= last for file, first, last in taken
@@ -45,12 +45,12 @@ def propose(situation: Situation) -> list[Options]:
     return [{"every": EVERY, "sites": sites}] if sites else []
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step does besides its known parts, logging among it; with an accelerator also the time in which
     the host could have run ahead."""
-    ahead = min(situation.enqueue or 0.0, situation.share("forward", "backward", "optimizer"))
+    ahead = min(loop_profile.enqueue or 0.0, loop_profile.share("forward", "backward", "optimizer"))
     spared = 1 - 1 / int(options["every"])
-    return _loader.within(situation, spared * (situation.share("other") + ahead))
+    return _loader.within(loop_profile, spared * (loop_profile.share("other") + ahead))
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "allocator with expandable segments"
 NUMERICS = "exact"
@@ -38,28 +38,28 @@ def look(points: Any) -> dict[str, float]:
     return {"retries": found.get("num_alloc_retries", 0), "lost": 1 - used / reserved if reserved else 0.0}
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where memory is lost or had to be asked for twice, or shapes vary."""
-    if "cuda" not in situation.facts or _is_set():
+    if "cuda" not in loop_profile.facts or _is_set():
         return []
-    found = situation.details.get("expandable_segments") or {}
+    found = loop_profile.details.get("expandable_segments") or {}
     lost = found.get("lost", 0.0) > 0.2 or found.get("retries", 0) > 0
-    return [{}] if lost or "varying_shapes" in situation.facts else []
+    return [{}] if lost or "varying_shapes" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is lost."""
-    if "cuda" not in situation.facts:
+    if "cuda" not in loop_profile.facts:
         return "there is no CUDA allocator"
     if _is_set():
         return "the environment configures the allocator already"
     return "the allocator loses no memory and never had to try again"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A fifth of the step where the allocator had to try again; a fiftieth where memory is only lost."""
-    found = situation.details.get("expandable_segments") or {}
-    return (0.2 if found.get("retries", 0) else 0.02) * situation.step
+    found = loop_profile.details.get("expandable_segments") or {}
+    return (0.2 if found.get("retries", 0) else 0.02) * loop_profile.step
 
 
 def apply(loop: Any, options: Options) -> None:

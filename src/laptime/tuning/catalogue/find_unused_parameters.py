@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "no search for unused parameters"
 NUMERICS = "exact"
@@ -29,22 +29,22 @@ def look(points: Any) -> dict[str, int]:
     return {"unused": len(parameters) - with_gradient if with_gradient else 0}
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where it searches, and nothing was found."""
-    unused = (situation.details.get("find_unused_parameters") or {}).get("unused", 0)
-    return [{}] if "find_unused" in situation.facts and not unused else []
+    unused = (loop_profile.details.get("find_unused_parameters") or {}).get("unused", 0)
+    return [{}] if "find_unused" in loop_profile.facts and not unused else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is searched for, or something is found."""
-    if "find_unused" not in situation.facts:
+    if "find_unused" not in loop_profile.facts:
         return "no unused parameters are searched for"
     return "there are unused parameters"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A tenth of forward and backward."""
-    return 0.1 * situation.share("forward", "backward")
+    return 0.1 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

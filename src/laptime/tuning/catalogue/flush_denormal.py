@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "denormal numbers count as zero"
 NUMERICS = "reassociated"
@@ -33,23 +33,23 @@ def look(points: Any) -> dict[str, float]:
     return {"share": denormal / every if every else 0.0}
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where there are any."""
-    return [{}] if _share(situation) >= MATTERS else []
+    return [{}] if _share(loop_profile) >= MATTERS else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """There are none."""
-    if "cpu" not in situation.facts:
+    if "cpu" not in loop_profile.facts:
         return "only CPUs are slow on denormal numbers"
     return "there are no denormal numbers to speak of in parameters, gradients or optimizer state"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The part of computing that goes into denormals, each a hundred times as slow as another number."""
-    share = _share(situation)
+    share = _share(loop_profile)
     part = 100 * share / (100 * share + 1 - share)
-    return part * situation.share("forward", "backward", "optimizer")
+    return part * loop_profile.share("forward", "backward", "optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -70,8 +70,8 @@ def edit(script: Any, options: Options) -> None:
     script.at_start("torch.set_flush_denormal(True)", "import torch")
 
 
-def _share(situation: Situation) -> float:
-    found = situation.details.get("flush_denormal") or {}
+def _share(loop_profile: LoopProfile) -> float:
+    found = loop_profile.details.get("flush_denormal") or {}
     return float(found.get("share", 0.0))
 
 

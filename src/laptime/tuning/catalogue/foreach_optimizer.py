@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._optimizers import switch
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "optimizer on lists of tensors"
 NUMERICS = "reassociated"
@@ -21,19 +21,19 @@ CONFLICTS = frozenset({"fused"})
 PRIOR = 0.2
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where torch does not do it by itself."""
-    return [] if {"cuda", "xpu"} & situation.facts else [{}]
+    return [] if {"cuda", "xpu"} & loop_profile.facts else [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Where it is so already."""
     return "torch does so by default on this device"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Two thirds of the optimizer."""
-    return 2 / 3 * situation.share("optimizer")
+    return 2 / 3 * loop_profile.share("optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:

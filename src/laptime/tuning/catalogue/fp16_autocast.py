@@ -13,8 +13,8 @@ from typing import Any
 
 from laptime.tuning.catalogue._grad_scaler import Scaling
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "mixed precision in float16, loss scaled"
 NUMERICS = "precision"
@@ -25,26 +25,26 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.5
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once; `clips` tells the edit that gradients are looked at before the step."""
-    options: Options = {"clips": True} if "clipping" in situation.facts else {}
-    if "accumulation" in situation.facts and options:
+    options: Options = {"clips": True} if "clipping" in loop_profile.facts else {}
+    if "accumulation" in loop_profile.facts and options:
         options["accumulates"] = True
     return [options]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Where loss scaling has no place."""
-    if {"autocast", "grad_scaler"} & situation.facts:
+    if {"autocast", "grad_scaler"} & loop_profile.facts:
         return "the script uses mixed precision already"
-    if "closure" in situation.facts:
+    if "closure" in loop_profile.facts:
         return "the optimizer calls a closure, which loss scaling cannot stand between"
     return "it is for NVIDIA GPUs that compute in float16"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """As of bfloat16, less what checking and unscaling the gradients costs."""
-    return 0.7 * situation.share("forward", "backward")
+    return 0.7 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

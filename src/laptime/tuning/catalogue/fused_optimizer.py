@@ -11,8 +11,8 @@ from typing import Any
 
 from laptime.tuning.catalogue._optimizers import FUSED, switch, why_not_fused
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "fused optimizer"
 NUMERICS = "reassociated"
@@ -23,22 +23,22 @@ CONFLICTS = frozenset({"foreach_optimizer"})
 PRIOR = 0.7
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for optimizers of torch that have such a version."""
-    return [{}] if FUSED & situation.facts else []
+    return [{}] if FUSED & loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Which optimizers there are fused."""
-    if "fused" in situation.facts:
+    if "fused" in loop_profile.facts:
         return "the optimizer is fused already"
-    name = situation.optimizer.get("class") or "the optimizer"
+    name = loop_profile.optimizer.get("class") or "the optimizer"
     return f"{name} has no fused version: SGD, Adam, AdamW and Adagrad have"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """All but a tenth of the optimizer: parameters, gradients and state still have to be read and written."""
-    return 0.9 * situation.share("optimizer")
+    return 0.9 * loop_profile.share("optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -10,8 +10,8 @@ import gc
 import time
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "old objects left out of garbage collection"
 NUMERICS = "exact"
@@ -32,20 +32,20 @@ def look(points: Any) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began}
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where it is not switched off."""
-    return [{}] if gc_seconds(situation) > 0 else []
+    return [{}] if gc_seconds(loop_profile) > 0 else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """It never runs."""
     return "garbage collection is switched off, or nobody has timed it"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A full collection every hundred steps, which is often: it waits until a quarter more objects are
     there. At most a fifth of the step."""
-    return min(gc_seconds(situation) / 100, 0.2 * situation.step)
+    return min(gc_seconds(loop_profile) / 100, 0.2 * loop_profile.step)
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -73,7 +73,7 @@ def edit(script: Any, options: Options) -> None:
     script.at_start("gc.freeze()", "import gc")
 
 
-def gc_seconds(situation: Situation) -> float:
+def gc_seconds(loop_profile: LoopProfile) -> float:
     """Seconds of a full collection; 0 where nobody has looked."""
-    found = situation.details.get("gc_freeze") or {}
+    found = loop_profile.details.get("gc_freeze") or {}
     return float(found.get("seconds", 0.0))

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from laptime.tuning.catalogue.allocator import of_faults
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "huge pages for large tensors"
 NUMERICS = "exact"
@@ -28,14 +28,14 @@ SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 VARIABLE = "THP_MEM_ALLOC_ENABLE"
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where the kernel gives them to those who ask: not where everybody has them, nor where nobody has."""
     return [{}] if _given() == "madvise" and os.environ.get(VARIABLE) != "1" else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What the kernel is set to."""
-    if "cpu" not in situation.facts:
+    if "cpu" not in loop_profile.facts:
         return "tensors are not in the host's memory"
     given = _given()
     if given == "madvise":
@@ -43,10 +43,10 @@ def why_not(situation: Situation) -> str:
     return f"the kernel gives huge pages {given}" if given else "this system has no transparent huge pages"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
-    compute = situation.share("forward", "backward", "optimizer")
-    return min(compute / 3, of_faults(situation) + compute / 20)
+    compute = loop_profile.share("forward", "backward", "optimizer")
+    return min(compute / 3, of_faults(loop_profile) + compute / 20)
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "nothing, as control"
 NUMERICS = "exact"
@@ -20,12 +20,12 @@ GIVES: frozenset[str] = frozenset()
 CONFLICTS: frozenset[str] = frozenset()
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Always."""
     return [{}]
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Nothing can be saved; it is raced all the same."""
     return 0.0
 

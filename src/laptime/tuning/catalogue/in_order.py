@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "batches in the order in which they are ready"
 NUMERICS = "random"
@@ -22,19 +22,21 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.1
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where there are several workers and the script has not said it itself."""
-    return [{}] if _loader.workers(situation) > 1 and situation.loader.get("in_order") is not False else []
+    return (
+        [{}] if _loader.workers(loop_profile) > 1 and loop_profile.loader.get("in_order") is not False else []
+    )
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """One worker has one order."""
-    return "" if _loader.workers(situation) > 1 else "one worker finishes its batches in their order"
+    return "" if _loader.workers(loop_profile) > 1 else "one worker finishes its batches in their order"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches."""
-    return _loader.within(situation, situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "dynamic sizes in compiled code"
 NUMERICS = "reassociated"
@@ -24,21 +24,21 @@ COMPILES = True
 PRIOR = 0.3
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where the script itself compiles; a compiled model of ours is dynamic from the start."""
-    return [{}] if {"compiled", "varying_shapes"} <= situation.facts else []
+    return [{}] if {"compiled", "varying_shapes"} <= loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is compiled, or always for the same sizes."""
-    if "compiled" not in situation.facts:
+    if "compiled" not in loop_profile.facts:
         return "the script compiles nothing"
     return "shapes are the same in every step"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """All but a tenth of forward and backward: a step that compiles is nothing but that."""
-    return 0.9 * situation.share("forward", "backward")
+    return 0.9 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

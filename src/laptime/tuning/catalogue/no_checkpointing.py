@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "activations kept, not computed again"
 NUMERICS = "exact"
@@ -24,21 +24,21 @@ ROOM = 1.0
 """Free memory at least, as a multiple of the present peak: activations are a multiple of what is kept now."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where there is room, or where nobody knows: then a trial shows it."""
-    return [{}] if "checkpointing" in situation.facts and _has_room(situation) else []
+    return [{}] if "checkpointing" in loop_profile.facts and _has_room(loop_profile) else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing is computed again, or memory is short."""
-    if "checkpointing" not in situation.facts:
+    if "checkpointing" not in loop_profile.facts:
         return "no activations are computed again"
     return "less memory is free than is in use: keeping the activations would not fit"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The forward pass inside the backward pass."""
-    return min(situation.share("forward"), situation.share("backward"))
+    return min(loop_profile.share("forward"), loop_profile.share("backward"))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -98,7 +98,7 @@ def _sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any
     return input
 
 
-def _has_room(situation: Situation) -> bool:
-    on_host = situation.device.split(":")[0] == "cpu"
-    free = situation.memory if on_host else situation.device_memory
-    return free is None or situation.peak is None or free >= ROOM * situation.peak
+def _has_room(loop_profile: LoopProfile) -> bool:
+    on_host = loop_profile.device.split(":")[0] == "cpu"
+    free = loop_profile.memory if on_host else loop_profile.device_memory
+    return free is None or loop_profile.peak is None or free >= ROOM * loop_profile.peak

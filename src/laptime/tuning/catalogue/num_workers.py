@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "more loader workers"
 NUMERICS = "random"
@@ -31,30 +31,30 @@ WORKER = 300 << 20
 up."""
 
 
-def numerics(situation: Situation, options: Options) -> str:
+def numerics(loop_profile: LoopProfile, options: Options) -> str:
     """Batches are the same, bit by bit, where reading draws no random numbers or they go by sample."""
-    same = "random_transforms" not in situation.facts or "seed_by_sample" in situation.facts
+    same = "random_transforms" not in loop_profile.facts or "seed_by_sample" in loop_profile.facts
     return "exact" if same else NUMERICS
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """1 to what the machine holds, the number that the step needs first; not what the script has already."""
-    present = _loader.workers(situation)
-    values = [value for value in _steps(_cap(situation)) if value != present]
-    return _loader.nearest(values, min(_loader.enough(situation), _cap(situation)))
+    present = _loader.workers(loop_profile)
+    values = [value for value in _steps(_cap(loop_profile)) if value != present]
+    return _loader.nearest(values, min(_loader.enough(loop_profile), _cap(loop_profile)))
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches, less what so many workers still leave of it."""
-    left = _loader.wait(situation, int(options["value"]))
-    return _loader.within(situation, situation.share("data") - left)
+    left = _loader.wait(loop_profile, int(options["value"]))
+    return _loader.within(loop_profile, loop_profile.share("data") - left)
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Samples of a stream would come once from every worker."""
-    if "iterable_dataset" in situation.facts:
+    if "iterable_dataset" in loop_profile.facts:
         return "an IterableDataset gives every sample once per worker unless it shards itself"
-    if "loader" in situation.facts and _cap(situation) < 1:
+    if "loader" in loop_profile.facts and _cap(loop_profile) < 1:
         return "memory or /dev/shm has no room for the batches of a worker"
     return ""
 
@@ -75,13 +75,13 @@ def edit(script: Any, options: Options) -> None:
     _loader.set_everywhere(script, "num_workers", str(int(options["value"])))
 
 
-def _cap(situation: Situation) -> int:
+def _cap(loop_profile: LoopProfile) -> int:
     """Workers that cores, memory and /dev/shm hold; 0 where not even one fits."""
-    prefetch = int(situation.loader.get("prefetch_factor") or _loader.PREFETCH)
-    number = situation.cpus
-    if situation.memory is not None:
-        number = min(number, int(2 * _loader.MEMORY * situation.memory // WORKER))
-    while number > 0 and not _loader.fits(situation, number, prefetch):
+    prefetch = int(loop_profile.loader.get("prefetch_factor") or _loader.PREFETCH)
+    number = loop_profile.cpus
+    if loop_profile.memory is not None:
+        number = min(number, int(2 * _loader.MEMORY * loop_profile.memory // WORKER))
+    while number > 0 and not _loader.fits(loop_profile, number, prefetch):
         number -= 1
     return max(0, number)
 

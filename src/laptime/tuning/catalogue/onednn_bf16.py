@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._narrow import gain
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "oneDNN computes float32 in bfloat16"
 NUMERICS = "precision"
@@ -23,23 +23,23 @@ PRIOR = 0.4
 PARTS = ("matmul", "conv")
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, on CPUs with bfloat16 instructions."""
-    return [{}] if {"linear", "attention", "conv"} & situation.facts else []
+    return [{}] if {"linear", "attention", "conv"} & loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """As of bf16_autocast."""
-    if "cpu" not in situation.facts:
+    if "cpu" not in loop_profile.facts:
         return "oneDNN computes on the CPU only"
-    if "bf16" not in situation.facts:
+    if "bf16" not in loop_profile.facts:
         return "this CPU has no bfloat16 instructions (avx512_bf16, amx)"
     return "the trained models have neither matrix products nor convolutions"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Less than of autocast: activations are written and read at full width, and nothing else is narrower."""
-    return gain(situation, 0.6, others=0.0) * situation.share("forward", "backward")
+    return gain(loop_profile, 0.6, others=0.0) * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

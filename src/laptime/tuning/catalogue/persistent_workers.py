@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "loader workers live on between epochs"
 NUMERICS = "random"
@@ -29,21 +29,21 @@ START = 0.25
 slower."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where the length of an epoch is known."""
-    return [{}] if situation.dataset_length else []
+    return [{}] if loop_profile.dataset_length else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Without a length there may be no second epoch."""
-    return "" if situation.dataset_length else "the length of an epoch is not known"
+    return "" if loop_profile.dataset_length else "the length of an epoch is not known"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The start of all workers and the first batch, spread over the steps of an epoch."""
-    steps = max(1.0, (situation.dataset_length or 1) / max(1, situation.batch))
-    once = START * max(1, _loader.workers(situation)) + (situation.loader_seconds or 0.0)
-    return _loader.within(situation, once / steps)
+    steps = max(1.0, (loop_profile.dataset_length or 1) / max(1, loop_profile.batch))
+    once = START * max(1, _loader.workers(loop_profile)) + (loop_profile.loader_seconds or 0.0)
+    return _loader.within(loop_profile, once / steps)
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -15,8 +15,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "page-locked batches, copied without waiting"
 NUMERICS = "exact"
@@ -27,14 +27,14 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where a GPU is fed by a loader."""
     return [{}]
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The copies to the device, and the part of the wait that the loader's thread could take over."""
-    return _loader.within(situation, situation.share("transfer") + 0.25 * situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("transfer") + 0.25 * loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:

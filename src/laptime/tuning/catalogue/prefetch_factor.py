@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "more batches held ready by each worker"
 NUMERICS = "exact"
@@ -23,25 +23,25 @@ PRIOR = 0.2
 VALUES = (4, 8, 16)
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """4, 8 and 16, as far as memory and /dev/shm hold them, above what the script has."""
-    present = int(situation.loader.get("prefetch_factor") or _loader.PREFETCH)
-    number = max(1, _loader.workers(situation))
+    present = int(loop_profile.loader.get("prefetch_factor") or _loader.PREFETCH)
+    number = max(1, _loader.workers(loop_profile))
     return [
-        {"value": value} for value in VALUES if value > present and _loader.fits(situation, number, value)
+        {"value": value} for value in VALUES if value > present and _loader.fits(loop_profile, number, value)
     ]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nothing larger fits."""
-    if "workers" in situation.facts and not propose(situation):
+    if "workers" in loop_profile.facts and not propose(loop_profile):
         return "it is high already, or memory and /dev/shm have no room for more batches"
     return ""
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches."""
-    return _loader.within(situation, situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "the next batch copied while the present one is used"
 NUMERICS = "exact"
@@ -23,22 +23,24 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.4
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where the device has room for a second batch."""
-    return [] if why_not(situation) else [{}]
+    return [] if why_not(loop_profile) else [{}]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """The device is full."""
-    free = situation.device_memory
+    free = loop_profile.device_memory
     return (
-        "" if free is None or free > 2 * situation.batch_bytes else "the device has no room for another batch"
+        ""
+        if free is None or free > 2 * loop_profile.batch_bytes
+        else "the device has no room for another batch"
     )
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The copies to the device."""
-    return _loader.within(situation, situation.share("transfer"))
+    return _loader.within(loop_profile, loop_profile.share("transfer"))
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "attention in one operator"
 NUMERICS = "reassociated"
@@ -35,16 +35,16 @@ def look(points: Any) -> list[str]:
     return [str(each) for each in found if each]
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Where it is written out, and can be switched."""
-    return [{}] if WRITTEN_OUT in (situation.details.get("sdpa") or []) else []
+    return [{}] if WRITTEN_OUT in (loop_profile.details.get("sdpa") or []) else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What to do by hand."""
-    if "hf_model" in situation.facts:
+    if "hf_model" in loop_profile.facts:
         return "the model computes attention in one operator already"
-    if "attention" in situation.facts:
+    if "attention" in loop_profile.facts:
         return (
             "attention that is written out stays; torch.nn.functional.scaled_dot_product_attention can "
             "take its place"
@@ -52,9 +52,9 @@ def why_not(situation: Situation) -> str:
     return "the trained models have no attention"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Half of forward and backward."""
-    return 0.5 * situation.share("forward", "backward")
+    return 0.5 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

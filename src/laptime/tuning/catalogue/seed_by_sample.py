@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _code
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "random numbers by sample, whatever the workers"
 NUMERICS = "random"
@@ -25,19 +25,19 @@ GIVES = frozenset({"seed_by_sample"})
 CONFLICTS: frozenset[str] = frozenset()
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where reading a sample draws random numbers and there are indices to seed by."""
-    return [{}] if situation.dataset_length else []
+    return [{}] if loop_profile.dataset_length else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """There is nothing to seed, or nothing to seed by."""
-    if "random_transforms" not in situation.facts:
+    if "random_transforms" not in loop_profile.facts:
         return "reading a sample draws no random numbers"
-    return "" if situation.dataset_length else "the length of the dataset is not known"
+    return "" if loop_profile.dataset_length else "the length of the dataset is not known"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """It saves no time itself; it makes more workers exact."""
     return 0.0
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "gradients set to None"
 NUMERICS = "exact"
@@ -21,20 +21,20 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.5
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where the script asks for zeros."""
-    return [{}] if "zero_grad_to_zero" in situation.facts else []
+    return [{}] if "zero_grad_to_zero" in loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Nobody asks for zeros."""
     return "gradients are set to None already"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Filling is one write of what the optimizer reads and writes several times, and adding to the zeros
     one more: at most half of the optimizer and a twentieth of the backward pass."""
-    return 0.5 * situation.share("optimizer", "other") + 0.05 * situation.share("backward")
+    return 0.5 * loop_profile.share("optimizer", "other") + 0.05 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "TF32 matrix products"
 NUMERICS = "precision"
@@ -21,26 +21,26 @@ CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, on devices that have it, for models with matrix products."""
-    return [{}] if {"linear", "attention", "embedding"} & situation.facts else []
+    return [{}] if {"linear", "attention", "embedding"} & loop_profile.facts else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """Why there is nothing to gain."""
-    if "tf32_on" in situation.facts:
+    if "tf32_on" in loop_profile.facts:
         return "TF32 is on already"
-    if "autocast" in situation.facts:
+    if "autocast" in loop_profile.facts:
         return "matrix products are in half precision already"
-    if not {"cuda", "tf32"} <= situation.facts:
+    if not {"cuda", "tf32"} <= loop_profile.facts:
         return "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"
     return "the trained models have no matrix products; convolutions use TF32 by default"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Two thirds of forward and backward: "up to 3x" on matrix products (Hugging Face, "Methods and tools for
     efficient training on a single GPU")."""
-    return 2 / 3 * situation.share("forward", "backward")
+    return 2 / 3 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

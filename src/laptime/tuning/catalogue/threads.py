@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "threads of an operator"
 NUMERICS = "reassociated"
@@ -28,41 +28,41 @@ MOST = 12
 """Options at most: beyond, only every second, fourth ... count is tried."""
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Every count up to the usable cores but the present one, nearest first: the search walks in this
     order."""
-    if not _matters(situation):
+    if not _matters(loop_profile):
         return []
-    every = range(1, max(situation.cpus, 1) + 1)
+    every = range(1, max(loop_profile.cpus, 1) + 1)
     stride = -(-len(every) // MOST)
-    counts = {1, situation.cpus, *every[stride - 1 :: stride]} - {situation.threads}
-    ordered = sorted(counts, key=lambda count: (abs(count - situation.threads), -count))
+    counts = {1, loop_profile.cpus, *every[stride - 1 :: stride]} - {loop_profile.threads}
+    ordered = sorted(counts, key=lambda count: (abs(count - loop_profile.threads), -count))
     return [{"threads": count} for count in ordered]
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """The host does not compute, or has one core."""
-    if situation.cpus <= 1 and situation.threads <= 1:
+    if loop_profile.cpus <= 1 and loop_profile.threads <= 1:
         return "there is one core, and one thread"
     return "the model is on a device, and the loader's workers have one thread each"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """More threads: the work of those that there are, shared among more. Fewer: a third of the computing,
     which is what waiting for threads without a core was seen to cost, or all that are too many; and of
     waiting for workers that have no core. Where each has a core, what sharing the counted operators costs,
     and a twentieth for caches that they share."""
-    compute = situation.share("forward", "backward", "optimizer")
-    count, present = int(options["threads"]), max(situation.threads, 1)
-    if situation.device.split(":")[0] != "cpu":
-        return max(situation.share("data") * (1 - present / count if count > present else 0.5), 0.0)
+    compute = loop_profile.share("forward", "backward", "optimizer")
+    count, present = int(options["threads"]), max(loop_profile.threads, 1)
+    if loop_profile.device.split(":")[0] != "cpu":
+        return max(loop_profile.share("data") * (1 - present / count if count > present else 0.5), 0.0)
     if count > present:
         return compute * (1 - present / count)
-    too_many = max(1 - situation.cpus / present, 0.0)
-    operators = situation.details.get("operators", {}).get("count")
-    if operators is not None and not too_many and "workers" not in situation.facts:
+    too_many = max(1 - loop_profile.cpus / present, 0.0)
+    operators = loop_profile.details.get("operators", {}).get("count")
+    if operators is not None and not too_many and "workers" not in loop_profile.facts:
         return float(min(compute / 3, JOIN * operators + compute / 20))
-    return max(1 / 3, 0.9 * too_many) * compute + 0.5 * situation.share("data")
+    return max(1 / 3, 0.9 * too_many) * compute + 0.5 * loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -85,8 +85,8 @@ def edit(script: Any, options: Options) -> None:
     script.after_optimizer(f"torch.set_num_threads({int(options['threads'])})")
 
 
-def _matters(situation: Situation) -> bool:
-    if situation.device.split(":")[0] == "cpu":
-        return situation.cpus > 1 or situation.threads > 1
+def _matters(loop_profile: LoopProfile) -> bool:
+    if loop_profile.device.split(":")[0] == "cpu":
+        return loop_profile.cpus > 1 or loop_profile.threads > 1
     # Samples that are made in the script's own process are made with torch's threads.
-    return "workers" not in situation.facts and situation.share("data") > 0.1 * situation.step > 0
+    return "workers" not in loop_profile.facts and loop_profile.share("data") > 0.1 * loop_profile.step > 0

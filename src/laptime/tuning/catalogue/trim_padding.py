@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "batches cut to their longest sequence"
 NUMERICS = "reassociated"
@@ -59,22 +59,24 @@ def look(points: Any) -> dict[str, Any]:
     return {"pad": pad, "saves": 1 - left / tokens.shape[1]}
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where a batch ends with padding."""
-    found = situation.details.get("trim_padding") or {}
-    return [{"pad": int(found["pad"])}] if situation.padding and "pad" in found else []
+    found = loop_profile.details.get("trim_padding") or {}
+    return [{"pad": int(found["pad"])}] if loop_profile.padding and "pad" in found else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """There is nothing to cut, or nothing known of it."""
-    return "" if propose(situation) else "batches have no trailing padding"
+    return "" if propose(loop_profile) else "batches have no trailing padding"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share of padding of what computes on it; attention computes its square."""
-    kept = 1.0 - min(1.0, situation.padding or 0.0)
-    power = 2 if "attention" in situation.facts else 1
-    return _loader.within(situation, (1 - kept**power) * situation.share("transfer", "forward", "backward"))
+    kept = 1.0 - min(1.0, loop_profile.padding or 0.0)
+    power = 2 if "attention" in loop_profile.facts else 1
+    return _loader.within(
+        loop_profile, (1 - kept**power) * loop_profile.share("transfer", "forward", "backward")
+    )
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _code, _image_tail, _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
-from laptime.tuning.situation import Situation
 
 TITLE = "images as bytes, normalised on the device"
 NUMERICS = "reassociated"
@@ -33,32 +33,34 @@ def look(points: Any) -> dict[str, Any]:
     return _image_tail.found(points.loaders[0].dataset)
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, where such an end was seen."""
-    found = situation.details.get("uint8_transfer") or {}
+    found = loop_profile.details.get("uint8_transfer") or {}
     return [{"mean": found["mean"], "std": found["std"]}] if "mean" in found else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """What stands in the way."""
-    found = situation.details.get("uint8_transfer") or {}
+    found = loop_profile.details.get("uint8_transfer") or {}
     return (
-        "" if propose(situation) else str(found.get("why") or "no images of torchvision transforms were seen")
+        ""
+        if propose(loop_profile)
+        else str(found.get("why") or "no images of torchvision transforms were seen")
     )
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Three quarters of the copies, and of the wait what the two transforms and the smaller batch can
     save."""
-    return _loader.within(situation, 0.75 * situation.share("transfer") + _saved_wait(situation))
+    return _loader.within(loop_profile, 0.75 * loop_profile.share("transfer") + _saved_wait(loop_profile))
 
 
-def _saved_wait(situation: Situation) -> float:
+def _saved_wait(loop_profile: LoopProfile) -> float:
     """Seconds of the wait that these stages take, where they were timed; else all of it."""
-    stages = situation.details.get("fetch_by_stage") or []
-    seconds = sum(float(each.get("seconds", 0.0)) for each in stages[-2:]) * situation.batch
+    stages = loop_profile.details.get("fetch_by_stage") or []
+    seconds = sum(float(each.get("seconds", 0.0)) for each in stages[-2:]) * loop_profile.batch
     # Collating floats costs as much again as making them.
-    return min(situation.share("data"), 2 * seconds) if stages else situation.share("data")
+    return min(loop_profile.share("data"), 2 * seconds) if stages else loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:

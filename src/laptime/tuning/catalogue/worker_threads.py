@@ -14,8 +14,8 @@ import sys
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
-from laptime.tuning.situation import Situation
 
 TITLE = "one thread for other libraries in each worker"
 NUMERICS = "reassociated"
@@ -44,20 +44,20 @@ def look(points: Any) -> list[str]:
     return found
 
 
-def propose(situation: Situation) -> list[Options]:
+def propose(loop_profile: LoopProfile) -> list[Options]:
     """Once, for the libraries that the script uses."""
-    found = [name for name in situation.details.get("worker_threads") or () if name in LIMITS]
+    found = [name for name in loop_profile.details.get("worker_threads") or () if name in LIMITS]
     return [{"libraries": found}] if found else []
 
 
-def why_not(situation: Situation) -> str:
+def why_not(loop_profile: LoopProfile) -> str:
     """torch's own operators have one thread in a worker already."""
-    return "" if propose(situation) else "no library with threads of its own is loaded beside torch"
+    return "" if propose(loop_profile) else "no library with threads of its own is loaded beside torch"
 
 
-def bound(situation: Situation, options: Options) -> float:
+def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches."""
-    return _loader.within(situation, situation.share("data"))
+    return _loader.within(loop_profile, loop_profile.share("data"))
 
 
 class Limited:

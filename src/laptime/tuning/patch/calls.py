@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.imports import aliases, bases, dotted, resolved
 from laptime.tuning.patch.signatures import ORDER
 from laptime.tuning.patch.text import NEWLINE, Text
 from laptime.tuning.patch.tree import Tree, flat
-from laptime.tuning.situation import Site
 
 CLASSES = {
     "loader": "DataLoader",

@@ -1,6 +1,6 @@
 """What `edit` of an optimization may ask for. `patch.source` implements it; it knows where things are from
-the sites
-that a diagnosing trial has found (`situation.Site`), so that a change lands at the very call that was made.
+the sites that a diagnosing trial has found (`loop_profile.Site`), so that a change lands at the very call
+that was made.
 
 Every method raises `optimization.CannotEdit`, with the reason, where the source does not allow it: the call
 is inside a library, is

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import libcst as cst
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import calls
 from laptime.tuning.patch.files import File, is_foreign, read, root_of
 from laptime.tuning.patch.text import Mark
 from laptime.tuning.patch.tree import Tree
-from laptime.tuning.situation import Site
 
 NODES: dict[str, tuple[type[cst.CSTNode], ...]] = {
     "call": (cst.Call,),

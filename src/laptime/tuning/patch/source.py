@@ -1,6 +1,6 @@
 """The files of a script, edited one change after another.
 
-    sources = Sources(situation.sites, "train.py")
+    sources = Sources(loop_profile.sites, "train.py")
     touched = sources.apply(Change("num_workers", {"value": 2}), "num_workers=2, 1.42x [1.38, 1.45]")
     sources.diff()
 
@@ -15,13 +15,13 @@ import os
 from pathlib import Path
 
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import Hunk
 from laptime.tuning.patch.edits import Edits
 from laptime.tuning.patch.places import Located
 from laptime.tuning.patch.tree import BOM
-from laptime.tuning.situation import Site
 
 
 class Sources(Located):

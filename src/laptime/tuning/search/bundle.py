@@ -73,7 +73,7 @@ def promise(session: Session, least: float) -> float:
     What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
     anything else, nothing is.
     """
-    if session.rules.certify or not ranking.is_concurrent(session.situation):
+    if session.rules.certify or not ranking.is_concurrent(session.loop_profile):
         return 0.0
     members, target = _members(session, least, untried=False)
     if len(members) < 2 or target in session.bundles or _no_time(session, members):
@@ -93,7 +93,7 @@ def _members(session: Session, least: float, untried: bool) -> tuple[list[Candid
             continue
         if ranking.rivals(candidate, kept, session.script):
             continue
-        if ranking.missing(candidate, kept, session.situation, session.script):
+        if ranking.missing(candidate, kept, session.loop_profile, session.script):
             continue
         kept[candidate.change.name] = candidate
         target = target.plus(candidate.change)
@@ -110,7 +110,7 @@ def _rejected(session: Session, least: float, untried: bool) -> list[Candidate]:
         found += [replace(candidate, change=change) for change in following]
     for candidate in session.offers.values():
         if candidate.change.name not in session.kept:
-            known = ranking.share(candidate, session.situation.step) >= least
+            known = ranking.share(candidate, session.loop_profile.step) >= least
             found += [candidate] if known else []
     tried = session.tried
     return [

@@ -20,6 +20,7 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.records.tuning import Rung
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.bundle import bundled, promise
@@ -30,7 +31,6 @@ from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.session import LEAST_ROUNDS, Session, is_control
 from laptime.tuning.search.space import Climb
 from laptime.tuning.search.world import Candidate, World
-from laptime.tuning.situation import Situation
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -48,7 +48,7 @@ class Found:
     Attributes:
         recipe: the final set. kept: its candidates, in the recipe's order.
         ladder: rungs in the order of trying, the `not tried` ones last; each once, as it ended.
-        before, after: situations of the script as it is and under the final set, as far as diagnosed.
+        before, after: loop profiles of the script as it is and under the final set, as far as diagnosed.
         control: the rung of `identity`; None when it was not offered or there was no time.
         margin: share below which nothing was claimed; wider than asked when the control came out different.
         noise: standard deviation of a round. detectable: smallest saving that races found in half of cases.
@@ -60,8 +60,8 @@ class Found:
     recipe: Recipe
     kept: tuple[Candidate, ...] = ()
     ladder: list[Rung] = field(default_factory=list)
-    before: Situation
-    after: Situation
+    before: LoopProfile
+    after: LoopProfile
     control: Rung | None = None
     margin: float
     noise: float
@@ -78,7 +78,7 @@ def search(
     *,
     done: Sequence[Rung] = (),
     trying: Callable[[Candidate], None] = lambda candidate: None,
-    diagnosed: Callable[[Recipe, Situation], None] = lambda recipe, situation: None,
+    diagnosed: Callable[[Recipe, LoopProfile], None] = lambda recipe, loop_profile: None,
 ) -> Found:
     """Find the changes that make the script faster (or smaller) and keep it the same training.
 
@@ -104,7 +104,7 @@ def search(
         kept=tuple(session.kept[change.name] for change in session.recipe),
         ladder=session.rungs,
         before=session.script,
-        after=session.situation,
+        after=session.loop_profile,
         control=session.control,
         margin=session.margin,
         noise=session.noise,
@@ -174,11 +174,11 @@ def _obstacle(session: Session, candidate: Candidate) -> str:
     """Why it is not raced now; "" when nothing stands against it."""
     if not _open(session, candidate):
         return "was tried"
-    lacking = ranking.missing(candidate, session.kept, session.situation, session.script)
+    lacking = ranking.missing(candidate, session.kept, session.loop_profile, session.script)
     if lacking:
         return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
     if not is_control(candidate) and session.rules.goal == "throughput":
-        saved = ranking.share(candidate, session.situation.step)
+        saved = ranking.share(candidate, session.loop_profile.step)
         least = _detectable(session, session.rules.looks or LONGEST)
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
@@ -193,9 +193,9 @@ def _open(session: Session, candidate: Candidate) -> bool:
     before = session.tried.get(change)
     if before is None:
         return True
-    grown = ranking.share(candidate, session.situation.step) / max(before.share, 0.01)
+    grown = ranking.share(candidate, session.loop_profile.step) / max(before.share, 0.01)
     revealed = before.waiting > HIDES and session.waiting < before.waiting / 2
-    moved = session.situation.bound != before.bound
+    moved = session.loop_profile.bound != before.bound
     owed = not before.rivals.issuperset(ranking.rivals(candidate, session.kept, session.script))
     again = owed or revealed or grown >= session.rules.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
@@ -216,7 +216,7 @@ def _climb(session: Session, candidate: Candidate) -> None:
         one = _option(session, candidate, change, left)
         if one is None or _obstacle(session, one):
             continue
-        step = session.situation.step
+        step = session.loop_profile.step
         rung = session.attempt(one)
         if rung.kept and rung.speedup:
             left = max(0.0, left - step * (1 - 1 / rung.speedup))
@@ -258,7 +258,7 @@ def _not_tried(session: Session, candidate: Candidate, why: str) -> None:
 
 
 def planned(
-    world: World, situation: Situation, rules: Rules | None = None, recipe: Recipe | None = None
+    world: World, loop_profile: LoopProfile, rules: Rules | None = None, recipe: Recipe | None = None
 ) -> list[tuple[Candidate, float]]:
     """What would be tried and how long each would take, about, in this order; nothing is run.
 
@@ -268,9 +268,9 @@ def planned(
     rules = rules or Rules()
     recipe = recipe or Recipe()
     session = Session(world, rules, _deaf, _deaf, lambda one, other: None)
-    session.recipe, session.script, session.situation = recipe, situation, situation
-    session.noise, session.margin = situation.noise, rules.margin
-    offered = ranking.ranked(world.offered(situation, recipe).candidates)
+    session.recipe, session.script, session.loop_profile = recipe, loop_profile, loop_profile
+    session.noise, session.margin = loop_profile.noise, rules.margin
+    offered = ranking.ranked(world.offered(loop_profile, recipe).candidates)
     session.offers = {each.change: each for each in offered}
     plans = []
     for candidate in offered:

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterable, Mapping
 
 from laptime.analysis.quantiles import t_quantile
+from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.race import FAST_ALPHA, LOOKS, MARGIN
 from laptime.tuning.search.world import Candidate
-from laptime.tuning.situation import UNKNOWN_NOISE, Situation
 
 TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "algorithm": 0.6}
 """What a class of numerics weighs in the order: between equals the more harmless one goes first."""
@@ -42,20 +42,20 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     )
 
 
-def is_concurrent(situation: Situation) -> bool:
+def is_concurrent(loop_profile: LoopProfile) -> bool:
     """Whether parts of a step run beside each other (workers, a device): one can hide behind another."""
-    return "workers" in situation.facts or situation.enqueue is not None
+    return "workers" in loop_profile.facts or loop_profile.enqueue is not None
 
 
-def has_one_bottleneck(situation: Situation) -> bool:
+def has_one_bottleneck(loop_profile: LoopProfile) -> bool:
     """Whether all but one part of a step (compute counts as one) are too small for the bottleneck to move.
 
     Never where parts run beside each other: what is hidden now can come out.
     """
-    if is_concurrent(situation):
+    if is_concurrent(loop_profile):
         return False
     parts = [("data",), ("transfer",), ("forward", "backward", "optimizer"), ("other",)]
-    shares = [situation.share(*names) for names in parts]
+    shares = [loop_profile.share(*names) for names in parts]
     whole = sum(shares)  # not the step, which is kept up with what was gained since
     return whole > 0 and whole - max(shares) < ONE_BOTTLENECK * whole
 
@@ -83,11 +83,11 @@ def excludes(one: Candidate, other: Candidate) -> bool:
     return bool(one.gives & other.gives or one.conflicts & other.gives or other.conflicts & one.gives)
 
 
-def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: Situation) -> list[str]:
+def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: LoopProfile) -> list[str]:
     """Names of kept changes that have to go when this one comes, with those that need what only these give.
 
     Args:
-        script: the situation of the script as it is.
+        script: the loop profile of the script as it is.
     """
     going = [name for name, other in kept.items() if excludes(candidate, other)]
     while going:
@@ -102,17 +102,17 @@ def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: Situatio
 
 
 def missing(
-    candidate: Candidate, kept: Mapping[str, Candidate], situation: Situation, script: Situation
+    candidate: Candidate, kept: Mapping[str, Candidate], loop_profile: LoopProfile, script: LoopProfile
 ) -> list[str]:
     """Facts that the candidate needs and that do not hold, with those that must not and do ("!workers").
 
     Args:
-        kept: changes of the recipe by name. situation: under the recipe. script: of the script as it is.
+        kept: changes of the recipe by name. loop_profile: under the recipe. script: of the script as it is.
     """
     leaving = {candidate.change.name, *rivals(candidate, kept, script)}
     gone = frozenset().union(*(kept[name].gives for name in leaving if name in kept))
     given = frozenset().union(*(other.gives for name, other in kept.items() if name not in leaving))
-    facts = (situation.facts - (gone - script.facts)) | given
+    facts = (loop_profile.facts - (gone - script.facts)) | given
     return sorted(
         need for need in candidate.needs if (need[1:] in facts if need.startswith("!") else need not in facts)
     )
@@ -125,14 +125,14 @@ def joined(candidate: Candidate, recipe: Recipe, out: Iterable[str]) -> Recipe:
     return recipe.plus(candidate.change)
 
 
-def dependents(name: str, kept: Mapping[str, Candidate], situation: Situation) -> list[str]:
+def dependents(name: str, kept: Mapping[str, Candidate], loop_profile: LoopProfile) -> list[str]:
     """Kept changes that need a fact which only this one gives.
 
     Args:
-        situation: of the script as it is.
+        loop_profile: of the script as it is.
     """
     others = frozenset().union(*(other.gives for own, other in kept.items() if own != name))
-    only = kept[name].gives - others - situation.facts if name in kept else frozenset()
+    only = kept[name].gives - others - loop_profile.facts if name in kept else frozenset()
     return [own for own, other in kept.items() if own != name and other.needs & only]
 
 

@@ -10,6 +10,7 @@ from typing import cast
 from msgspec import structs
 
 from laptime.records.tuning import Gate, Numerics, Rung
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.race import (
@@ -25,7 +26,6 @@ from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.space import LOST, WON
 from laptime.tuning.search.statistics import spread
 from laptime.tuning.search.world import Candidate, Offered, TrialFailed, World
-from laptime.tuning.situation import Situation
 
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
@@ -68,7 +68,7 @@ class Session:
 
     Attributes:
         recipe: the incumbent. kept: candidates of its changes, by name.
-        script: the situation of the script as it is; situation: under the incumbent.
+        script: the loop profile of the script as it is; loop_profile: under the incumbent.
         offers: candidates by change, of the newest offer; known: the last candidate seen of a name.
         rungs: in order of trying. tried: by change.
         noise: standard deviation of a round; margin: in use; expected: races that --certify counts with.
@@ -80,11 +80,11 @@ class Session:
     rules: Rules
     heard: Callable[[Rung], None]
     trying: Callable[[Candidate], None]
-    diagnosed: Callable[[Recipe, Situation], None]
+    diagnosed: Callable[[Recipe, LoopProfile], None]
     recipe: Recipe = field(default_factory=Recipe)
     kept: dict[str, Candidate] = field(default_factory=dict)
-    script: Situation = field(default_factory=Situation)
-    situation: Situation = field(default_factory=Situation)
+    script: LoopProfile = field(default_factory=LoopProfile)
+    loop_profile: LoopProfile = field(default_factory=LoopProfile)
     offers: dict[Change, Candidate] = field(default_factory=dict)
     known: dict[str, Candidate] = field(default_factory=dict)
     ruled_out: dict[str, str] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Session:
             TrialFailed: it does not run.
         """
         self.margin = self.rules.margin
-        self.script = self.situation = self.world.diagnose(self.recipe)
+        self.script = self.loop_profile = self.world.diagnose(self.recipe)
         self.noise = self.script.noise
         self.diagnosed(self.recipe, self.script)
         self._offered()
@@ -114,19 +114,19 @@ class Session:
 
     def again(self) -> None:
         """Diagnose the incumbent, where that can tell something new; see what is offered on top of it."""
-        if self.script.seconds > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.situation):
+        if self.script.seconds > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.loop_profile):
             self._offered()
             return
         try:
             found = self.world.diagnose(self.recipe)
         except TrialFailed:
             return
-        self.situation = found
+        self.loop_profile = found
         self.diagnosed(self.recipe, found)
         self._offered()
 
     def _offered(self) -> None:
-        offered: Offered = self.world.offered(self.situation, self.recipe)
+        offered: Offered = self.world.offered(self.loop_profile, self.recipe)
         new = {each.change: each for each in offered.candidates}
         offered_names = {change.name for change in new}
         # Under the incumbent a rival of a kept change may have nothing to offer; it is still owed its race.
@@ -145,7 +145,7 @@ class Session:
     @property
     def leave_until(self) -> float:
         """Seconds of the session after which leave-one-out ends."""
-        return self.rules.budget * (1 - self.rules.reserve(self.situation.step))
+        return self.rules.budget * (1 - self.rules.reserve(self.loop_profile.step))
 
     @property
     def try_until(self) -> float:
@@ -195,7 +195,7 @@ class Session:
             {
                 change.name
                 for change, each in self.offers.items()
-                if change not in self.tried and ranking.share(each, self.situation.step) >= least
+                if change not in self.tried and ranking.share(each, self.loop_profile.step) >= least
             }
         )
 
@@ -247,7 +247,7 @@ class Session:
 
     def raced(self, rung: Rung, result: RaceResult, out: list[str]) -> Rung:
         """The rung with what its race came to; `out`: names of what it would replace."""
-        step, speedup = self.situation.step, result.speedup
+        step, speedup = self.loop_profile.step, result.speedup
         reason = sentence(result)
         return structs.replace(
             rung,
@@ -258,7 +258,7 @@ class Session:
             ratios=result.ratios,
             memory=result.memory,
             step=step / speedup if speedup and step else None,
-            throughput=self.situation.batch / step * speedup if speedup and step else None,
+            throughput=self.loop_profile.batch / step * speedup if speedup and step else None,
             reason=f"in place of {', '.join(out)}: {reason}" if out else reason,
         )
 
@@ -298,15 +298,15 @@ class Session:
 
     def mark(self, candidate: Candidate, *, final: bool) -> None:
         """It was raced beside the present incumbent."""
-        share = ranking.share(candidate, self.situation.step)
+        share = ranking.share(candidate, self.loop_profile.step)
         rivals = frozenset(ranking.rivals(candidate, self.kept, self.script))
-        self.tried[candidate.change] = Tried(share, self.situation.bound, self.waiting, rivals, final)
+        self.tried[candidate.change] = Tried(share, self.loop_profile.bound, self.waiting, rivals, final)
 
     @property
     def waiting(self) -> float:
         """Share of the step that the loop waits for data."""
-        step = self.situation.step
-        return self.situation.share("data") / step if step else 0.0
+        step = self.loop_profile.step
+        return self.loop_profile.share("data") / step if step else 0.0
 
     def take(self, candidate: Candidate, target: Recipe, out: list[str], speedup: float | None) -> None:
         """Make it the incumbent; what it replaces is told."""
@@ -315,9 +315,9 @@ class Session:
                 self.kept.pop(name)
                 self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
         if speedup:
-            step = self.situation.step / speedup
-            self._claim(candidate, self.situation.step - step)
-            self.situation = replace(self.situation, step=step)
+            step = self.loop_profile.step / speedup
+            self._claim(candidate, self.loop_profile.step - step)
+            self.loop_profile = replace(self.loop_profile, step=step)
         self.recipe = target
         self.kept[candidate.change.name] = candidate
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from laptime.analysis.quantiles import t_quantile
-from laptime.tuning.situation import UNKNOWN_NOISE
+from laptime.tuning.loop_profile import UNKNOWN_NOISE
 
 BETWEEN_PROCESSES = 0.005
 """Standard deviation, as a share, expected between two fresh processes of one program, as `analysis.compare`

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from laptime.records.tuning import Gate
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.situation import Situation
 
 
 class TrialFailed(Exception):
@@ -48,7 +48,7 @@ class Candidate:
 
     Attributes:
         change: what. title: in words. numerics: its class.
-        bound: seconds of a step that it can save at most, in the present situation.
+        bound: seconds of a step that it can save at most, in the present loop profile.
         cost: seconds that one round of racing it takes, about; start: seconds before its first round.
         prior: share of its bound that it is expected to reach, 0 to 1; ranks, decides nothing.
         space: further options of the same optimization, ordered; a one-dimensional search goes through them.
@@ -72,7 +72,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Offered:
-    """What the catalogue has for a situation.
+    """What the catalogue has for a loop profile.
 
     Attributes:
         candidates: in no order.
@@ -89,18 +89,18 @@ class World(Protocol):
     def elapsed(self) -> float:
         """Seconds that the session has used."""
 
-    def diagnose(self, recipe: Recipe) -> Situation:
+    def diagnose(self, recipe: Recipe) -> LoopProfile:
         """The loop under this recipe.
 
         Raises:
             TrialFailed: it does not run.
         """
 
-    def offered(self, situation: Situation, recipe: Recipe) -> Offered:
+    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
         """What could be tried on top of a recipe.
 
-        A change of the recipe that has other options is offered, too, with its bound in this situation: when
-        the bottleneck has moved, the options beside the present one get another chance.
+        A change of the recipe that has other options is offered, too, with its bound in this one: when the
+        bottleneck has moved, the options beside the present one get another chance.
         """
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:

@@ -14,10 +14,10 @@
     conductor    race: blocks of steps under alternating arms, timed
     timing, compiling, limits, seeds    one block; torch.compile at work; memory; seeds shifted
     differential diagnose: the step with parts left out, in the order of schedule, by the clock of meter
-    diagnosis    what was seen, as fields of `situation.Situation`; fetching: the loader alone
+    diagnosis    what was seen, as fields of `loop_profile.LoopProfile`; fetching: the loader alone
     lint         diagnose: synchronising calls with file and line
     sites, watched    where in the user's files things are done
-    facts        what the loop consists of: names for `situation.Situation.facts`
+    facts        what the loop consists of: names for `loop_profile.LoopProfile.facts`
     witness      gate: loss, gradients, parameters, buffers, optimizer state, samples of a few steps
     _captured, _altered, _tensors, _likeness, _samples    its parts: what is fed, kept and compared
     scratch, overlay    the script's writes go to a folder of their own

@@ -1,4 +1,4 @@
-"""What a diagnosing trial has seen, as fields of `situation.Situation`."""
+"""What a diagnosing trial has seen, as fields of `loop_profile.LoopProfile`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def training_loader(seen: Differential) -> Any:
     return next((each for each in seen.points.loaders if id(each) in known), next(iter(known.values()), None))
 
 
-def situation(seen: Differential) -> dict[str, Any]:
+def loop_profile(seen: Differential) -> dict[str, Any]:
     """The whole document. What cannot be found out is left out, with a note."""
     found: dict[str, Any] = {"notes": list(seen.notes)}
     for ask in (_times, _machine, _loader, _training, _places):

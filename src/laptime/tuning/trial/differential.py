@@ -7,7 +7,7 @@
     synchronised      each part waited for  lint              see `lint`
     traced            see `busy`
 
-What is written is read by `situation.Situation.from_json`; a script that fails in one of the later modes
+What is written is read by `loop_profile.LoopProfile.from_json`; a script that fails in one of the later modes
 loses none of what is known by then.
 """
 
@@ -397,4 +397,4 @@ class Differential:
             trial.ended, trial.status, trial.error, trial.traceback = "stopped", 0, "", ""
 
     def _write(self) -> None:
-        result.write(self.plan.folder, "situation.json", diagnosis.situation(self))
+        result.write(self.plan.folder, "situation.json", diagnosis.loop_profile(self))

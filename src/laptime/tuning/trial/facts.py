@@ -1,4 +1,4 @@
-"""Names for `situation.Situation.facts`: what the machine can, what the loop is made of and does.
+"""Names for `loop_profile.LoopProfile.facts`: what the machine can, what the loop is made of and does.
 
 `instrument.facts` has versions and knobs of the same process.
 """

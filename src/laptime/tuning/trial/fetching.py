@@ -49,7 +49,7 @@ def _randomness() -> tuple[Any, ...]:
 
 
 def probe(loader: Any) -> tuple[dict[str, Any], list[str]]:
-    """Fields of a Situation that a loader tells: loader_seconds, dataset_length, sample_bytes, and under
+    """Fields of a LoopProfile that a loader tells: loader_seconds, dataset_length, sample_bytes, and under
     "details" sample_seconds, fetch_by_stage, read_seconds; under "random" whether reading is random.
 
     The second value says what could not be found out, and why. Runs the user's dataset; never raises for it.

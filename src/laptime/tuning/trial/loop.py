@@ -33,7 +33,7 @@ class Call:
         kind: class or function that is called: DataLoader, AdamW, DistributedDataParallel.
         cls: the class. arguments: by name, without those that were not given.
         index: which call of its kind in the script, from 0.
-        site: fields of `situation.Site`: where the user's source calls it. names: of the modules that are
+        site: fields of `loop_profile.Site`: where the user's source calls it. names: of the modules that are
             known there, for an optimizer. Both are filled by `sites.of_call`, which points call for every
             Call while a trial diagnoses.
     """

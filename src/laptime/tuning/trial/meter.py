@@ -13,7 +13,7 @@ from statistics import fmean, median
 from time import perf_counter
 from typing import Any
 
-from laptime.tuning.situation import SHARES, UNKNOWN_NOISE
+from laptime.tuning.loop_profile import SHARES, UNKNOWN_NOISE
 
 MANY = 5
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")

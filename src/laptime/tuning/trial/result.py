@@ -3,7 +3,7 @@
 rounds.jsonl      one line a block, as it ends: {"round", "arm", "seconds": [...], "losses": [...],
 "samples": [...]}
 trial.json        at the end, see Trial; written in one move
-situation.json    mode diagnose: fields of `tuning.situation.Situation`
+situation.json    mode diagnose: fields of `tuning.loop_profile.LoopProfile`
 gate.json         mode gate: see `trial.witness`
 """
 

@@ -72,7 +72,7 @@ def library(frame: FrameType | None = None) -> str:
 def place(
     kind: str, *objects: Any, index: int = 0, detail: str = "", frame: FrameType | None = None
 ) -> dict[str, Any] | None:
-    """Fields of a `situation.Site`: this moment in the user's source, and what the first known object is
+    """Fields of a `loop_profile.Site`: this moment in the user's source, and what the first known object is
     called.
 
     None outside the user's source.

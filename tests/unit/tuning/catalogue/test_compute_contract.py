@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laptime.tuning import optimization
-from laptime.tuning.situation import FACTS, Situation
+from laptime.tuning.loop_profile import FACTS, LoopProfile
 
 _NAMES = """
 channels_last bf16_autocast fp16_autocast tf32 onednn_bf16
@@ -31,7 +31,7 @@ SHARES = {
 }
 
 
-def situation(*facts: str, device: str = "cpu", **others: Any) -> Situation:
+def loop_profile(*facts: str, device: str = "cpu", **others: Any) -> LoopProfile:
     given: dict[str, Any] = {
         "step": 1.0,
         "shares": SHARES,
@@ -39,22 +39,22 @@ def situation(*facts: str, device: str = "cpu", **others: Any) -> Situation:
         "threads": 4,
         "device": device,
     } | others
-    return Situation(facts=frozenset(facts), **given)
+    return LoopProfile(facts=frozenset(facts), **given)
 
 
-CPU = situation("cpu", "conv", "linear", "gcc", "adamw", "loader")
-GPU = situation(
+CPU = loop_profile("cpu", "conv", "linear", "gcc", "adamw", "loader")
+GPU = loop_profile(
     "cuda", "conv", "linear", "attention", "gcc", "adamw", "bf16", "fp16", "tf32", "loader", "clipping",
     "accumulation", "hf_model", "blocks", device="cuda:0", enqueue=0.95, details={"sdpa": ["eager"]},
 )  # fmt: skip
-DDP = situation("cuda", "ddp", "find_unused", "adamw", "linear", device="cuda:0", parameters=50_000_000)
-VARYING = situation(
+DDP = loop_profile("cuda", "ddp", "find_unused", "adamw", "linear", device="cuda:0", parameters=50_000_000)
+VARYING = loop_profile(
     "cuda", "compiled", "varying_shapes", "checkpointing", "zero_grad_to_zero", device="cuda:0"
 )
-ODD = situation(
+ODD = loop_profile(
     "cpu", "bf16", "conv", "blocks", details={"flush_denormal": {"share": 0.5}, "gc_freeze": {"seconds": 9}}
 )
-EMPTY = Situation()
+EMPTY = LoopProfile()
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -73,7 +73,7 @@ def test_what_it_says_of_itself_is_in_the_words_of_the_contract(name: str) -> No
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("found", [CPU, GPU, DDP, VARYING, ODD, EMPTY])
-def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: Situation) -> None:
+def test_options_are_plain_and_save_no_more_than_a_step(name: str, found: LoopProfile) -> None:
     module = optimization.load(name)
     proposed = module.propose(found)
     assert json.loads(json.dumps(proposed)) == proposed
@@ -98,11 +98,11 @@ def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
         ("bf16_autocast", CPU, False),
         ("bf16_autocast", GPU, True),
         ("tf32", GPU, True),
-        ("tf32", situation("cuda", "tf32", "conv"), False),
+        ("tf32", loop_profile("cuda", "tf32", "conv"), False),
         ("onednn_bf16", ODD, True),
-        ("onednn_bf16", situation("cpu", "bf16"), False),
+        ("onednn_bf16", loop_profile("cpu", "bf16"), False),
         ("fused_optimizer", CPU, True),
-        ("fused_optimizer", situation("cpu"), False),
+        ("fused_optimizer", loop_profile("cpu"), False),
         ("foreach_optimizer", CPU, True),
         ("foreach_optimizer", GPU, False),
         ("set_to_none", CPU, False),
@@ -116,27 +116,27 @@ def test_a_reason_is_given_where_nothing_is_known(name: str) -> None:
         ("gc_freeze", ODD, True),
         ("gc_freeze", CPU, False),
         ("threads", CPU, True),
-        ("threads", situation("cpu", cpus=1, threads=1), False),
-        ("threads", situation("cpu", cpus=1, threads=8), True),
-        ("threads", situation("cuda", "workers", device="cuda:0"), False),
-        ("threads", situation("cuda", device="cuda:0", shares={"data": 0.5, "forward": 0.5}), True),
+        ("threads", loop_profile("cpu", cpus=1, threads=1), False),
+        ("threads", loop_profile("cpu", cpus=1, threads=8), True),
+        ("threads", loop_profile("cuda", "workers", device="cuda:0"), False),
+        ("threads", loop_profile("cuda", device="cuda:0", shares={"data": 0.5, "forward": 0.5}), True),
         ("activation_checkpointing", ODD, True),
         ("activation_checkpointing", CPU, False),
         ("no_checkpointing", VARYING, True),
-        ("no_checkpointing", situation("checkpointing", device="cuda:0", device_memory=1, peak=2), False),
+        ("no_checkpointing", loop_profile("checkpointing", device="cuda:0", device_memory=1, peak=2), False),
         ("expandable_segments", VARYING, True),
         ("expandable_segments", GPU, False),
         ("ddp_bucket_size", DDP, True),
-        ("ddp_bucket_size", situation("ddp", parameters=1000), False),
+        ("ddp_bucket_size", loop_profile("ddp", parameters=1000), False),
         ("find_unused_parameters", DDP, True),
         (
             "find_unused_parameters",
-            situation("ddp", "find_unused", details={"find_unused_parameters": {"unused": 2}}),
+            loop_profile("ddp", "find_unused", details={"find_unused_parameters": {"unused": 2}}),
             False,
         ),
     ],
 )
-def test_when_it_is_proposed(name: str, found: Situation, yes: bool) -> None:
+def test_when_it_is_proposed(name: str, found: LoopProfile, yes: bool) -> None:
     module = optimization.load(name)
     assert bool(module.propose(found)) is yes
     if not yes:
@@ -149,8 +149,8 @@ def test_a_cpu_without_bfloat16_is_told_that_it_would_be_slower() -> None:
 
 def test_threads_are_a_space_that_begins_near_the_present() -> None:
     threads = optimization.load("threads")
-    assert [each["threads"] for each in threads.propose(situation("cpu"))] == [3, 2, 1]
-    many = [each["threads"] for each in threads.propose(situation("cpu", cpus=96, threads=48))]
+    assert [each["threads"] for each in threads.propose(loop_profile("cpu"))] == [3, 2, 1]
+    many = [each["threads"] for each in threads.propose(loop_profile("cpu", cpus=96, threads=48))]
     assert {1, 96} < set(many)
     assert 48 not in many
     assert len(many) <= threads.MOST + 2
@@ -159,14 +159,14 @@ def test_threads_are_a_space_that_begins_near_the_present() -> None:
 
 def test_more_threads_than_present_are_bound_by_their_number() -> None:
     threads = optimization.load("threads")
-    assert threads.bound(situation("cpu", threads=1), {"threads": 4}) == pytest.approx(0.8 * 3 / 4)
-    too_many = situation("cpu", cpus=2, threads=64)
-    assert threads.bound(too_many, {"threads": 2}) > threads.bound(situation("cpu"), {"threads": 2})
+    assert threads.bound(loop_profile("cpu", threads=1), {"threads": 4}) == pytest.approx(0.8 * 3 / 4)
+    too_many = loop_profile("cpu", cpus=2, threads=64)
+    assert threads.bound(too_many, {"threads": 2}) > threads.bound(loop_profile("cpu"), {"threads": 2})
 
 
 def test_fewer_threads_that_have_a_core_each_save_what_sharing_operators_costs() -> None:
     threads, fewer = optimization.load("threads"), {"threads": 2}
-    few, many = (situation("cpu", details={"operators": {"count": count}}) for count in (100, 100_000))
+    few, many = (loop_profile("cpu", details={"operators": {"count": count}}) for count in (100, 100_000))
     assert threads.bound(few, fewer) == pytest.approx(0.005 + 0.8 / 20)
     assert threads.bound(many, fewer) == pytest.approx(0.8 / 3)
     beside_workers = replace(few, facts=few.facts | {"workers"})
@@ -229,7 +229,7 @@ def test_another_allocator_is_seen(monkeypatch: Any) -> None:
 
 def test_page_faults_that_were_counted_bound_what_memory_can_gain() -> None:
     allocator, huge_pages = (optimization.load(name) for name in ("allocator", "huge_pages"))
-    plain = situation("cpu")
+    plain = loop_profile("cpu")
     few, many = (replace(plain, details={"page_faults": faults}) for faults in (0, 10**9))
     assert allocator.bound(few, {}) == 0
     assert allocator.bound(many, {}) == allocator.bound(plain, {})
@@ -238,7 +238,7 @@ def test_page_faults_that_were_counted_bound_what_memory_can_gain() -> None:
 
 def test_what_compiling_can_gain_follows_from_the_operators() -> None:
     module = optimization.load("compile")
-    plain = situation("cpu")
+    plain = loop_profile("cpu")
     library, chain = (
         replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
     )
@@ -248,7 +248,7 @@ def test_what_compiling_can_gain_follows_from_the_operators() -> None:
 
 
 def test_what_narrower_numbers_can_gain_follows_from_the_operators() -> None:
-    plain = situation("cpu", "bf16")
+    plain = loop_profile("cpu", "bf16")
     products, chain = (
         replace(plain, details={"operators": {"count": 100, "fusable": share}}) for share in (0.0, 1.0)
     )

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import Change
 from laptime.tuning.patch.source import Sources
-from laptime.tuning.situation import Site
 
 SCRIPT = '''"""A script."""
 import torch

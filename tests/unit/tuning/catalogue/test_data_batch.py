@@ -11,11 +11,11 @@ import pytest
 from laptime.testing.loops import FakeLoop
 from laptime.testing.optimizations import FakeEditor
 from laptime.tuning.catalogue import accumulation, batch_size, defer_logging
+from laptime.tuning.loop_profile import LoopProfile, Site
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.situation import Site, Situation
 from laptime.tuning.trial.loop import CannotApply
 
-SMALL = Situation(
+SMALL = LoopProfile(
     step=0.1,
     shares={
         "data": 0.0,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.source import Sources
-from laptime.tuning.situation import Site
 
 pytestmark = pytest.mark.torch
 

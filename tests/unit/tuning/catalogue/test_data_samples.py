@@ -11,11 +11,11 @@ import pytest
 
 from laptime.testing.loops import FakeLoop
 from laptime.tuning.catalogue import batched_fetch, cache_dataset, trim_padding, uint8_transfer
-from laptime.tuning.situation import Situation
+from laptime.tuning.loop_profile import LoopProfile
 
 pytestmark = pytest.mark.torch
 
-SLOW = Situation(
+SLOW = LoopProfile(
     step=0.1,
     shares={"data": 0.08, "transfer": 0.0, "forward": 0.01, "backward": 0.01, "optimizer": 0.0, "other": 0.0},
     batch=16,
@@ -380,10 +380,10 @@ def test_the_padding_is_found_in_a_batch() -> None:
     found = looked(trim_padding, TensorDataset(padded(), torch.arange(4)), batch_size=4)
     assert found == {"pad": 0, "saves": 1 - 24 / 64}
     assert looked(trim_padding, TensorDataset(torch.randint(0, 9, (4, 64)) + 1), batch_size=4) == {}
-    situation = replace(SLOW, padding=0.8, details={"trim_padding": found})
-    assert trim_padding.propose(situation) == [{"pad": 0}]
-    assert trim_padding.propose(replace(situation, padding=None)) == []
-    plain = trim_padding.bound(situation, {"pad": 0})
-    squared = trim_padding.bound(replace(situation, facts=frozenset({"attention"})), {"pad": 0})
+    loop_profile = replace(SLOW, padding=0.8, details={"trim_padding": found})
+    assert trim_padding.propose(loop_profile) == [{"pad": 0}]
+    assert trim_padding.propose(replace(loop_profile, padding=None)) == []
+    plain = trim_padding.bound(loop_profile, {"pad": 0})
+    squared = trim_padding.bound(replace(loop_profile, facts=frozenset({"attention"})), {"pad": 0})
     assert plain == pytest.approx(0.8 * 0.02)
     assert squared == pytest.approx(0.96 * 0.02)

@@ -18,12 +18,12 @@ from laptime.tuning.catalogue import (
     seed_by_sample,
     worker_threads,
 )
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.offered import Choice, Costs, numerics_of, offered
 from laptime.tuning.optimization import Change, Recipe, load
 from laptime.tuning.search.ranking import line
-from laptime.tuning.situation import Situation
 
-STARVED = Situation(
+STARVED = LoopProfile(
     step=0.5,
     shares={
         "data": 0.4,

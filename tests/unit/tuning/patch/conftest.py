@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import Change
 from laptime.tuning.patch.source import Sources
-from laptime.tuning.situation import Site
 
 SCRIPTS = Path(__file__).parent / "scripts"
 
@@ -29,8 +29,8 @@ def copied(into: Path) -> None:
 CONTRACT = """
 TITLE, NUMERICS, TOGGLE = "made up", "exact", "process"
 NEEDS = GIVES = CONFLICTS = frozenset()
-def propose(situation): return [{}]
-def bound(situation, options): return 0.0
+def propose(loop_profile): return [{}]
+def bound(loop_profile, options): return 0.0
 def apply(loop, options): pass
 """
 """What every optimization has, beside the edit that a test is about."""

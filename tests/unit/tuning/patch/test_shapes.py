@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.patch.verify import applies, patched
-from laptime.tuning.situation import Situation
 from laptime.tuning.trial.plan import VARIABLE, Plan
 
 SHAPES = [
@@ -177,6 +177,6 @@ def test_the_recorded_sites_are_those_of_a_trial(shape: Callable[[str], Sources]
         check=False,
         capture_output=True,
     )
-    found = Situation.from_json(json.loads((folder / "situation.json").read_text()))
+    found = LoopProfile.from_json(json.loads((folder / "situation.json").read_text()))
     known = {(each.kind, each.line, each.expression) for each in sources.sites}
     assert {(each.kind, each.line, each.expression) for each in found.sites} == known

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.patch.verify import applies
-from laptime.tuning.situation import Site
 
 TEXT = """
 import torch

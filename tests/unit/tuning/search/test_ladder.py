@@ -8,12 +8,12 @@ import pytest
 
 from laptime.records.tuning import Rung
 from laptime.testing.worlds import Knob, Noise, ScriptedWorld, landscape
+from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.ladder import Found, planned, search
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.world import TrialFailed
-from laptime.tuning.situation import SHARES, Situation
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
@@ -73,7 +73,7 @@ def test_the_session_goes_on_after_a_failure(kind: str) -> None:
 
 def test_a_script_that_does_not_run_is_the_callers_to_tell() -> None:
     class Broken(ScriptedWorld):
-        def diagnose(self, recipe: Recipe) -> Situation:
+        def diagnose(self, recipe: Recipe) -> LoopProfile:
             raise TrialFailed("no_steps", "it never trains")
 
     with pytest.raises(TrialFailed):
@@ -167,12 +167,12 @@ def test_a_diagnosis_that_takes_long_and_cannot_tell_anything_new_is_left_out(
 
 
 def test_what_runs_beside_the_step_can_come_out() -> None:
-    alone = Situation(step=0.1, shares={"forward": 0.04, "backward": 0.0599, "data": 0.0001})
+    alone = LoopProfile(step=0.1, shares={"forward": 0.04, "backward": 0.0599, "data": 0.0001})
     assert ranking.has_one_bottleneck(alone)
     assert not ranking.has_one_bottleneck(replace(alone, facts=frozenset({"workers"})))
     assert not ranking.has_one_bottleneck(replace(alone, enqueue=0.02))
     assert not ranking.has_one_bottleneck(replace(alone, shares={"forward": 0.05, "data": 0.05}))
-    assert not ranking.has_one_bottleneck(Situation())
+    assert not ranking.has_one_bottleneck(LoopProfile())
 
 
 def test_two_that_only_help_together_are_found() -> None:
@@ -303,9 +303,9 @@ def test_a_plan_runs_nothing_and_goes_in_the_order_of_trying() -> None:
     there = world(
         Knob(name="good", effect=HALF, start=30.0), Knob(name="tiny", effect={"data": 0.9}, reach=0.01)
     )
-    situation = there.diagnose(Recipe())
+    loop_profile = there.diagnose(Recipe())
     before = there.elapsed()
-    plans = planned(there, situation)
+    plans = planned(there, loop_profile)
     assert [candidate.change.name for candidate, _ in plans] == ["identity", "good"]
     assert plans[1][1] > 30.0
     assert there.elapsed() == before
@@ -322,7 +322,7 @@ def test_the_order_is_promise_over_cost_and_repeatable() -> None:
 
 def test_a_loud_start_is_put_right_by_the_control() -> None:
     class Startled(ScriptedWorld):
-        def diagnose(self, recipe: Recipe) -> Situation:
+        def diagnose(self, recipe: Recipe) -> LoopProfile:
             return replace(super().diagnose(recipe), noise=0.3)
 
     there = Startled(STEP, (Knob(name="good", effect={"forward": 0.7}),), noise=QUIET, overlap=False)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from laptime.instrument.session import Stop
-from laptime.tuning.situation import FACTS, Situation
+from laptime.tuning.loop_profile import FACTS, LoopProfile
 from laptime.tuning.trial import differential, meter
 from laptime.tuning.trial.differential import Differential
 from laptime.tuning.trial.meter import PARTS, Taken, derived, noise, shares
@@ -41,8 +41,8 @@ class Accelerator:
         self.now += seconds
 
 
-def situation(folder: Path) -> Situation:
-    return Situation.from_json(json.loads((folder / "situation.json").read_text()))
+def loop_profile(folder: Path) -> LoopProfile:
+    return LoopProfile.from_json(json.loads((folder / "situation.json").read_text()))
 
 
 # Shares, noise, order: pure.
@@ -168,7 +168,7 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(
     with pytest.raises(Stop):
         run()
     mode.finish()
-    found = situation(tmp_path)
+    found = loop_profile(tmp_path)
     whole = DATA + COPY + FORWARD + BACKWARD + STEP
     assert found.step == pytest.approx(whole)
     parts = {"data": DATA, "transfer": COPY, "forward": FORWARD, "backward": BACKWARD, "optimizer": STEP}
@@ -252,8 +252,8 @@ Trainer().fit(DataLoader(Data(), batch_size=8, shuffle=True))
 """
 
 
-def diagnose(folder: Path, text: str) -> tuple[Situation, dict[str, Any]]:
-    """The situation and the trial of a script."""
+def diagnose(folder: Path, text: str) -> tuple[LoopProfile, dict[str, Any]]:
+    """The loop profile and the trial of a script."""
     (folder / "train.py").write_text(text)
     out = folder / "out"
     out.mkdir()
@@ -262,7 +262,7 @@ def diagnose(folder: Path, text: str) -> tuple[Situation, dict[str, Any]]:
     words = [sys.executable, "-m", "laptime.tuning.trial", "train.py"]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert (out / "situation.json").exists(), done.stderr
-    return situation(out), json.loads((out / "trial.json").read_text())
+    return loop_profile(out), json.loads((out / "trial.json").read_text())
 
 
 @pytest.mark.torch

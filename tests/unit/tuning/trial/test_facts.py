@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.situation import FACTS
+from laptime.tuning.loop_profile import FACTS
 from laptime.tuning.trial import facts
 
 

@@ -80,7 +80,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Situation:
+class LoopProfile:
     """A script's loop, diagnosed.
 
     Attributes:
@@ -157,7 +157,7 @@ class Situation:
         return max(parts, key=lambda name: parts[name])
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Situation:
+    def from_json(cls, found: dict[str, Any]) -> LoopProfile:
         """What a trial has left: unknown names are dropped, lists become what they stand for."""
         known = {each.name for each in fields(cls)}
         given = {name: value for name, value in found.items() if name in known}
