@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from laptime.kit.package import __version__ as __version__
 
 if TYPE_CHECKING:
     from laptime.instrument.recorder import trace_handler as trace_handler
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
     from laptime.verbs.applying import apply as apply
-    from laptime.verbs.block import profile as profile
+    from laptime.verbs.profile_block import profile as profile
     from laptime.verbs.tune_problem import Problem as Problem
     from laptime.verbs.tune_problem import tune as tune
 
@@ -22,7 +22,7 @@ _PUBLIC = {
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
-    "profile": "laptime.verbs.block",
+    "profile": "laptime.verbs.profile_block",
     "tune": "laptime.verbs.tune_problem",
     "Problem": "laptime.verbs.tune_problem",
     "trace_handler": "laptime.instrument.recorder",

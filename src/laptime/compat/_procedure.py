@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-import laptime
 from laptime.backends.torch.setup import modules_in
 from laptime.compat import _plain, _results
 from laptime.compat._program import Program, moved_to
 from laptime.kit.clock import utc_now
+from laptime.kit.package import __version__
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
@@ -23,7 +23,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.store.folder import new_id
-from laptime.verbs.finish import findings, judged
+from laptime.verbs.bench.postprocess import findings, judged
 
 if TYPE_CHECKING:
     import torch
@@ -296,7 +296,7 @@ class Procedure:
             id=new_id(),
             started=self._begun,
             seconds=time.perf_counter() - self._started,
-            laptime=laptime.__version__,
+            laptime=__version__,
             status="complete",
             subjects=[Subject(target=self._name, source="in memory")],
             environment=self._environment,

@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-import laptime
+from laptime.kit.package import FOLDER
 
 
 def environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
@@ -25,7 +25,7 @@ def environment(folder: Path, python: str, module: str, variables: dict[str, str
         # Another interpreter finds this package, and none of the packages beside it.
         own = folder / "path"
         own.mkdir()
-        (own / "laptime").symlink_to(Path(laptime.__file__).parent)
+        (own / "laptime").symlink_to(FOLDER)
         found["PYTHONPATH"] = os.pathsep.join([str(own), *filter(None, [os.environ.get("PYTHONPATH")])])
     real = os.environ.get("PYTHON_EXEC") or shutil.which(python) or python
     wrapper = folder / "python"

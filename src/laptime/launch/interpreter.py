@@ -19,8 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import laptime
 from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.package import FOLDER
 
 NEEDED = ("msgspec", "psutil")
 _TIMEOUT = 30.0
@@ -106,7 +106,7 @@ def _lent(names: tuple[str, ...]) -> str:
     """A folder with links to laptime and these libraries of ours."""
     folder = tempfile.TemporaryDirectory(prefix="laptime-lent-")
     _folders.append(folder)
-    (Path(folder.name) / "laptime").symlink_to(Path(laptime.__file__).parent)
+    (Path(folder.name) / "laptime").symlink_to(FOLDER)
     for name in names:
         spec = find_spec(name)
         assert spec is not None, f"{name} is a dependency of laptime"

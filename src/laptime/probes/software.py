@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import laptime
+from laptime.kit.package import __version__
 
 _KNOBS = """
 OMP_NUM_THREADS MKL_NUM_THREADS OPENBLAS_NUM_THREADS NUMEXPR_NUM_THREADS OMP_PROC_BIND OMP_PLACES
@@ -38,7 +38,7 @@ def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:
 
 def libraries() -> dict[str, str]:
     """Versions of laptime and numpy; frameworks add their own when they are loaded."""
-    found = {"laptime": laptime.__version__}
+    found = {"laptime": __version__}
     if version := installed("numpy"):
         found["numpy"] = version
     return found

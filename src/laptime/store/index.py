@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from laptime import __version__
 from laptime.kit.errors import UsageError
+from laptime.kit.package import __version__
 from laptime.records.run import Run
 from laptime.store import files, folder
 

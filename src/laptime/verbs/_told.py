@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import structs
 
-import laptime
 from laptime.analysis.tuned import DRY
+from laptime.kit.package import __version__
 from laptime.kit.units import show
 from laptime.probes import machine
 from laptime.records.case import Case
@@ -244,7 +244,7 @@ def run(
         verb=verb,
         name=request.name,
         started=started.time,
-        laptime=laptime.__version__,
+        laptime=__version__,
         command=["laptime", *sys.argv[1:]],
         status=status,
         seconds=time.perf_counter() - started.clock,

@@ -17,9 +17,9 @@ from laptime.records.run import Run
 from laptime.store import files
 from laptime.store.journal import Journal
 from laptime.verbs import bench as _bench
+from laptime.verbs.bench.case_worker import OpenSession
+from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
-from laptime.verbs.lane import OpenSession
-from laptime.verbs.planning import AS_IT_IS
 
 
 def bench(

@@ -14,7 +14,7 @@ from laptime.records.comparison import Comparison, Word
 from laptime.records.environment import differences
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.verbs.finish import worded
+from laptime.verbs.bench.postprocess import worded
 
 BETWEEN_RUNS = 0.02
 """Standard deviation, as a share, assumed between two runs of one program at different times.

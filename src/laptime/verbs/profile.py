@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-import laptime
 from laptime import rules
 from laptime.instrument.result import Ended, Observed
 from laptime.instrument.settings import Settings
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError
+from laptime.kit.package import __version__
 from laptime.probes import machine
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
@@ -149,7 +149,7 @@ def told(
         verb="profile",
         name=request.name,
         started=started.time,
-        laptime=laptime.__version__,
+        laptime=__version__,
         command=["laptime", *sys.argv[1:]],
         status="interrupted" if outcome.interrupted else "failed" if failure else "complete",
         seconds=time.perf_counter() - started.clock,

@@ -16,8 +16,8 @@ from laptime.launch.session import Session, Worker
 from laptime.launch.worktree import Revision, checked_out
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
+from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.check import of_pairs
-from laptime.verbs.lane import OpenSession, fresh_process
 
 Measure = Callable[[BenchRequest, OpenSession], Run]
 

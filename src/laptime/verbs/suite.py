@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-import laptime
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.package import __version__
 from laptime.measure.engine import failure_of
 from laptime.probes import machine
 from laptime.records.case import Case
@@ -30,10 +30,10 @@ from laptime.suites import Benchmark, Suite, digest, limits
 from laptime.suites.choosing import request
 from laptime.suites.kept import Kept
 from laptime.verbs import bench as _bench
+from laptime.verbs.bench.case_worker import OpenSession, fresh_process
+from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.check import told
 from laptime.verbs.compare import compare_runs
-from laptime.verbs.lane import OpenSession, fresh_process
-from laptime.verbs.planning import Plan, plan
 
 OVERHEAD = 6.0
 """Seconds for starting, loading and the passes of one variant in one process, as long as nobody knows."""
@@ -258,7 +258,7 @@ def _impossible(item: Item, error: LaptimeError, membership: Membership) -> Run:
         id=new_id(),
         name=item.request.name,
         started=utc_now(),
-        laptime=laptime.__version__,
+        laptime=__version__,
         status="failed",
         subjects=[Subject(target=target) for target in targets],
         environment=machine.environment(),
@@ -317,7 +317,7 @@ def combined(done: list[tuple[Item, Run]], suite_id: str, *, status: str = "comp
             name=", ".join(dict.fromkeys(item.suite.name for item, _ in done)),
             started=min((run.started for run in runs), default=utc_now()),
             seconds=sum(run.seconds for run in runs),
-            laptime=laptime.__version__,
+            laptime=__version__,
             command=["laptime", *sys.argv[1:]],
             status=status,  # type: ignore[arg-type]
             subjects=list(dict.fromkeys(subject for run in runs for subject in run.subjects)),

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-import laptime
 from laptime import rules
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import UsageError
+from laptime.kit.package import __version__
 from laptime.kit.text import count
 from laptime.records.check import Check
 from laptime.records.environment import Device, Environment
@@ -67,7 +67,7 @@ def trace(
         verb="trace",
         name=name,
         started=started,
-        laptime=laptime.__version__,
+        laptime=__version__,
         command=["laptime", *sys.argv[1:]],
         status="complete",
         seconds=time.perf_counter() - began,

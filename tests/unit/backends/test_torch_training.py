@@ -10,7 +10,7 @@ import pytest
 from laptime.backends import torch as backend
 from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.records.plan import BenchRequest, Variant
-from laptime.verbs.planning import plan
+from laptime.verbs.bench.planning import plan
 
 pytestmark = pytest.mark.torch
 

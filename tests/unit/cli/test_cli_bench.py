@@ -325,7 +325,7 @@ def test_bug_in_the_verb_is_70_and_keeps_what_was_measured(
         return run
 
     monkeypatch.setattr(verb, "bench", breaks)
-    monkeypatch.setattr("laptime.apps.cli.frame.tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("laptime.apps.cli.error_boundary.tempfile.tempdir", str(tmp_path))
     ended = laptime("bench", "a:b")
     assert ended.code == 70
     assert "ZeroDivisionError: half way" in ended.err

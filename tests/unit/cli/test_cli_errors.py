@@ -8,8 +8,8 @@ from typing import Any
 import click
 import pytest
 
-from laptime.apps.cli import frame
-from laptime.apps.cli.frame import one_line
+from laptime.apps.cli import error_boundary
+from laptime.apps.cli.error_boundary import one_line
 from laptime.kit.errors import ExitCode, TargetError, UserCodeError
 
 Laptime = Callable[..., Any]
@@ -96,26 +96,26 @@ def test_version(laptime: Laptime) -> None:
     [(TargetError("no", why="w", next="n"), 2), (UserCodeError("no", why="w", next="n"), 4)],
 )
 def test_error_ends_in_its_code(capsys: pytest.CaptureFixture[str], error: Exception, code: int) -> None:
-    assert frame.run(group(error), ["go"]) == code
+    assert error_boundary.run(group(error), ["go"]) == code
     assert capsys.readouterr().err == "error: no\nwhy:   w\nnext:  n\n"
 
 
 def test_what_a_command_returns_is_the_exit_code() -> None:
-    assert frame.run(group(returns=None), ["go"]) == 0
-    assert frame.run(group(returns=3), ["go"]) == ExitCode.UNDECIDED
+    assert error_boundary.run(group(returns=None), ["go"]) == 0
+    assert error_boundary.run(group(returns=3), ["go"]) == ExitCode.UNDECIDED
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
 def test_ctrl_c_is_130_and_no_traceback(capsys: pytest.CaptureFixture[str], error: BaseException) -> None:
-    assert frame.run(group(error), ["go"]) == 130
+    assert error_boundary.run(group(error), ["go"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_our_own_bug_is_70_with_a_file_to_send(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame.tempfile, "tempdir", str(tmp_path))
-    assert frame.run(group(KeyError("lost")), ["go"]) == 70
+    monkeypatch.setattr(error_boundary.tempfile, "tempdir", str(tmp_path))
+    assert error_boundary.run(group(KeyError("lost")), ["go"]) == 70
     err = capsys.readouterr().err
     assert "KeyError: 'lost'" in err
     assert "Traceback" not in err
@@ -130,8 +130,8 @@ def test_our_own_bug_is_70_with_a_file_to_send(
 def test_bug_without_room_for_the_file_is_still_70(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(frame.tempfile, "tempdir", "/nonexistent")
-    assert frame.run(group(ValueError("x")), ["go"]) == 70
+    monkeypatch.setattr(error_boundary.tempfile, "tempdir", "/nonexistent")
+    assert error_boundary.run(group(ValueError("x")), ["go"]) == 70
     assert "with -v" in capsys.readouterr().err
 
 
@@ -142,7 +142,7 @@ def test_verbose_shows_where_it_came_from(laptime: Laptime) -> None:
 
 
 def test_text_of_a_users_exception_cannot_break_the_three_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    frame.run(group(UserCodeError("a\nb\x1b[2J", why="\r\nc", next="d\u202e")), ["go"])
+    error_boundary.run(group(UserCodeError("a\nb\x1b[2J", why="\r\nc", next="d\u202e")), ["go"])
     err = capsys.readouterr().err
     assert len(err.splitlines()) == 3
     assert "\x1b" not in err

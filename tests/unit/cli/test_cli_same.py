@@ -7,7 +7,7 @@ import pytest
 
 from fixtures import runs
 from laptime.records.run import Run
-from laptime.verbs import same as verb
+from laptime.verbs.bench import same as verb
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]

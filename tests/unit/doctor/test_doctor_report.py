@@ -20,8 +20,9 @@ from laptime.records.doctor import DoctorReport, Line, Rate
 from laptime.records.environment import Environment
 from laptime.reports import _doctor
 from laptime.store import cache
-from laptime.verbs import capacity, doctor
-from laptime.verbs.noise import floor_of
+from laptime.verbs import doctor
+from laptime.verbs.doctor import device_peaks, examination
+from laptime.verbs.doctor.noise import floor_of
 
 
 def _report(**changes: Any) -> DoctorReport:
@@ -157,52 +158,52 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
         }
 
     monkeypatch.setattr(once, "call", call)
-    monkeypatch.setattr(capacity.software, "installed", lambda package: "2.15")
+    monkeypatch.setattr(device_peaks.software, "installed", lambda package: "2.15")
     return seconds
 
 
-def _capacity(**how: bool) -> capacity.Capacity:
-    return capacity.capacity(machine.environment(), [], cpu(), **how)
+def _device_peaks(**how: bool) -> device_peaks.DevicePeaks:
+    return device_peaks.device_peaks(machine.environment(), [], cpu(), **how)
 
 
 def test_peaks_are_measured_once_for_a_machine(asked: list[float]) -> None:
-    first, second = _capacity(), _capacity()
-    assert asked == [capacity.SECONDS, 0.0]
+    first, second = _device_peaks(), _device_peaks()
+    assert asked == [device_peaks.SECONDS, 0.0]
     assert first.rates == second.rates
     assert first.rates[0].value == 1e11
     assert second.rates_from == first.rates_from != ""
 
 
 def test_fresh_measures_them_again(asked: list[float]) -> None:
-    _capacity()
-    _capacity(fresh=True)
-    assert asked == [capacity.SECONDS, capacity.SECONDS]
+    _device_peaks()
+    _device_peaks(fresh=True)
+    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
 
 
 def test_quick_measures_none_but_tells_those_known(asked: list[float]) -> None:
-    assert _capacity(quick=True).rates == []
-    _capacity()
-    assert _capacity(quick=True).rates[0].value == 1e11
-    assert asked == [0.0, capacity.SECONDS, 0.0]
+    assert _device_peaks(quick=True).rates == []
+    _device_peaks()
+    assert _device_peaks(quick=True).rates[0].value == 1e11
+    assert asked == [0.0, device_peaks.SECONDS, 0.0]
 
 
 def test_peaks_of_a_busy_machine_are_not_kept(asked: list[float]) -> None:
-    assert _capacity(keep=False).rates
-    _capacity()
-    assert asked == [capacity.SECONDS, capacity.SECONDS]
+    assert _device_peaks(keep=False).rates
+    _device_peaks()
+    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
 
 
 def test_another_torch_is_another_machine(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    _capacity()
-    monkeypatch.setattr(capacity.software, "installed", lambda package: "2.16")
-    _capacity()
-    assert asked == [capacity.SECONDS, capacity.SECONDS]
+    _device_peaks()
+    monkeypatch.setattr(device_peaks.software, "installed", lambda package: "2.16")
+    _device_peaks()
+    assert asked == [device_peaks.SECONDS, device_peaks.SECONDS]
     assert len(list(cache.folder().iterdir())) == 2
 
 
 def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capacity.software, "installed", lambda package: None)
-    assert _capacity() == capacity.Capacity()
+    monkeypatch.setattr(device_peaks.software, "installed", lambda package: None)
+    assert _device_peaks() == device_peaks.DevicePeaks()
     assert asked == []
 
 
@@ -240,9 +241,9 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> DoctorReport:
     def no_noise(**how: object) -> None:
         raise LaptimeError("not measured", why="a test")
 
-    monkeypatch.setattr(doctor, "noise_floor", no_noise)
-    monkeypatch.setattr(doctor, "capacity", lambda *given, **how: capacity.Capacity())
-    monkeypatch.setattr(doctor.neighbours, "programs", lambda: [])
+    monkeypatch.setattr(examination, "noise_floor", no_noise)
+    monkeypatch.setattr(examination, "device_peaks", lambda *given, **how: device_peaks.DevicePeaks())
+    monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
     return doctor.examine(quick=True)
 
 
@@ -267,10 +268,10 @@ def test_a_torch_that_is_broken_is_a_warning(monkeypatch: pytest.MonkeyPatch) ->
     def died(*given: object, **how: object) -> None:
         raise Died("x", why="ImportError: libcudart.so")
 
-    monkeypatch.setattr(doctor, "capacity", died)
-    monkeypatch.setattr(doctor.neighbours, "programs", lambda: [])
-    found, lines = doctor._capacity(doctor._look(), quick=True, fresh=False)
-    assert found == capacity.Capacity()
+    monkeypatch.setattr(examination, "device_peaks", died)
+    monkeypatch.setattr(examination.neighbours, "programs", lambda: [])
+    found, lines = examination._device_peaks(examination._look(), quick=True, fresh=False)
+    assert found == device_peaks.DevicePeaks()
     assert "libcudart" in lines[0].sentence
     assert lines[0].next
 
@@ -291,6 +292,6 @@ def test_the_command_prints_text(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_the_noise_floor_is_measured_live() -> None:
-    found = doctor.noise_floor(quick=True)
+    found = examination.noise_floor(quick=True)
     assert found.smallest > 0.01
     assert found.processes == 2

@@ -6,29 +6,32 @@ from pathlib import Path
 
 import pytest
 
-from laptime.apps.cli import asked
+from laptime.apps.cli import measuring_options
 from laptime.kit.errors import UsageError
 from laptime.records.plan import BenchRequest, Variant
-from laptime.verbs.planning import axes_of, plan
+from laptime.verbs.bench.planning import axes_of, plan
 
 MODEL = str(Path(__file__).parents[2] / "contract" / "small.onnx")
 
 
 def test_values_of_an_option_are_listed() -> None:
-    assert asked.options(["hint=latency,throughput", "streams = 2"]) == {
+    assert measuring_options.options(["hint=latency,throughput", "streams = 2"]) == {
         "hint": ["latency", "throughput"],
         "streams": ["2"],
     }
 
 
 def test_sizes_have_an_x_between_them() -> None:
-    assert asked.shapes(["image=3x224x224", "length=128"]) == {"image": [3, 224, 224], "length": [128]}
+    assert measuring_options.shapes(["image=3x224x224", "length=128"]) == {
+        "image": [3, 224, 224],
+        "length": [128],
+    }
 
 
 @pytest.mark.parametrize("text", ["image", "=3", "image=", "image=3xx4", "image=0", "image=3x-1", "image=a"])
 def test_what_is_no_shape_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as told:
-        asked.shapes([text])
+        measuring_options.shapes([text])
     assert told.value.next
 
 

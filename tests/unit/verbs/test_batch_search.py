@@ -8,8 +8,8 @@ from laptime.kit.clock import SystemClock
 from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
-from laptime.verbs import batch_search
-from laptime.verbs.batch_search import Found, search
+from laptime.verbs.bench import batch_search
+from laptime.verbs.bench.batch_search import Found, search
 
 MEMORY = Failure(kind="out_of_memory", what="no memory left")
 KILLED = Failure(kind="died", what="the process that ran it was ended by SIGKILL")

@@ -6,7 +6,7 @@ import pytest
 
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import BenchRequest
-from laptime.verbs.planning import PRESETS, Plan, axes_of, plan
+from laptime.verbs.bench.planning import PRESETS, Plan, axes_of, plan
 
 NOOP = "null:noop"
 

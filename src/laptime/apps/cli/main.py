@@ -14,11 +14,11 @@ from types import FrameType
 
 import click
 
-from laptime import __version__
-from laptime.apps.cli import frame
+from laptime.apps.cli import error_boundary
 from laptime.apps.cli.groups import Commands
 from laptime.apps.cli.options import voice_options
 from laptime.kit.errors import UsageError
+from laptime.kit.package import __version__
 
 
 class Front(Commands):
@@ -57,7 +57,7 @@ def cli(context: click.Context) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line; its exit code."""
-    return frame.run(cli, arguments)
+    return error_boundary.run(cli, arguments)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from laptime.apps.cli import output
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
@@ -19,7 +19,7 @@ from laptime.records.run import Run
 from laptime.store.journal import Journal
 
 if TYPE_CHECKING:
-    from laptime.verbs.lane import OpenSession
+    from laptime.verbs.bench.case_worker import OpenSession
 
 
 def carry_out(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli.frame import Voice, discard_stdout
+from laptime.apps.cli.error_boundary import Voice, discard_stdout
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.kit.text import closest

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import click
 
-from laptime.apps.cli.frame import one_line
+from laptime.apps.cli.error_boundary import one_line
 from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from laptime.apps.cli import measuring
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import Listener, Said, progress
 from laptime.kit.errors import ExitCode, LaptimeError, UserCodeError

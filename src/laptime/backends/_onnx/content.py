@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import laptime
+from laptime.kit.package import FOLDER
 
 if TYPE_CHECKING:
     import torch
@@ -63,7 +63,7 @@ def _add(digest: Any, name: str, tensor: torch.Tensor) -> None:
 def _own_sources() -> list[Path]:
     """Python files that were imported and belong neither to Python, nor to a package, nor to laptime."""
     paths = sysconfig.get_paths()
-    others = [Path(paths["stdlib"]), Path(paths["platstdlib"]), Path(laptime.__file__).parent]
+    others = [Path(paths["stdlib"]), Path(paths["platstdlib"]), Path(FOLDER)]
     installed = {"site-packages", "dist-packages"}
     files = {Path(file) for module in [*sys.modules.values()] if (file := getattr(module, "__file__", None))}
     return sorted(

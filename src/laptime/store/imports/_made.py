@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from laptime import __version__
+from laptime.kit.package import __version__
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
 from laptime.records.environment import Environment

@@ -12,9 +12,9 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-import laptime
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.package import __version__
 from laptime.records.case import Case
 from laptime.records.event import (
     CaseAdded,
@@ -211,7 +211,7 @@ class Session:
             verb="suite",
             name=self._flags.name,
             started=utc_now(),
-            laptime=laptime.__version__,
+            laptime=__version__,
             command=["laptime", *sys.argv[1:]],
             subjects=[Subject(target=method.name, source="perfzero") for method in self._ready.methods],
             environment=self._ready.conditions.environment,

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-import laptime
+from laptime.kit.package import __version__
 from laptime.records.environment import Environment
 from laptime.suites.perfzero.flags import Flags
 from laptime.suites.perfzero.methods import Method
@@ -178,7 +178,7 @@ def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict
     last = trials[-1]
     ended, environment = last.ended, conditions.environment
     return {
-        "version": laptime.__version__,
+        "version": __version__,
         "class": method.cls,
         "method": method.method,
         "verdict": {

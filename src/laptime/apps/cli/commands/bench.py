@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import asked, measuring
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli import measuring, measuring_options
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 
 
-@click.command("bench", cls=asked.Measuring)
+@click.command("bench", cls=measuring_options.Measuring)
 @click.argument("targets", nargs=-1, metavar="TARGET...")
-@asked.same_option
-@asked.measuring_options
+@measuring_options.same_option
+@measuring_options.all_options
 @report_options
 @voice_options
 @click.pass_context
@@ -40,6 +40,6 @@ def command(
     laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
     voice = context.find_object(Voice) or Voice()
-    request = asked.request(context, targets, given=given, same=same)
+    request = measuring_options.request(context, targets, given=given, same=same)
     format_ = "json" if as_json else "text"
     return measuring.carry_out(request, outputs, format=format_, voice=voice)[1]

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from laptime.apps.cli import asked, measuring, output
+from laptime.apps.cli import measuring, measuring_options, output
 from laptime.apps.cli.commands.compare import as_measured, stored
-from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import share
@@ -22,10 +22,10 @@ from laptime.verbs import check as verb
 from laptime.verbs.check import Rules
 
 if TYPE_CHECKING:
-    from laptime.verbs.lane import OpenSession
+    from laptime.verbs.bench.case_worker import OpenSession
 
 
-@click.command("check", cls=asked.Measuring)
+@click.command("check", cls=measuring_options.Measuring)
 @click.argument("subject", metavar="RUN | TARGET", default="last")
 @click.option("--against", metavar="RUN", help="No slower than this stored run.")
 @click.option(
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--budgets", metavar="FILE", help="Limits. [default: laptime.toml, where there is one]")
 @click.option("--tolerance", metavar="PERCENT", help="So much slower is allowed. [default: 5%]")
 @click.option("--force", is_flag=True, help="Check runs made under different conditions all the same.")
-@asked.measuring_options
+@measuring_options.all_options
 @report_options
 @voice_options
 @click.pass_context
@@ -70,7 +70,8 @@ def command(
     run = stored(subject)
     if run is None or against_rev:
         known = run or baseline
-        request = asked.request(context, [s.target for s in run.subjects] if run else [subject], given=given)
+        targets = [s.target for s in run.subjects] if run else [subject]
+        request = measuring_options.request(context, targets, given=given)
         run = _measured(as_measured(known, request) if known else request, against_rev, voice)
         if code := measuring.exit_code(run):
             return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code

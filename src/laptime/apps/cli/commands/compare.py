@@ -7,8 +7,8 @@ from typing import Any
 import click
 import msgspec
 
-from laptime.apps.cli import asked, measuring, output
-from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli import measuring, measuring_options, output
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.comparison import Comparison
@@ -18,12 +18,12 @@ from laptime.store import files
 from laptime.verbs.compare import compare_runs, refuse_profiles
 
 
-@click.command("compare", cls=asked.Measuring)
+@click.command("compare", cls=measuring_options.Measuring)
 @click.argument("a", metavar="A", default="")
 @click.argument("b", metavar="B", default="")
 @click.option("--force", is_flag=True, help="Compare runs made under different conditions all the same.")
-@asked.same_option
-@asked.measuring_options
+@measuring_options.same_option
+@measuring_options.all_options
 @report_options
 @voice_options
 @click.pass_context
@@ -58,13 +58,13 @@ def command(
     format_ = "json" if as_json else "text"
     if same or not b:
         _check_named(a, b, same)
-        request = asked.request(context, [], given=given, same=same)
+        request = measuring_options.request(context, [], given=given, same=same)
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
         return code or decided(run.comparisons)
     left, right = stored(a), stored(b)
     refuse_profiles(*(run for run in (left, right) if run is not None))
     if left is None and right is None:
-        request = asked.request(context, [a, b], given=given)
+        request = measuring_options.request(context, [a, b], given=given)
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
         return code or decided(run.comparisons)
     if any(path != "-" for path in outputs):
@@ -74,7 +74,7 @@ def command(
     if left is None or right is None:
         reference, known = (a, right) if left is None else (b, left)
         assert known is not None
-        request = as_measured(known, asked.request(context, [reference], given=given))
+        request = as_measured(known, measuring_options.request(context, [reference], given=given))
         run, complaint = measuring.measured(request, voice=voice)
         if complaint:
             voice.complain(complaint)

@@ -9,7 +9,7 @@ import sys
 import click
 
 from laptime.apps.cli import output
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.progress import progress
 

@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from laptime.apps.cli import output
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import UsageError
 from laptime.records.history import History

@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 
 from laptime.apps.cli import output
-from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import voice_options
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count

@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import result, table
 from laptime.kit.text import count

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from msgspec import structs
 
 from laptime.apps.cli import measuring, output
-from laptime.apps.cli.asked import duration
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.measuring_options import duration
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import Listener, progress
 from laptime.kit.errors import ExitCode, LaptimeError, UserCodeError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laptime.apps.cli import measuring, output
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.store import files
 

@@ -9,7 +9,7 @@ import click
 from msgspec import structs
 
 from laptime.apps.cli import measuring, output
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import Listener, progress
 from laptime.kit.errors import LaptimeError, UsageError

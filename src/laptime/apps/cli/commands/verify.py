@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from laptime.apps.cli import output, tuned
-from laptime.apps.cli.asked import duration
-from laptime.apps.cli.frame import Voice
+from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.measuring_options import duration
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from laptime.apps.cli.frame import one_line
+from laptime.apps.cli.error_boundary import one_line
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import result, table
 from laptime.kit.errors import ExitCode

@@ -8,8 +8,8 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import asked, measuring, output
-from laptime.apps.cli.frame import Voice, one_line
+from laptime.apps.cli import measuring, measuring_options, output
+from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import Listener, progress
 from laptime.apps.cli.suite_commands.list import show
@@ -31,7 +31,10 @@ from laptime.verbs.suite import Item
 @click.option("--dry-run", is_flag=True, help="Say what would run and about how long, measure nothing.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes of every variant.")
 @click.option(
-    "--timeout", callback=asked.duration, metavar="TIME", help="A step that takes longer counts as hung."
+    "--timeout",
+    callback=measuring_options.duration,
+    metavar="TIME",
+    help="A step that takes longer counts as hung.",
 )
 @click.option("--resume", is_flag=True, help="Keep what the last run of this suite has measured.")
 @click.option("--baseline", metavar="SUITE", help="Judge regressions against this suite's stored runs.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
 from laptime.records.series import Label, Series
-from laptime.verbs.planning import axes_of
+from laptime.verbs.bench.planning import axes_of
 
 Emit = Callable[[Event], None]
 OpenSession = Callable[[Variant], Session]
@@ -35,7 +35,7 @@ def fresh_process(variant: Variant) -> Session:
     return Worker(name=variant.target, python=python, environ=environ)
 
 
-class Lane:
+class CaseWorker:
     """A variant's worker process (one after another) and its cases.
 
     Attributes:
@@ -46,9 +46,17 @@ class Lane:
         loaded: what the worker told after its first load.
     """
 
-    def __init__(self, variant: Variant, *, emit: Emit, timeout: float, open_session: OpenSession) -> None:
+    def __init__(
+        self,
+        variant: Variant,
+        batches: Sequence[int],
+        *,
+        emit: Emit,
+        timeout: float,
+        open_session: OpenSession,
+    ) -> None:
         self.variant = variant
-        self.batches: list[int] = []
+        self.batches = list(batches)
         self.keys: dict[int, str] = {}
         self.failed: dict[int, Failure] = {}
         self.loaded: Loaded | None = None
@@ -70,17 +78,13 @@ class Lane:
         self._process += 1
         self._prepared = set()
 
-    def load(self, batches: list[int]) -> None:
-        """Load the variant and make the first call with every batch size.
-
-        What fails marks the cases it concerns; the others go on.
-        """
-        self.batches = list(batches)
-        self.open()
-        self.prepare()
+    @property
+    def active(self) -> list[int]:
+        """The batch sizes that have not failed."""
+        return [batch for batch in self.batches if batch not in self.failed]
 
     def open(self) -> None:
-        """Load the variant; what comes of it is told by `prepare`. May run beside other lanes' `open`."""
+        """Load the variant; what comes of it is told by `prepare`. May run beside other workers' `open`."""
         try:
             told = self._ask(self._load_command())
         except CommandFailed as error:
@@ -112,7 +116,7 @@ class Lane:
             self._revive(batch)
 
     def fail(self, failure: Failure) -> None:
-        """Mark all cases of this lane as failed."""
+        """Mark all cases of this worker as failed."""
         for batch in self.batches:
             self._fail(batch, failure)
 

@@ -24,7 +24,7 @@ from laptime.records.doctor import NoiseFloor
 from laptime.records.event import Event
 from laptime.records.plan import BenchRequest
 from laptime.verbs.bench import bench
-from laptime.verbs.lane import OpenSession, fresh_process
+from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 
 POWER = 0.8
 """How often a difference of the size named is to be found."""

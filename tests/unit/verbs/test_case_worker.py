@@ -12,7 +12,7 @@ from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs.bench import bench
-from laptime.verbs.lane import Lane
+from laptime.verbs.bench.case_worker import CaseWorker
 
 DIED = Failure(kind="died", what="ended by SIGSEGV")
 RAISED = Failure(kind="user_code", what="raised")
@@ -163,34 +163,36 @@ def test_ctrl_c_closes_every_worker_and_keeps_the_cases(stage: Any) -> None:
     assert sum(len(series.samples) for case in found.cases for series in case.series) > 20
 
 
-def lane_of(stage: Any) -> tuple[Lane, RunBuilder]:
+def worker_of(stage: Any) -> tuple[CaseWorker, RunBuilder]:
     builder = RunBuilder()
     builder(RunStarted(Run(id="x", started="", laptime="", environment=environment())))
     variant = Variant(target="null:noop", backend="null")
-    return Lane(variant, emit=builder, timeout=9.0, open_session=stage.open_session), builder
+    return CaseWorker(variant, [1], emit=builder, timeout=9.0, open_session=stage.open_session), builder
 
 
-def measure(lane: Lane, regime: str, **more: Any) -> None:
+def measure(worker: CaseWorker, regime: str, **more: Any) -> None:
     wishes = {"seconds": 0.1, "resumed": False, "round": 1, "epoch": 0.0} | more
-    lane.measure(1, regime=regime, **wishes)
+    worker.measure(1, regime=regime, **wishes)
 
 
 def test_waiting_in_line_does_not_change_the_estimate_of_a_call(stage: Any) -> None:
-    lane, _ = lane_of(stage)
-    lane.start()
-    lane.load([1])
-    measure(lane, "isolated")
+    worker, _ = worker_of(stage)
+    worker.start()
+    worker.open()
+    worker.prepare()
+    measure(worker, "isolated")
     stage.seconds = lambda batch: 5.0
-    measure(lane, "paced", rate=100.0)
-    assert lane.estimate[1] == 0.001
+    measure(worker, "paced", rate=100.0)
+    assert worker.estimate[1] == 0.001
 
 
 def test_samples_know_their_process_and_their_round(stage: Any) -> None:
-    lane, builder = lane_of(stage)
+    worker, builder = worker_of(stage)
     for generation in range(2):
-        lane.start()
-        lane.load([1])
-        measure(lane, "isolated", round=generation + 5, resumed=generation == 1)
+        worker.start()
+        worker.open()
+        worker.prepare()
+        measure(worker, "isolated", round=generation + 5, resumed=generation == 1)
     series = builder.run().cases[0].find("latency", "isolated")
     assert series is not None
     assert series.process == [0] * 8 + [1] * 8
@@ -202,10 +204,11 @@ def test_samples_know_their_process_and_their_round(stage: Any) -> None:
 
 def test_a_call_that_outlasts_its_block_is_made_once(stage: Any) -> None:
     stage.seconds = lambda batch: 3.0
-    lane, _ = lane_of(stage)
-    lane.start()
-    lane.load([1])
-    measure(lane, "isolated")
-    measure(lane, "isolated", resumed=True)
+    worker, _ = worker_of(stage)
+    worker.start()
+    worker.open()
+    worker.prepare()
+    measure(worker, "isolated")
+    measure(worker, "isolated", resumed=True)
     blocks = [command for command in stage.asked if isinstance(command, Block)]
     assert [(block.min_calls, block.max_calls) for block in blocks] == [(1, 1), (2, 2)]

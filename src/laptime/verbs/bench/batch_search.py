@@ -21,7 +21,7 @@ from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Failure
 from laptime.records.finding import Finding
 from laptime.records.plan import Variant
-from laptime.verbs.lane import MEMORY_SHARE, OpenSession
+from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
 
 FAR = 0.25
 """The scout goes on while the next batch is predicted to need less than this share of the free memory."""

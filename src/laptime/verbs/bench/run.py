@@ -19,9 +19,9 @@ from typing import Any
 
 import msgspec
 
-import laptime
 from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock, utc_now
+from laptime.kit.package import __version__
 from laptime.measure import passes
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
@@ -43,10 +43,10 @@ from laptime.records.event import (
 from laptime.records.plan import BenchRequest, Setting
 from laptime.records.run import Run
 from laptime.store.folder import new_id
-from laptime.verbs import batch_search
-from laptime.verbs.finish import comparisons, findings, judged
-from laptime.verbs.lane import Lane, OpenSession, fresh_process
-from laptime.verbs.planning import Plan, plan
+from laptime.verbs.bench import batch_search
+from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
+from laptime.verbs.bench.planning import Plan, plan
+from laptime.verbs.bench.postprocess import comparisons, findings, judged
 
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
@@ -101,7 +101,7 @@ class _Bench:
         self._listener = listener
         self._open = open_session
         self._builder = RunBuilder()
-        self._lanes: list[Lane] = []
+        self._workers: list[CaseWorker] = []
         self._in_memory = in_memory
         self._batches = list(made.batches)
         self._is_comparison = len(made.variants) > 1
@@ -109,7 +109,7 @@ class _Bench:
         self._started = clock.now()
         self._round = 0
         self._done = 0.0
-        self._last: tuple[Lane, int] | None = None
+        self._last: tuple[CaseWorker, int] | None = None
 
     def _emit(self, event: Event) -> None:
         self._builder(event)
@@ -123,7 +123,7 @@ class _Bench:
                     id=new_id(),
                     name=self._request.name,
                     started=utc_now(),
-                    laptime=laptime.__version__,
+                    laptime=__version__,
                     command=["laptime", *sys.argv[1:]],
                     subjects=self._plan.subjects,
                     environment=environment,
@@ -137,14 +137,14 @@ class _Bench:
         try:
             if not self._batches:
                 self._search_batches()
-            self._lanes = self._lay_out()
+            self._workers = self._lay_out()
             for generation in range(self._plan.processes):
                 self._generation(generation)
         except KeyboardInterrupt:
             status = "interrupted"
         finally:
-            for lane in self._lanes:
-                lane.close()
+            for worker in self._workers:
+                worker.close()
         self._finish(status)
         return self._builder.run()
 
@@ -175,78 +175,80 @@ class _Bench:
         self._measure(generation)
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
-        for lane in self._lanes:
-            lane.close()
+        for worker in self._workers:
+            worker.close()
 
-    def _lay_out(self) -> list[Lane]:
-        """One lane for every case, so that no batch size runs in memory that another one has shaped.
+    def _lay_out(self) -> list[CaseWorker]:
+        """One worker for every case, so that no batch size runs in memory that another one has shaped.
 
-        A curve of many sizes, and objects of this process, share one lane a variant, and say so.
+        A curve of many sizes, and objects of this process, share one worker a variant, and say so.
         """
         alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
         groups = [[batch] for batch in self._batches] if alone else [self._batches]
-        lanes = []
+        workers = []
         for variant in self._plan.variants:
             for batches in groups:
-                lane = Lane(variant, emit=self._emit, timeout=self._plan.timeout, open_session=self._open)
-                lane.batches = list(batches)
-                lanes.append(lane)
-        return lanes
+                workers.append(
+                    CaseWorker(
+                        variant, batches, emit=self._emit, timeout=self._plan.timeout, open_session=self._open
+                    )
+                )
+        return workers
 
     def _load(self, generation: int) -> None:
         # What has failed with every batch size is not waited for again.
-        lanes = [lane for lane in self._lanes if any(batch not in lane.failed for batch in lane.batches)]
+        workers = [worker for worker in self._workers if worker.active]
         if generation > 0:
-            self._open_together(lanes)
-            for lane in lanes:
-                lane.prepare()
+            self._open_together(workers)
+            for worker in workers:
+                worker.prepare()
             return
         for variant in self._plan.variants:
             self._say(f"loading {variant.target}")
-            self._load_first([lane for lane in lanes if lane.variant is variant])
+            self._load_first([worker for worker in workers if worker.variant is variant])
         self._describe()
 
-    def _load_first(self, lanes: list[Lane]) -> None:
-        """Load the lanes of one variant for the first time, when import and load times are told.
+    def _load_first(self, workers: list[CaseWorker]) -> None:
+        """Load the workers of one variant for the first time, when import and load times are told.
 
-        Variants load one after another, not to disturb each other; the lanes of one variant load together
+        Variants load one after another, not to disturb each other; the workers of one variant load together
         (strict: one after another, too), and their times say so.
         """
-        together = [[lane] for lane in lanes] if self._request.preset == "strict" else [lanes]
+        together = [[worker] for worker in workers] if self._request.preset == "strict" else [workers]
         for group in together:
             self._open_together(group)
             note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
-            for lane in group:
-                lane.prepare(note.replace("1 other processes", "1 other process"))
+            for worker in group:
+                worker.prepare(note.replace("1 other processes", "1 other process"))
 
-    def _open_together(self, lanes: list[Lane]) -> None:
-        for lane in lanes:
-            lane.start()
-        with ThreadPoolExecutor(max(1, len(lanes))) as pool:
+    def _open_together(self, workers: list[CaseWorker]) -> None:
+        for worker in workers:
+            worker.start()
+        with ThreadPoolExecutor(max(1, len(workers))) as pool:
             try:
-                list(pool.map(lambda lane: lane.open(), lanes))
+                list(pool.map(lambda worker: worker.open(), workers))
             except KeyboardInterrupt:
-                for lane in lanes:  # else the pool waits until all of them have loaded
-                    lane.abandon()
+                for worker in workers:  # else the pool waits until all of them have loaded
+                    worker.abandon()
                 raise
 
     def _describe(self) -> None:
         """Add what the workers told of frameworks, devices and knobs to the environment."""
         environment = self._builder.run().environment
-        for lane in self._lanes:
-            if lane.loaded is None:
+        for worker in self._workers:
+            if worker.loaded is None:
                 continue
             known = {device.name for device in environment.devices}
             environment = msgspec.structs.replace(
                 environment,
-                devices=[*environment.devices, *(d for d in lane.loaded.devices if d.name not in known)],
-                libraries={**environment.libraries, **lane.loaded.libraries},
-                knobs={**environment.knobs, **lane.knobs()},
+                devices=[*environment.devices, *(d for d in worker.loaded.devices if d.name not in known)],
+                libraries={**environment.libraries, **worker.loaded.libraries},
+                knobs={**environment.knobs, **worker.knobs()},
             )
         self._emit(EnvironmentChanged(environment))
 
-    def _active(self) -> list[tuple[Lane, int]]:
-        return [(lane, batch) for lane in self._lanes for batch in lane.batches if batch not in lane.failed]
+    def _active(self) -> list[tuple[CaseWorker, int]]:
+        return [(worker, batch) for worker in self._workers for batch in worker.active]
 
     def _measure(self, generation: int) -> None:
         active = self._active()
@@ -260,14 +262,14 @@ class _Bench:
         begun = self._now()
         look = looks()
         next_look = next(look)
-        satisfied: set[tuple[Lane, int]] = set()
+        satisfied: set[tuple[CaseWorker, int]] = set()
         for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
             self._round += 1
-            for lane, batch in order:
-                if (lane, batch) in satisfied:
+            for worker, batch in order:
+                if (worker, batch) in satisfied:
                     continue
-                for regime, share in self._regimes_of(lane, number):
-                    self._block(lane, batch, regime, share * block)
+                for regime, share in self._regimes_of(worker, number):
+                    self._block(worker, batch, regime, share * block)
             active = self._active()
             spent = self._now() - begun
             self._progress(generation, spent / budget, budget - spent)
@@ -282,10 +284,10 @@ class _Bench:
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = set() if self._is_comparison else enough
 
-    def _block(self, lane: Lane, batch: int, regime: str, seconds: float) -> None:
-        resumed = self._last not in (None, (lane, batch))
-        self._last = (lane, batch)
-        lane.measure(
+    def _block(self, worker: CaseWorker, batch: int, regime: str, seconds: float) -> None:
+        resumed = self._last not in (None, (worker, batch))
+        self._last = (worker, batch)
+        worker.measure(
             batch,
             regime=regime,
             seconds=seconds,
@@ -295,7 +297,7 @@ class _Bench:
             rate=self._plan.rate if regime == "paced" else None,
         )
 
-    def _regimes_of(self, lane: Lane, number: int) -> list[tuple[str, float]]:
+    def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[str, float]]:
         """Regimes of this round, each with its share of a block.
 
         Unasked, latency comes in every round and the others less often. On a CPU, where a call returns
@@ -303,24 +305,24 @@ class _Bench:
         """
         if self._plan.regimes:
             return [(regime, 1.0) for regime in self._plan.regimes]
-        on_cpu = lane.loaded is None or all(d.name == "cpu" for d in lane.loaded.devices)
+        on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
         more = [("saturated", 0.4)] if on_cpu else [("saturated", 1.0), ("device", 1.0)]
         paced = [("paced", 1.0)] if self._plan.rate else []
         every = 4 if self._is_comparison else 2
         return [("isolated", 1.0), *paced, *(more if number % every == 1 else [])]
 
-    def _is_precise(self, lane: Lane, batch: int, generation: int) -> bool:
+    def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
         wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
-        return reached(self._labelled(lane, batch)) <= wanted
+        return reached(self._labelled(worker, batch)) <= wanted
 
-    def _is_told_apart(self, active: list[tuple[Lane, int]], generation: int) -> bool:
+    def _is_told_apart(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
         """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
         if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes
         wanted = self._plan.precision / math.sqrt(share)
-        found = comparisons([self._labelled(lane, batch) for lane, batch in active])
+        found = comparisons([self._labelled(worker, batch) for worker, batch in active])
         return len(active) == 1 or (
             bool(found)
             and all(
@@ -333,35 +335,35 @@ class _Bench:
         cases = self._active()
         for kind in passes.KINDS:
             self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
-            for lane, batch in cases:
-                self._emit(CaseChanged(lane.do(kind, batch, self._case(lane, batch))))
+            for worker, batch in cases:
+                self._emit(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
         self._say("measuring the device's peak")
         for variant in self._plan.variants:
             peak: dict[str, Any] = {}
-            for lane, batch in cases:
-                if lane.variant is not variant:
+            for worker, batch in cases:
+                if worker.variant is not variant:
                     continue
-                case = self._case(lane, batch)
+                case = self._case(worker, batch)
                 if not peak:
-                    case = lane.do(passes.PEAK, batch, case)
-                    peak = case.details.get("peak") or lane.peak_on_paper()
+                    case = worker.do(passes.PEAK, batch, case)
+                    peak = case.details.get("peak") or worker.peak_on_paper()
                 details = {**case.details, "peak": peak}
                 self._emit(CaseChanged(msgspec.structs.replace(case, details=details)))
 
-    def _case(self, lane: Lane, batch: int) -> Case:
-        return self._builder.case(lane.keys[batch])
+    def _case(self, worker: CaseWorker, batch: int) -> Case:
+        return self._builder.case(worker.keys[batch])
 
-    def _labelled(self, lane: Lane, batch: int) -> Case:
+    def _labelled(self, worker: CaseWorker, batch: int) -> Case:
         virtual = bool(self._builder.run().environment.virtual)
-        return relabel(self._case(lane, batch), virtual=virtual)[0]
+        return relabel(self._case(worker, batch), virtual=virtual)[0]
 
     # The end.
 
     def _finish(self, status: str) -> None:
         run = self._builder.run()
-        for lane in self._lanes:
-            for batch, failure in lane.failed.items():
-                case = run.case(lane.keys[batch])
+        for worker in self._workers:
+            for batch, failure in worker.failed.items():
+                case = run.case(worker.keys[batch])
                 self._emit(CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure)))
         done: list[Case] = []
         for case in self._builder.run().cases:

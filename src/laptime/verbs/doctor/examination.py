@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-import laptime
 from laptime.kit import registry
 from laptime.kit.clock import SystemClock, utc_now
 from laptime.kit.errors import LaptimeError
+from laptime.kit.package import __version__
 from laptime.probes import energy, host_memory, machine, neighbours, nvml, wall
 from laptime.probes.cpu import Cpu, cpu
 from laptime.probes.neighbours import Program
@@ -22,9 +22,9 @@ from laptime.probes.scheduler import Evidence
 from laptime.records.doctor import DoctorReport, Line, NoiseFloor
 from laptime.records.environment import Device, Environment
 from laptime.records.event import Event, Progress
-from laptime.verbs import symptoms, symptoms_gpu
-from laptime.verbs.capacity import Capacity, capacity
-from laptime.verbs.noise import noise_floor
+from laptime.verbs.doctor import gpu_checks, host_checks
+from laptime.verbs.doctor.device_peaks import DevicePeaks, device_peaks
+from laptime.verbs.doctor.noise import noise_floor
 
 Emit = Callable[[Event], None]
 
@@ -57,7 +57,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         meters, absent = energy.survey()
         rooms = {room: registry.broken(room) for room in registry.ROOMS}
         _say(tell, 0.15, "asking torch, measuring peaks")
-        told, trouble = _capacity(seen, quick=quick, fresh=fresh)
+        told, trouble = _device_peaks(seen, quick=quick, fresh=fresh)
         _say(tell, 0.45, "measuring a program against itself")
         noise, complaint = _noise(quick=quick, busy=_busy(seen), emit=_second_half(tell))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
@@ -68,22 +68,22 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
     )
     visible = [gpu for gpu in seen.gpus if gpu.device]
     lines = [
-        *symptoms.cpus(environment),
-        *symptoms.memory(environment, host_memory.available_bytes(), exact_peak=seen.exact_peak),
-        *symptoms.clocks(environment, vendor=seen.processor.vendor, battery=neighbours.on_battery()),
-        symptoms.others(seen.running, environment),
-        *symptoms.stolen(before, after, seconds, environment),
-        *symptoms.timing(seen.timers, wall.clock_source(), after, cost),
+        *host_checks.cpus(environment),
+        *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=seen.exact_peak),
+        *host_checks.clocks(environment, vendor=seen.processor.vendor, battery=neighbours.on_battery()),
+        host_checks.others(seen.running, environment),
+        *host_checks.stolen(before, after, seconds, environment),
+        *host_checks.timing(seen.timers, wall.clock_source(), after, cost),
         *_device_lines(seen, told, visible),
-        *symptoms.energy(meters, absent),
-        *symptoms.frameworks(_versions()),
+        *host_checks.energy(meters, absent),
+        *host_checks.frameworks(_versions()),
         *trouble,
-        *symptoms.settings(environment),
-        *symptoms.extensions(rooms, sum(len(registry.names(room)) for room in registry.ROOMS)),
+        *host_checks.settings(environment),
+        *host_checks.extensions(rooms, sum(len(registry.names(room)) for room in registry.ROOMS)),
         *complaint,
     ]
     return DoctorReport(
-        laptime=laptime.__version__,
+        laptime=__version__,
         started=when,
         seconds=seconds,
         environment=environment,
@@ -96,14 +96,14 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         rates_from=told.rates_from,
         rates_disturbed=bool(told.rates) and told.rates_from >= when and _busy(seen),
         noise=noise,
-        steal=symptoms.steal_share(before, after, seconds, environment),
+        steal=host_checks.steal_share(before, after, seconds, environment),
     )
 
 
-def _device_lines(seen: _Seen, told: Capacity, visible: list[Gpu]) -> list[Line]:
+def _device_lines(seen: _Seen, told: DevicePeaks, visible: list[Gpu]) -> list[Line]:
     version = told.libraries.get("torch", "")
-    frameworks = symptoms_gpu.framework_devices(told.devices, told.sync, visible=visible, version=version)
-    return [*symptoms_gpu.gpus(seen.gpus), *frameworks]
+    frameworks = gpu_checks.framework_devices(told.devices, told.sync, visible=visible, version=version)
+    return [*gpu_checks.gpus(seen.gpus), *frameworks]
 
 
 def _told_of(meter: energy.Meter) -> dict[str, Any]:
@@ -132,22 +132,22 @@ def _gpus() -> list[Gpu]:
         return []
 
 
-def _capacity(seen: _Seen, *, quick: bool, fresh: bool) -> tuple[Capacity, list[Line]]:
+def _device_peaks(seen: _Seen, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[Line]]:
     try:
-        told = capacity(
+        told = device_peaks(
             seen.environment, seen.gpus, seen.processor, quick=quick, fresh=fresh, keep=not _busy(seen)
         )
         return told, []
     except LaptimeError as error:
         sentence = f"torch is installed, but does not work: {error.why or error.what}"
         next_step = "python -c 'import torch; print(torch.__version__)'"
-        return Capacity(), [
+        return DevicePeaks(), [
             Line(name="framework/torch/works", outcome="warn", sentence=sentence, next=next_step)
         ]
 
 
 def _busy(seen: _Seen) -> bool:
-    return sum(program.cpus for program in seen.running) >= symptoms.NOTABLE_LOAD
+    return sum(program.cpus for program in seen.running) >= host_checks.NOTABLE_LOAD
 
 
 def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
@@ -186,7 +186,7 @@ def _versions() -> dict[str, dict[str, str]]:
     return found
 
 
-def _unlisted(told: Capacity, visible: list[Gpu]) -> list[Device]:
+def _unlisted(told: DevicePeaks, visible: list[Gpu]) -> list[Device]:
     listed = {gpu.device for gpu in visible}
     return [device for device in told.devices if device.name not in listed]
 

@@ -8,9 +8,9 @@ import pytest
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records.plan import BenchRequest
 from laptime.targets import Program, Recipe
-from laptime.verbs import lineup
-from laptime.verbs.lineup import check_installed, line_up
-from laptime.verbs.planning import plan
+from laptime.verbs.bench import backend_selection
+from laptime.verbs.bench.backend_selection import check_installed, select_backends
+from laptime.verbs.bench.planning import plan
 
 
 def recipe(target: str, kind: str, backend: str, **more: Any) -> Recipe:
@@ -29,15 +29,15 @@ KINDS = {
 
 @pytest.fixture(autouse=True)
 def _frameworks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineup, "_kinds", KINDS.__getitem__)
+    monkeypatch.setattr(backend_selection, "_kinds", KINDS.__getitem__)
 
 
 def names(recipes: list[Recipe], backends: list[str]) -> list[tuple[str, str]]:
-    return [(each.target, backend) for each, backend in line_up(recipes, backends).pairs]
+    return [(each.target, backend) for each, backend in select_backends(recipes, backends).pairs]
 
 
 def test_without_backends_each_target_implies_its_own() -> None:
-    found = line_up([EFFICIENT, KERAS], [])
+    found = select_backends([EFFICIENT, KERAS], [])
     assert [backend for _, backend in found.pairs] == ["torch", "tensorflow"]
     assert found.left_out == []
 
@@ -51,7 +51,7 @@ def test_every_target_runs_with_the_backends_that_can_and_else_with_its_own() ->
 
 
 def test_what_is_left_out_is_said() -> None:
-    (note,) = line_up([EFFICIENT, KERAS], ["torch", "onnxruntime"]).left_out
+    (note,) = select_backends([EFFICIENT, KERAS], ["torch", "onnxruntime"]).left_out
     assert note.sentence == (
         "keras:EfficientNetB0 is measured with tensorflow only: torch and onnxruntime cannot run it"
     )
@@ -63,7 +63,7 @@ def test_a_backend_that_names_no_kinds_takes_any() -> None:
 
 def test_backends_that_can_run_nothing_are_refused() -> None:
     with pytest.raises(UsageError, match="torch cannot run keras:EfficientNetB0") as caught:
-        line_up([KERAS], ["torch"])
+        select_backends([KERAS], ["torch"])
     assert caught.value.why == "torch runs targets of the kinds torchvision and file"
     assert caught.value.next == "--backend tensorflow"
 
@@ -76,7 +76,7 @@ def test_a_package_is_needed_only_where_it_is_loaded() -> None:
 
 
 def test_an_interpreter_goes_with_the_variants_of_its_backend(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lineup, "_kinds", lambda name: [])
+    monkeypatch.setattr(backend_selection, "_kinds", lambda name: [])
     request = BenchRequest(targets=["null:noop"], backends=["null", "torch"], python={"null": sys.executable})
     assert [(each.backend, each.python) for each in plan(request).variants] == [
         ("null", sys.executable),

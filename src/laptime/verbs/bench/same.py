@@ -12,7 +12,7 @@ from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.kit.text import closest
 from laptime.launch import once
 from laptime.targets import Recipe, parse
-from laptime.verbs.lineup import fits
+from laptime.verbs.bench.backend_selection import fits
 
 OWN = ("torchvision", "keras")
 """A framework's own collection of models comes before others that it runs."""

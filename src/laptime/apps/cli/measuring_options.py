@@ -257,7 +257,7 @@ _OPTIONS = (
 )
 
 
-def measuring_options(command: Decorated) -> Decorated:
+def all_options(command: Decorated) -> Decorated:
     """All options of a measurement. Their names are the fields of BenchRequest."""
     for option in reversed(_OPTIONS):
         command = option(command)
@@ -314,7 +314,7 @@ def request(
         )
     origins: dict[str, Origin] = dict.fromkeys(["targets", *flags], "flag")
     if same:
-        from laptime.verbs import same as frameworks  # not for those who name their targets
+        from laptime.verbs.bench import same as frameworks  # not for those who name their targets
 
         found = frameworks.same(same, backends=flags.get("backends", []), python=flags.get("python"))
         targets = [*targets, *found.targets]

@@ -25,7 +25,7 @@ _SURVEY = "laptime.backends.torch.survey:survey"
 _TIMEOUT = 180.0
 
 
-class Capacity(Struct, frozen=True, kw_only=True):
+class DevicePeaks(Struct, frozen=True, kw_only=True):
     """What a framework told; empty where none is installed.
 
     Attributes:
@@ -41,7 +41,7 @@ class Capacity(Struct, frozen=True, kw_only=True):
     rates_from: str = ""
 
 
-def capacity(
+def device_peaks(
     environment: Environment,
     gpus: list[Gpu],
     processor: Cpu,
@@ -49,7 +49,7 @@ def capacity(
     quick: bool = False,
     fresh: bool = False,
     keep: bool = True,
-) -> Capacity:
+) -> DevicePeaks:
     """Ask torch in a process of its own.
 
     Args:
@@ -61,7 +61,7 @@ def capacity(
         Died, Hung: torch is installed, but does not answer.
     """
     if software.installed("torch") is None:
-        return Capacity()
+        return DevicePeaks()
     key = _key(environment, gpus)
     known = None if fresh else cache.get("peaks", key)
     seconds = 0.0 if known or quick else SECONDS
@@ -72,7 +72,7 @@ def capacity(
         cache.put("peaks", key, {"when": when, "rates": rows})
     devices = msgspec.convert(told["devices"], list[Device])
     ceilings = {device.name: _ceiling(device, gpus, processor, environment) for device in devices}
-    return Capacity(
+    return DevicePeaks(
         devices=devices,
         libraries=told["libraries"],
         knobs=told["knobs"],

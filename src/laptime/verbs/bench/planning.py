@@ -16,7 +16,7 @@ from laptime.records.metric import REGIMES
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
-from laptime.verbs.lineup import check_installed, line_up
+from laptime.verbs.bench.backend_selection import check_installed, select_backends
 
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
@@ -79,7 +79,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     _check(request, in_memory=in_memory)
     preset = PRESETS[request.preset]
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
-    paired = line_up(recipes, request.backends)
+    paired = select_backends(recipes, request.backends)
     check_installed(paired.pairs, request.python)
     variants = _variants(request, paired.pairs)
     for python in {variant.python: None for variant in variants if variant.python}:

@@ -11,7 +11,7 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.plan import Setting
 from laptime.records.series import Series
-from laptime.verbs.finish import comparisons, findings, judged
+from laptime.verbs.bench.postprocess import comparisons, findings, judged
 
 PLAN = {"precision": Setting(value=0.02)}
 

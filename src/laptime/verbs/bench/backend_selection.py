@@ -12,21 +12,21 @@ from laptime.records.finding import Finding
 from laptime.targets import Recipe
 
 
-class LineUp(NamedTuple):
+class Selection(NamedTuple):
     """Who is measured, in the order of targets and then of backends; and what was left out, in sentences."""
 
     pairs: list[tuple[Recipe, str]]
     left_out: list[Finding]
 
 
-def line_up(recipes: list[Recipe], backends: list[str]) -> LineUp:
+def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
     """Pair every target with the backends that can run it; without backends, with the one it implies.
 
     Raises:
         UsageError: none of the backends asked for can run any of the targets.
     """
     if not backends:
-        return LineUp([(recipe, recipe.backend) for recipe in recipes], [])
+        return Selection([(recipe, recipe.backend) for recipe in recipes], [])
     fitting = {id(recipe): [name for name in backends if fits(recipe, name)] for recipe in recipes}
     if not any(fitting.values()):
         raise UsageError(
@@ -35,7 +35,7 @@ def line_up(recipes: list[Recipe], backends: list[str]) -> LineUp:
             next=f"--backend {recipes[0].backend}",
         )
     pairs = [(recipe, name) for recipe in recipes for name in fitting[id(recipe)] or [recipe.backend]]
-    return LineUp(
+    return Selection(
         pairs, [note for recipe in recipes if (note := _note(recipe, backends, fitting[id(recipe)]))]
     )
 
