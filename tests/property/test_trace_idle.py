@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.records.overview import Idle
-from laptime.trace import idle, links, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import idle
 from laptime.trace.view import View
 
 Event = dict[str, Any]

@@ -12,8 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.records.overview import Breakdown
-from laptime.trace import breakdown, devices, links, names, reader, steps
-from laptime.trace.totals import totals
+from laptime.trace import links, names, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import breakdown, devices
+from laptime.trace.tables.totals import totals
 from laptime.trace.view import View
 
 Event = dict[str, Any]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from laptime.kit.errors import UsageError
-from laptime.trace import reader
+from laptime.trace.reading import reader
 
 ROWS = [
     {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 1, "ts": 10.5, "dur": 4.25,

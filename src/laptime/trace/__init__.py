@@ -1,9 +1,11 @@
 """Kineto traces: bytes -> columns -> links -> steps -> tables. Integer nanoseconds throughout.
 
-reader      one file, any format, damaged ones too  ->  Trace (columns.py)
-files       what a user names: files, folders       ->  the files of each rank
-nest        which range lies in which, by thread and time
-links       kernel -> launch -> operator
-steps ...   one file a view: overview, idle, operators, kernels, modules, memory, launches, copies, timeline
-profile     all of it together                      ->  records.profile.Profile
+reading/      paths and files                                     ->  Trace (columns.py)
+range_tree    which range lies in which, by thread and time
+links, steps  kernel -> launch -> operator; where steps begin     ->  View (view.py)
+tables/       one file a table: overview, idle, operators, kernels, modules, memory, launches, copies ...
+ranks         the other files of a job, reduced to their share (rank_workers) and combined
+profile       all of it together                                  ->  records.profile.Profile
+difference    two profiles, row by row
+slim          a smaller trace file for Perfetto
 """

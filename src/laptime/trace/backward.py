@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.trace import names, nest
+from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, HostKind, Ints, Mask
 from laptime.trace.once import once
 from laptime.trace.stacks import Rows
@@ -41,7 +41,7 @@ def backward(view: View) -> Backward | None:
     root, first = np.unique(_roots(view, behind), return_index=True)
     own = np.full(len(host), NONE, np.int32)
     own[root] = np.arange(len(root))
-    index_of = nest.inherit(links.calls, own)
+    index_of = range_tree.inherit(links.calls, own)
     host_ns = (host.end - host.start)[root]
     above = links.calls.parent[root]
     outer = np.where(above >= 0, index_of[above], NONE)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.trace import nest
+from laptime.trace import range_tree
 from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Trace
 
 
@@ -23,7 +23,7 @@ class Links(NamedTuple):
         operator: per device row: the operator that launched it, a host row; NONE without.
     """
 
-    calls: nest.Nest
+    calls: range_tree.RangeTree
     operator_of: Index
     launch: Index
     operator: Index
@@ -32,9 +32,9 @@ class Links(NamedTuple):
 def link(trace: Trace) -> Links:
     """All links of a trace."""
     host = trace.host
-    calls = nest.calls(host)
+    calls = range_tree.calls(host)
     own = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
-    operator_of = nest.inherit(calls, own)
+    operator_of = range_tree.inherit(calls, own)
     launch = launches(host, trace.device)
     operator = np.where(launch >= 0, operator_of[np.maximum(launch, 0)] if len(host) else NONE, NONE)
     return Links(calls, operator_of, launch, operator.astype(np.int32))

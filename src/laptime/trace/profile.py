@@ -6,20 +6,19 @@ import numpy as np
 
 from laptime.records import profile as records
 from laptime.records.profile import Profile, TraceFile
-from laptime.trace import (
+from laptime.trace import links, steps
+from laptime.trace.columns import Trace
+from laptime.trace.tables import (
     annotated,
     copies,
     kernels,
     launches,
-    links,
     memory,
     modules,
     operators,
     overview,
-    steps,
     timeline,
 )
-from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
 

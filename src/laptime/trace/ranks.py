@@ -14,9 +14,10 @@ from laptime.kit.units import show
 from laptime.records.overview import Breakdown, DeviceUse
 from laptime.records.profile import TraceFile
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
-from laptime.trace import breakdown, collectives, devices, overview
+from laptime.trace import collectives
 from laptime.trace.collectives import Collective, Meeting
 from laptime.trace.profile import file_of
+from laptime.trace.tables import breakdown, devices, overview
 from laptime.trace.view import View
 
 ABOVE_EVEN = 1.5

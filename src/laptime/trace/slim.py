@@ -19,8 +19,8 @@ import numpy as np
 
 from laptime.trace import intervals, phases
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Ints, Thread
-from laptime.trace.memory import device_name
-from laptime.trace.timeline import device_type
+from laptime.trace.tables.memory import device_name
+from laptime.trace.tables.timeline import device_type
 from laptime.trace.view import View
 
 Fact = str | int | float | bool

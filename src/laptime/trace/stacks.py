@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.trace import names, nest
+from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Trace
 from laptime.trace.once import once
 from laptime.trace.view import View
@@ -97,60 +97,60 @@ def places(view: View, rows: Rows) -> Ints:
 
 def enclosing(view: View, take: Mask) -> Index:
     """Per host row the innermost of these Python functions around it, itself excluded; NONE without."""
-    return _enclosing(view.trace, nest.nest(view.trace.host, take), frames_of(view).home)
+    return _enclosing(view.trace, range_tree.build(view.trace.host, take), frames_of(view).home)
 
 
 @once
 def frames_of(view: View) -> Frames:
     """All that the trace tells of stacks."""
     trace, host = view.trace, view.trace.host
-    forest = nest.frames(host)
-    texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[forest.rows])}
+    tree = range_tree.frames(host)
+    texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[tree.rows])}
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
     number = np.zeros(len(trace.texts), np.uint64)
     for name, text in texts.items():
         number[name] = numbers[text]
     chain = np.zeros(len(host) + 1, np.uint64)  # the last one is NONE: no function around
-    for rows in nest.levels(forest):
-        mixed = (chain[forest.parent[rows]] + number[host.name[rows]]) * np.uint64(0x9E3779B97F4A7C15)
+    for rows in range_tree.levels(tree):
+        mixed = (chain[tree.parent[rows]] + number[host.name[rows]]) * np.uint64(0x9E3779B97F4A7C15)
         chain[rows] = mixed ^ (mixed >> np.uint64(29))
-    home = _home(trace, forest)
-    around = _enclosing(trace, forest, home)
+    home = _home(trace, tree)
+    around = _enclosing(trace, tree, home)
     tells = np.array([bool(text) for text in trace.texts] + [False], bool)[host.stack]
     tells &= ~names.rows(trace.texts, host.name, names.is_step)
     own = np.where(tells, host.stack, NONE).astype(np.int32)
     return Frames(own, bool(tells.any()), around, chain[around].astype(np.int64), texts, home)
 
 
-def _home(trace: Trace, forest: nest.Nest) -> Index:
+def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
     """`Frames.home`."""
     host = trace.host
     home = np.arange(len(trace.threads), dtype=np.int32)
-    functions = _by_thread(host, forest.rows)
+    functions = _by_thread(host, tree.rows)
     others = _by_thread(host, np.flatnonzero(host.kind != HostKind.PYTHON)) if functions else {}
     if not others or functions.keys() & others.keys():
         return home
     apart = max(functions, key=lambda thread: len(functions[thread]))
     fits = {
-        thread: len(np.unique(_innermost(host, forest, functions[apart], rows)))
+        thread: len(np.unique(_innermost(host, tree, functions[apart], rows)))
         for thread, rows in others.items()
     }
     home[max(fits, key=lambda thread: fits[thread])] = apart
     return home
 
 
-def _enclosing(trace: Trace, forest: nest.Nest, home: Index) -> Index:
-    """The parents of the functions in this forest, and for all other rows the innermost of them around it."""
-    host, found = trace.host, forest.parent.copy()
-    functions = _by_thread(host, forest.rows)
+def _enclosing(trace: Trace, tree: range_tree.RangeTree, home: Index) -> Index:
+    """The parents of the functions in this tree, and for all other rows the innermost of them around it."""
+    host, found = trace.host, tree.parent.copy()
+    functions = _by_thread(host, tree.rows)
     if not functions:
         return found
     other = np.ones(len(host), bool)
-    other[forest.rows] = False
+    other[tree.rows] = False
     for thread, rows in _by_thread(host, np.flatnonzero(other)).items():
         block = functions.get(int(home[thread]))
         if block is not None:
-            found[rows] = _innermost(host, forest, block, rows)
+            found[rows] = _innermost(host, tree, block, rows)
     return found
 
 
@@ -160,14 +160,14 @@ def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
     return {int(host.thread[part[0]]): part for part in np.split(rows, first[1:]) if len(part)}
 
 
-def _innermost(host: Host, forest: nest.Nest, functions: Rows, rows: Rows) -> Index:
+def _innermost(host: Host, tree: range_tree.RangeTree, functions: Rows, rows: Rows) -> Index:
     """For every row the innermost of one thread's functions around it: the last to begin, or one above."""
     last = np.searchsorted(host.start[functions], host.start[rows], side="right") - 1
     found = np.where(last >= 0, functions[last], NONE).astype(np.int32)
     todo = np.flatnonzero(found >= 0)
     while len(todo):
         todo = todo[host.end[found[todo]] < host.end[rows[todo]]]
-        found[todo] = forest.parent[found[todo]]
+        found[todo] = tree.parent[found[todo]]
         todo = todo[found[todo] >= 0]
     return found
 

@@ -25,7 +25,8 @@ from laptime.records.profile import Profile
 from laptime.records.run import Run, Subject
 from laptime.store.folder import new_id
 from laptime.store.journal import Journal
-from laptime.trace import crowd, difference, files, profile, ranks, reader, slim
+from laptime.trace import difference, profile, rank_workers, ranks, slim
+from laptime.trace.reading import reader, trace_files
 from laptime.trace.view import View
 
 Say = Callable[[float, str], None]
@@ -86,16 +87,16 @@ def analyse(paths: Sequence[Path], *, slim: Path | None = None, progress: Say = 
     Raises:
         as `trace`.
     """
-    chosen = files.find(paths)
+    chosen = trace_files.find(paths)
     first, others, skipped = _first(chosen.paths, {*paths}, progress)
     found, seen = first
     if slim is not None:
         _write_slim(seen, slim)
     if others:
-        mine = ranks.share(seen, rank=crowd.rank_of(found.files[0].name, found.rank))
+        mine = ranks.share(seen, rank=rank_workers.rank_of(found.files[0].name, found.rank))
         del seen, first
         progress(0.5, f"reading {count(len(others), 'more rank')}")
-        crew = crowd.shares(others, mine)
+        crew = rank_workers.shares(others, mine)
         rows, collectives, stragglers = ranks.combine([mine, *crew.shares])
         skipped += crew.warnings
         found = structs.replace(
@@ -129,7 +130,7 @@ def _first(
             continue
         progress(0.4, f"analysing {path.name}")
         return (profile.profile(seen), seen), list(paths[number + 1 :]), skipped
-    raise files.NoTraces(
+    raise trace_files.NoTraces(
         f"none of the {count(len(paths), 'file')} is a profiler trace",
         why=skipped[0],
         next="laptime profile script.py, or laptime trace FILE",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import laptime
-from laptime.trace.files import find, rank_in
+from laptime.trace.reading.trace_files import find, rank_in
 
 
 class Profiler:

@@ -20,7 +20,7 @@ from laptime.records.tables import Launches
 from laptime.rules import _evidence, _reading
 from laptime.rules._catalogue import NAMES
 from laptime.trace import profile as trace_profile
-from laptime.trace import reader
+from laptime.trace.reading import reader
 
 
 def told(rule: str, profile: Profile) -> Finding | None:

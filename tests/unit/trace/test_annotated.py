@@ -6,8 +6,9 @@ import json
 from typing import Any
 
 from laptime.records.tables import AnnotationRow
-from laptime.trace import links, reader, steps
-from laptime.trace.annotated import annotated
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables.annotated import annotated
 from laptime.trace.view import View
 
 

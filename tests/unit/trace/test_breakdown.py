@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from laptime.records.overview import Breakdown
-from laptime.trace import breakdown, links, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import breakdown
 from laptime.trace.view import View
 
 Event = dict[str, Any]

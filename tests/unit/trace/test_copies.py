@@ -9,8 +9,10 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import CopyRow
-from laptime.trace import copies, links, reader, steps
+from laptime.trace import links, steps
 from laptime.trace.columns import Trace
+from laptime.trace.reading import reader
+from laptime.trace.tables import copies
 from laptime.trace.view import View
 
 Event = dict[str, Any]

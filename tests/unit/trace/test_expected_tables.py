@@ -16,8 +16,10 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import KernelRow, ModuleRow, OperatorRow
-from laptime.trace import devices, kernels, links, modules, names, operators, reader, steps
+from laptime.trace import links, names, steps
 from laptime.trace.columns import DeviceKind, DeviceWork, Host, Trace
+from laptime.trace.reading import reader
+from laptime.trace.tables import devices, kernels, modules, operators
 from laptime.trace.view import View
 
 TRACES: dict[str, Any] = traces.expected()["traces"]

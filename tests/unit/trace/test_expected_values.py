@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 
 from fixtures import traces
-from laptime.trace import breakdown, devices, intervals, links, names, reader, steps
+from laptime.trace import intervals, links, names, steps
 from laptime.trace.columns import DeviceKind, HostKind, Mask
-from laptime.trace.totals import totals
+from laptime.trace.reading import reader
+from laptime.trace.tables import breakdown, devices
+from laptime.trace.tables.totals import totals
 from laptime.trace.view import View
 
 TRACES: dict[str, Any] = traces.expected()["traces"]

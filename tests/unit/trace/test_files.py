@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.trace import files
+from laptime.trace.reading import trace_files
 
 
 def touch(folder: Path, *names: str) -> None:
@@ -19,12 +19,12 @@ def touch(folder: Path, *names: str) -> None:
 
 def test_a_folder_is_its_traces_in_order(tmp_path: Path) -> None:
     touch(tmp_path, "rank-1.json.gz", "rank-0.json.gz", "notes.txt", "deep/rank-2.json")
-    assert [path.name for path in files.find([tmp_path]).paths] == ["rank-0.json.gz", "rank-1.json.gz"]
+    assert [path.name for path in trace_files.find([tmp_path]).paths] == ["rank-0.json.gz", "rank-1.json.gz"]
 
 
 def test_a_folder_without_own_traces_is_those_below_it(tmp_path: Path) -> None:
     touch(tmp_path, "run/a.json", "run/.laptime/b.json")
-    assert [path.name for path in files.find([tmp_path]).paths] == ["a.json"]
+    assert [path.name for path in trace_files.find([tmp_path]).paths] == ["a.json"]
 
 
 def test_of_several_recordings_of_a_worker_the_latest_is_taken(tmp_path: Path) -> None:
@@ -34,7 +34,7 @@ def test_of_several_recordings_of_a_worker_the_latest_is_taken(tmp_path: Path) -
         "worker0.1623143566756.pt.trace.json",
         "worker1.1623143089999.pt.trace.json",
     )
-    found = files.find([tmp_path])
+    found = trace_files.find([tmp_path])
     assert [path.name for path in found.paths] == [
         "worker0.1623143566756.pt.trace.json",
         "worker1.1623143089999.pt.trace.json",
@@ -43,15 +43,15 @@ def test_of_several_recordings_of_a_worker_the_latest_is_taken(tmp_path: Path) -
 
 
 def test_an_empty_folder_is_nothing_to_do(tmp_path: Path) -> None:
-    with pytest.raises(files.NoTraces) as raised:
-        files.find([tmp_path])
+    with pytest.raises(trace_files.NoTraces) as raised:
+        trace_files.find([tmp_path])
     assert raised.value.exit_code == ExitCode.NOTHING
 
 
 def test_a_typing_mistake_brings_the_nearest_name(tmp_path: Path) -> None:
     touch(tmp_path, "trace.json")
     with pytest.raises(UsageError) as raised:
-        files.find([tmp_path / "trase.json"])
+        trace_files.find([tmp_path / "trase.json"])
     assert str(tmp_path / "trace.json") in raised.value.next
 
 
@@ -68,4 +68,4 @@ def test_a_typing_mistake_brings_the_nearest_name(tmp_path: Path) -> None:
     ],
 )
 def test_the_rank_is_in_the_name(name: str, rank: int | None) -> None:
-    assert files.rank_in(name) == rank
+    assert trace_files.rank_in(name) == rank

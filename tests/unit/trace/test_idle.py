@@ -9,7 +9,9 @@ import pytest
 
 from fixtures import traces
 from laptime.records.overview import Idle, IdleCause
-from laptime.trace import devices, idle, links, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import devices, idle
 from laptime.trace.view import View
 
 Event = dict[str, Any]

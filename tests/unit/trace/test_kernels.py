@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from laptime.records.tables import KernelRow
-from laptime.trace import kernels, links, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import kernels
 from laptime.trace.view import View
 
 

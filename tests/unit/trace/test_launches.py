@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 
 from fixtures import traces
 from laptime.records.tables import Launches
-from laptime.trace import launches, links, reader, steps
+from laptime.trace import links, steps
 from laptime.trace.columns import Trace
+from laptime.trace.reading import reader
+from laptime.trace.tables import launches
 from laptime.trace.view import View
 
 Event = dict[str, Any]

@@ -10,8 +10,9 @@ import pytest
 
 from fixtures import traces
 from laptime.records.tables import LiveAtPeak, Memory, MemoryRow
-from laptime.trace import links, reader, steps
-from laptime.trace.memory import memory
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables.memory import memory
 from laptime.trace.view import View
 
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from laptime.records.tables import ModuleRow
-from laptime.trace import links, modules, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import modules
 from laptime.trace.view import View
 
 Event = dict[str, Any]

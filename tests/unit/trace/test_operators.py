@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 from laptime.records.tables import OperatorRow
-from laptime.trace import links, operators, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables import operators
 from laptime.trace.view import View
 
 

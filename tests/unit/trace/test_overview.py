@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from laptime.trace import links, reader, steps
-from laptime.trace.overview import overview, step_rows
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables.overview import overview, step_rows
 from laptime.trace.view import View
 
 Event = dict[str, Any]

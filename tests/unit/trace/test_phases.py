@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fixtures import traces
-from laptime.trace import links, phases, reader, steps
+from laptime.trace import links, phases, steps
 from laptime.trace.columns import Trace
+from laptime.trace.reading import reader
 from laptime.trace.view import View
 
 Event = dict[str, Any]

@@ -10,9 +10,10 @@ import pytest
 
 from fixtures import traces
 from laptime.records.ranks import CollectiveRow
-from laptime.trace import collectives, links, reader, steps
+from laptime.trace import collectives, links, steps
 from laptime.trace.collectives import Collective, kind
 from laptime.trace.ranks import RankShare, combine, share
+from laptime.trace.reading import reader
 from laptime.trace.view import View
 
 US = 1_000

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.trace import _crew, _stream, reader
 from laptime.trace.columns import DeviceKind, HostKind, Trace
+from laptime.trace.reading import parallel_decode, reader, stream
 
 
 def event(name: str, start: Any, took: Any = 10, cat: str = "cpu_op", **more: Any) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def test_absurd_times_are_left_out_and_told() -> None:
 
 
 def test_corners_inside_texts_and_lists_do_not_cut_events(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_stream, "BLOCK", 64)
+    monkeypatch.setattr(stream, "BLOCK", 64)
     rows = [
         event('x }, { "ph": "X"', n * 20, args={"list": [{"a": 1}, {"b": 2}], "t": "}, {"}) for n in range(9)
     ]
@@ -211,7 +211,7 @@ def test_corners_inside_texts_and_lists_do_not_cut_events(monkeypatch: pytest.Mo
 def test_the_size_of_blocks_changes_nothing(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = document(*(event(f"op{n % 7}", n * 3, args={"correlation": n}) for n in range(60)), traceName="x")
     whole = reader.parse(text)
-    monkeypatch.setattr(_stream, "BLOCK", block)
+    monkeypatch.setattr(stream, "BLOCK", block)
     cut = reader.parse(text)
     assert names(cut) == names(whole)
     assert cut.host.correlation.tolist() == whole.host.correlation.tolist()
@@ -224,7 +224,7 @@ def test_several_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pyte
     rows = [event(f"op{n % 7}", n * 3.001, tid=n % 3, args={"Input Dims": [[n % 5]]}) for n in range(3000)]
     path.write_bytes(document(*rows, distributedInfo={"rank": 1}))
     one, three = reader.read(path, processes=1), reader.read(path, processes=3)
-    parts = _crew.read(path, path.stat().st_size, 3, exact=False)
+    parts = parallel_decode.read(path, path.stat().st_size, 3, exact=False)
     assert parts is not None
     assert len(parts) == 3
     for field in ("start", "end", "thread"):
@@ -234,14 +234,14 @@ def test_several_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pyte
     assert (three.rank, three.events, three.size) == (1, one.events, one.size)
 
 
-def test_a_cut_in_the_wrong_place_sends_the_crew_home(
+def test_a_cut_in_the_wrong_place_makes_one_process_read_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "LARGE", 1)
     path = tmp_path / "a.json"
     trap = 'x }, {"ph": "X"}, {' * 40
     path.write_bytes(document(event("a", 0), event(trap, 20), event("b", 40)))
-    assert _crew.read(path, path.stat().st_size, 2, exact=False) is None
+    assert parallel_decode.read(path, path.stat().st_size, 2, exact=False) is None
     assert names(reader.read(path, processes=2)) == ["a", trap, "b"]
 
 

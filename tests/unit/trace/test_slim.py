@@ -13,8 +13,10 @@ from msgspec import structs
 
 from fixtures import traces
 from laptime.records.overview import Overview
-from laptime.trace import links, overview, reader, slim, steps
+from laptime.trace import links, slim, steps
 from laptime.trace.columns import Trace
+from laptime.trace.reading import reader
+from laptime.trace.tables import overview
 from laptime.trace.view import View
 
 Event = dict[str, Any]

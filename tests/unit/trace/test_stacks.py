@@ -5,8 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from laptime.trace import links, reader, stacks, steps
+from laptime.trace import links, stacks, steps
 from laptime.trace.columns import HostKind
+from laptime.trace.reading import reader
 from laptime.trace.view import View
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from laptime.trace import links, reader, steps
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
 from laptime.trace.view import Steps
 
 Event = dict[str, Any]

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from fixtures import traces
-from laptime.trace import links, reader, steps, synchronisations, waits
+from laptime.trace import links, steps, waits
 from laptime.trace.columns import Trace
+from laptime.trace.reading import reader
+from laptime.trace.tables import synchronisations
 from laptime.trace.view import View
 
 Event = dict[str, Any]

@@ -10,8 +10,9 @@ import pytest
 
 from fixtures import traces
 from laptime.records.timeline import Lane, Timeline
-from laptime.trace import links, reader, steps
-from laptime.trace.timeline import device_type, timeline, typical
+from laptime.trace import links, steps
+from laptime.trace.reading import reader
+from laptime.trace.tables.timeline import device_type, timeline, typical
 from laptime.trace.view import Steps, View
 
 

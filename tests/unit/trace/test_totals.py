@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from laptime.records.overview import Totals
-from laptime.trace import reader
-from laptime.trace.totals import totals
+from laptime.trace.reading import reader
+from laptime.trace.tables.totals import totals
 
 
 def device(

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from laptime import rules
 from laptime.kit.errors import UsageError
 from laptime.records.profile import Profile
-from laptime.trace import files, profile, reader
-from laptime.trace.xplane import reading
+from laptime.trace import profile
+from laptime.trace.reading import reader, trace_files
+from laptime.trace.reading.xplane import reading
 from laptime.verbs.trace import analyse
 
 RECORDED = Path(__file__).with_name("keras_fit.xplane.pb")
@@ -192,7 +193,7 @@ def test_a_folder_of_sessions_is_its_latest_one(tmp_path: Path) -> None:
         made = tmp_path / "plugins" / "profile" / session / "host.xplane.pb"
         made.parent.mkdir(parents=True)
         made.write_bytes(RECORDED.read_bytes())
-    found = files.find([tmp_path])
+    found = trace_files.find([tmp_path])
     assert [path.parent.name for path in found.paths] == ["2026_11_21_19_00_01"]
     assert found.warnings == ["1 earlier recording of a worker is left out"]
 

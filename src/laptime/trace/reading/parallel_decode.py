@@ -4,8 +4,8 @@
     worker 1:                  | stretch 1 |
     worker n:                              | stretch n | tail
 
-A worker is `python -m laptime.trace._crew FILE BEGIN END EXACT`; it answers with one Part as MessagePack on
-stdout. A fresh interpreter, not a fork: the caller may have threads.
+A worker is `python -m laptime.trace.reading.parallel_decode FILE BEGIN END EXACT`; it answers with one
+Part as MessagePack on stdout. It is a fresh interpreter, not a fork: the caller may have threads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from typing import IO
 
 import msgspec
 
-from laptime.trace._gather import Gather, Imprecise, Part
-from laptime.trace._stream import Cut, first_corner
+from laptime.trace.reading.gather import Gather, Imprecise, Part
+from laptime.trace.reading.stream import Cut, first_corner
 
 _WINDOW = 8 << 20
 HEAD_START = 24 << 20

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from laptime.kit.text import count
-from laptime.trace._gather import Part
 from laptime.trace.columns import (
     Accelerator,
     Collective,
@@ -21,6 +20,7 @@ from laptime.trace.columns import (
     Thread,
     Trace,
 )
+from laptime.trace.reading.gather import Part
 
 _TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
 _TYPES: dict[str, type[np.generic]] = {

@@ -1,6 +1,6 @@
 """The other ranks of a job: each read and reduced to its share in a process of its own, a few at a time.
 
-A worker is `python -m laptime.trace.crowd FILE`; it answers with one RankShare as MessagePack, or with
+A worker is `python -m laptime.trace.rank_workers FILE`; it answers with one RankShare as MessagePack, or with
 what is wrong on stderr and exit code 2.
 """
 
@@ -18,8 +18,9 @@ import msgspec
 from msgspec import structs
 
 from laptime.kit.errors import LaptimeError
-from laptime.trace import files, links, ranks, reader, steps
+from laptime.trace import links, ranks, steps
 from laptime.trace.ranks import RankShare
+from laptime.trace.reading import reader, trace_files
 from laptime.trace.view import View
 
 SMALL = 24 << 20
@@ -74,7 +75,7 @@ def rank_of(name: str, told: int | None) -> int:
     """The rank that a file tells, else its name, else 0."""
     if told is not None:
         return told
-    return files.rank_in(name) or 0
+    return trace_files.rank_in(name) or 0
 
 
 def _here(path: Path) -> RankShare | str:

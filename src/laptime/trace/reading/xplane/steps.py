@@ -23,7 +23,7 @@ import numpy as np
 
 from laptime.trace import intervals
 from laptime.trace.columns import Ints
-from laptime.trace.xplane.space import Event, Kind, Line
+from laptime.trace.reading.xplane.space import Event, Kind, Line
 
 _FUNCTION = re.compile(r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$")
 _EAGER = re.compile(r"^EagerLocalExecute: (?!__|IteratorGetNext)")

@@ -11,7 +11,7 @@ import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.store import files as store
-from laptime.trace import crowd
+from laptime.trace import rank_workers
 from laptime.verbs import trace as verb
 
 
@@ -54,11 +54,11 @@ def job(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("small", [0, crowd.SMALL])
+@pytest.mark.parametrize("small", [0, rank_workers.SMALL])
 def test_a_folder_is_one_job_with_its_straggler(
     job: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "SMALL", small)
+    monkeypatch.setattr(rank_workers, "SMALL", small)
     found = verb.analyse([job])
     assert [row.rank for row in found.ranks] == [0, 1]
     assert [row.last_arrivals for row in found.ranks] == [0, 3]
@@ -85,11 +85,11 @@ def test_two_files_of_one_rank_are_told(tmp_path: Path) -> None:
     assert "b.json says rank 0 like another file; shown as 1" in found.files[0].warnings
 
 
-@pytest.mark.parametrize("small", [0, crowd.SMALL])
+@pytest.mark.parametrize("small", [0, rank_workers.SMALL])
 def test_a_file_of_a_folder_that_is_no_trace_is_passed_over_and_told(
     job: Path, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowd, "SMALL", small)
+    monkeypatch.setattr(rank_workers, "SMALL", small)
     (job / "zoo.json").write_text("{}")
     (job / "aaa.json").write_text("hello")
     found = verb.analyse([job])
@@ -107,7 +107,7 @@ def test_a_file_that_was_named_must_be_a_trace(job: Path) -> None:
 
 def test_a_folder_of_other_json_files_is_nothing_to_do(tmp_path: Path) -> None:
     (tmp_path / "settings.json").write_text("{}")
-    with pytest.raises(verb.files.NoTraces) as raised:
+    with pytest.raises(verb.trace_files.NoTraces) as raised:
         verb.analyse([tmp_path])
     assert raised.value.exit_code == ExitCode.NOTHING
 

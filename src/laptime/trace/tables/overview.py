@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.records.overview import Overview, Step
-from laptime.trace import breakdown, devices, idle, intervals, phases, synchronisations, totals
+from laptime.trace import intervals, phases
+from laptime.trace.tables import breakdown, devices, idle, synchronisations, totals
 from laptime.trace.view import View
 
 

@@ -11,8 +11,8 @@ from laptime.records.tables import KernelRow
 from laptime.trace import names
 from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask
 from laptime.trace.groups import Groups, group
-from laptime.trace.operators import calls_of
 from laptime.trace.stacks import Rows
+from laptime.trace.tables.operators import calls_of
 from laptime.trace.view import View
 
 KINDS = ("compute", "communication", "graph", "unlaunched")

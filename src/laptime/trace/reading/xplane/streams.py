@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from laptime.trace.columns import NONE, DeviceKind
-from laptime.trace.xplane.space import Event, Fact, Plane
+from laptime.trace.reading.xplane.space import Event, Fact, Plane
 
 _PLANE = re.compile(r"^/device:GPU:(\d{1,4})")
 _STREAM = re.compile(r"^Stream #(\d{1,9})")

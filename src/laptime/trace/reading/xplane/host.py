@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from laptime.trace.columns import HostKind
-from laptime.trace.xplane.space import Fact, Kind
+from laptime.trace.reading.xplane.space import Fact, Kind
 
 _OPERATION = re.compile(r"^([\w.][\w.\-/\\]*):([A-Za-z_]\w*)$")
 _EAGER = "EagerLocalExecute: "

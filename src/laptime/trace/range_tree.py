@@ -1,4 +1,4 @@
-"""Which range lies in which: a forest over host ranges, by thread and time containment."""
+"""Which range lies in which: a tree over host ranges, by thread and time containment."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask
 
 
-class Nest(NamedTuple):
-    """A forest over rows of `Host`.
+class RangeTree(NamedTuple):
+    """A tree over rows of `Host`.
 
     Attributes:
         rows: host rows that take part, ascending; everything below is per host row.
@@ -24,8 +24,8 @@ class Nest(NamedTuple):
     depth: Index
 
 
-def nest(host: Host, take: Mask) -> Nest:
-    """The forest over the rows in `take`.
+def build(host: Host, take: Mask) -> RangeTree:
+    """The tree over the rows in `take`.
 
     Ranges that cross (start inside another and end after it) lie in the one they start in; what starts in
     both lies in the later one.
@@ -34,7 +34,7 @@ def nest(host: Host, take: Mask) -> Nest:
     parent = np.full(len(host), NONE, np.int32)
     depth = np.full(len(host), NONE, np.int32)
     if not len(rows):
-        return Nest(rows, parent, depth)
+        return RangeTree(rows, parent, depth)
     # Twice the time, so that an instant can be a range of one half: it lies in what begins there.
     start = host.start[rows] * 2
     end = host.end[rows] * 2
@@ -51,42 +51,42 @@ def nest(host: Host, take: Mask) -> Nest:
         own_depth[own] = deep
     parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
     depth[rows] = own_depth
-    return Nest(rows, parent, depth)
+    return RangeTree(rows, parent, depth)
 
 
-def calls(host: Host) -> Nest:
-    """The forest of annotations, operators, runtime and driver calls."""
+def calls(host: Host) -> RangeTree:
+    """The tree of annotations, operators, runtime and driver calls."""
     kinds = (HostKind.OPERATOR, HostKind.ANNOTATION, HostKind.RUNTIME, HostKind.DRIVER)
-    return nest(host, np.isin(host.kind, kinds))
+    return build(host, np.isin(host.kind, kinds))
 
 
-def frames(host: Host) -> Nest:
-    """The forest of Python functions."""
-    return nest(host, host.kind == HostKind.PYTHON)
+def frames(host: Host) -> RangeTree:
+    """The tree of Python functions."""
+    return build(host, host.kind == HostKind.PYTHON)
 
 
-def levels(forest: Nest) -> list[Index]:
+def levels(tree: RangeTree) -> list[Index]:
     """The rows of each depth, roots first; parents always come in an earlier list."""
-    deep = forest.depth[forest.rows]
+    deep = tree.depth[tree.rows]
     order = np.argsort(deep, kind="stable")
     bounds = np.cumsum(np.bincount(deep)) if len(deep) else np.empty(0, np.int64)
-    return [part for part in np.split(forest.rows[order], bounds[:-1])] if len(deep) else []
+    return [part for part in np.split(tree.rows[order], bounds[:-1])] if len(deep) else []
 
 
-def inherit(forest: Nest, own: Index) -> Index:
+def inherit(tree: RangeTree, own: Index) -> Index:
     """For every host row its own value, or that of its nearest ancestor which has one; NONE without."""
     found = own.copy()
-    for rows in levels(forest)[1:]:
+    for rows in levels(tree)[1:]:
         needy = rows[found[rows] < 0]
-        found[needy] = found[forest.parent[needy]]
+        found[needy] = found[tree.parent[needy]]
     return found
 
 
-def child_time(forest: Nest, host: Host) -> Ints:
+def child_time(tree: RangeTree, host: Host) -> Ints:
     """For every host row: ns that its direct children take together."""
-    inside = forest.rows[forest.parent[forest.rows] >= 0]
+    inside = tree.rows[tree.parent[tree.rows] >= 0]
     weights = (host.end - host.start)[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
-    return np.bincount(forest.parent[inside], weights, minlength=len(host)).astype(np.int64)
+    return np.bincount(tree.parent[inside], weights, minlength=len(host)).astype(np.int64)
 
 
 def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.records.overview import DeviceUse
-from laptime.trace import intervals, names, nest
+from laptime.trace import intervals, names, range_tree
 from laptime.trace.columns import DeviceKind, Floats, HostKind, Ints, Mask
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
@@ -42,7 +42,7 @@ def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_co
     launched = links.operator >= 0
     could[links.operator[launched & matrix]] = True
     above = np.zeros(len(could), bool)  # has one below it that could
-    for rows in reversed(nest.levels(links.calls)[1:]):
+    for rows in reversed(range_tree.levels(links.calls)[1:]):
         above[links.calls.parent[rows[could[rows] | above[rows]]]] = True
     found: Mask = launched & (trace.device.kind == DeviceKind.KERNEL)
     found[found] = (could & ~above)[links.operator[found]]

@@ -19,7 +19,7 @@ import numpy as np
 from laptime.records.tables import Launches, LaunchRow
 from laptime.trace import names
 from laptime.trace.columns import DeviceKind, Floats, HostKind, Index, Ints, Mask
-from laptime.trace.devices import BUCKETS
+from laptime.trace.tables.devices import BUCKETS
 from laptime.trace.view import View
 
 TINY = 10_000

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from laptime.kit.errors import UsageError
-from laptime.trace._decode import Events, Refused, loosely, strictly
+from laptime.trace.reading.decode import Events, Refused, loosely, strictly
 
 BLOCK = 1 << 20
 """Bytes read at once. Its events stay in the cache of a CPU; larger ones do not, smaller ones cost joins."""

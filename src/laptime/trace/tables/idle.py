@@ -42,9 +42,9 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from laptime.records.overview import Cause, Idle, IdleCause
-from laptime.trace import doing, intervals, names, phases, stacks, waits
+from laptime.trace import host_attribution, intervals, names, phases, stacks, waits
 from laptime.trace.columns import NONE, Index, Ints, Mask
-from laptime.trace.doing import Shares
+from laptime.trace.host_attribution import Shares
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
 
@@ -186,7 +186,7 @@ def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
     """Gaps that end with an activity whose launch is not in the file."""
     if host.loop != NONE:
         loading = intervals.intersect(ranges, host.did(host.loop)["data"])
-        ledger.add("data", loading, doing.innermost(host.view, host.loop, loading))
+        ledger.add("data", loading, host_attribution.innermost(host.view, host.loop, loading))
         ranges = intervals.subtract(ranges, loading)
     ledger.add("other", ranges)
     ledger.say("other", "no launch in the trace", ranges.total)
@@ -202,14 +202,14 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
         if not len(part.start):
             continue
         if cause == "data":
-            shares = doing.innermost(view, thread, part)
+            shares = host_attribution.innermost(view, thread, part)
         elif cause == "communication":
             rows = host.collective[own[host.collective] == thread]
-            shares = doing.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
+            shares = host_attribution.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
         else:
             rows = np.union1d(host.waiting, host.uploads)
             rows = rows[own[rows] == thread]
-            shares = doing.of_calls(view, rows, waits.culprits(view, rows), part)
+            shares = host_attribution.of_calls(view, rows, waits.culprits(view, rows), part)
         ledger.add(cause, part, shares)
         if cause != "synchronisation":
             spent.append(part)
@@ -241,7 +241,7 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     for each in rests:
         own = (thread == each) & (middle < end)
         part = Ranges(middle[own], end[own])
-        ledger.add("host", part, doing.innermost(host.view, each, part))
+        ledger.add("host", part, host_attribution.innermost(host.view, each, part))
 
 
 def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:

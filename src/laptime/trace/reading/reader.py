@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from laptime.kit.errors import UsageError
-from laptime.trace import _assemble, _crew
-from laptime.trace._gather import Gather, Imprecise, Part
-from laptime.trace._stream import Ahead, Cut
 from laptime.trace.columns import Trace
-from laptime.trace.xplane import reading as xplane
+from laptime.trace.reading import assemble, parallel_decode
+from laptime.trace.reading.gather import Gather, Imprecise, Part
+from laptime.trace.reading.stream import Ahead, Cut
+from laptime.trace.reading.xplane import reading as xplane
 
 LARGE = 48 << 20
 """Bytes from which another process (0.15 s to start) pays for itself."""
@@ -56,12 +56,12 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
     with _named(path), _no_collection():
         if packed:
             parts, broken = _exactly(lambda exact: _packed(path, exact=exact))
-            return _assemble.trace(parts, _metadata(parts), name=path.name, broken=broken)
+            return assemble.trace(parts, _metadata(parts), name=path.name, broken=broken)
         processes = processes or min(4, len(os.sched_getaffinity(0)))
         if size >= LARGE and processes > 1:
-            found = _exactly(lambda exact: _crew.read(path, size, processes, exact=exact))
+            found = _exactly(lambda exact: parallel_decode.read(path, size, processes, exact=exact))
             if found is not None:
-                return _assemble.trace(found, _metadata(found), name=path.name)
+                return assemble.trace(found, _metadata(found), name=path.name)
         with path.open("rb") as file:
             return _stream(file, path.name)
 
@@ -78,7 +78,7 @@ def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str)
         return [gather(Cut(file.read, exact=exact))]
 
     parts = _exactly(whole)
-    return _assemble.trace(parts, _metadata(parts), name=name)
+    return assemble.trace(parts, _metadata(parts), name=name)
 
 
 def gather(cut: Cut) -> Part:

@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from laptime.trace import links, nest, reader
+from laptime.trace import links, range_tree
 from laptime.trace.columns import Host, Trace
+from laptime.trace.reading import reader
 
 
 def trace(*rows: tuple[str, int, int], tid: int = 1, cat: str = "cpu_op") -> Trace:
@@ -22,9 +23,9 @@ def trace(*rows: tuple[str, int, int], tid: int = 1, cat: str = "cpu_op") -> Tra
 
 
 def parents(found: Trace) -> dict[str, str]:
-    forest = nest.calls(found.host)
+    tree = range_tree.calls(found.host)
     name = [found.texts[index] for index in found.host.name]
-    return {name[row]: name[forest.parent[row]] if forest.parent[row] >= 0 else "" for row in forest.rows}
+    return {name[row]: name[tree.parent[row]] if tree.parent[row] >= 0 else "" for row in tree.rows}
 
 
 def test_a_range_lies_in_the_innermost_one_around_it() -> None:
@@ -73,11 +74,11 @@ def by_hand(host: Host) -> list[int]:
 @given(ranges)
 def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, int]]) -> None:
     found = trace(*((f"{n}", start, start + took) for n, (start, took) in enumerate(rows)))
-    forest = nest.calls(found.host)
+    tree = range_tree.calls(found.host)
     expected = by_hand(found.host)
     # Ranges of no length hold nothing, except their twins.
     for row, parent in enumerate(expected):
-        own = int(forest.parent[row])
+        own = int(tree.parent[row])
         if own >= 0 and found.host.end[own] == found.host.start[own]:
             continue
         assert own == parent
@@ -85,7 +86,7 @@ def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, 
 
 def test_child_time_is_that_of_direct_children() -> None:
     found = trace(("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 60, 70))
-    assert nest.child_time(nest.calls(found.host), found.host).tolist() == [50_000, 10_000, 0, 0]
+    assert range_tree.child_time(range_tree.calls(found.host), found.host).tolist() == [50_000, 10_000, 0, 0]
 
 
 def rows_of_a_launch(**kernel: Any) -> list[dict[str, Any]]:

@@ -11,12 +11,12 @@ import numpy as np
 
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
-from laptime.trace import _assemble
-from laptime.trace._gather import WEEK, Part
 from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Trace
-from laptime.trace.xplane import host, space, steps, streams
-from laptime.trace.xplane.space import Line, Plane
-from laptime.trace.xplane.wire import Damaged
+from laptime.trace.reading import assemble
+from laptime.trace.reading.gather import WEEK, Part
+from laptime.trace.reading.xplane import host, space, steps, streams
+from laptime.trace.reading.xplane.space import Line, Plane
+from laptime.trace.reading.xplane.wire import Damaged
 
 SUFFIX = ".xplane.pb"
 FORMAT = "xplane"
@@ -69,7 +69,7 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
         "framework": "tensorflow",
         "deviceProperties": [streams.properties(plane, number) for plane, number in devices],
     }
-    found = _assemble.trace([rows.part(len(data))], about, name=Path(name).name)
+    found = assemble.trace([rows.part(len(data))], about, name=Path(name).name)
     return replace(found, format=FORMAT, warnings=[*found.warnings, *_unread(planes)])
 
 

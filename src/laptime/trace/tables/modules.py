@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import ModuleRow
-from laptime.trace import names, nest, stacks
+from laptime.trace import names, range_tree, stacks
 from laptime.trace.backward import backward
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
 from laptime.trace.groups import group
@@ -76,7 +76,7 @@ def _from_functions(view: View, take: Mask) -> Spans:
     around = stacks.enclosing(view, take)
     nodes = list[Node]()
     node = np.full(len(host) + 1, NONE, np.int32)  # the last one is NONE
-    for level in nest.levels(nest.nest(host, take)):
+    for level in range_tree.levels(range_tree.build(host, take)):
         found = group(node[around[level]], host.name[level], host.module_id[level])
         node[level] = len(nodes) + found.of
         for parent, name, number in zip(*(codes.tolist() for codes in found.codes), strict=True):
@@ -102,7 +102,7 @@ def _from_hierarchy(view: View) -> Spans:
     own = np.full(len(host), NONE, np.int32)
     own[rows] = np.arange(len(rows))
     above = links.calls.parent[rows]
-    outer = np.where(above >= 0, nest.inherit(links.calls, own)[above], NONE).astype(np.int32)
+    outer = np.where(above >= 0, range_tree.inherit(links.calls, own)[above], NONE).astype(np.int32)
     visited = operators[outermost | (inside[operators] < 0)]
     calls = _entries(nodes, inside[visited], host.thread[visited])
     return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)

@@ -13,9 +13,9 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from laptime.trace._decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
-from laptime.trace._kinds import DEVICE, RANGE, group
 from laptime.trace.columns import HostKind, Ints, Kinds, Mask
+from laptime.trace.reading.decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
+from laptime.trace.reading.event_kinds import DEVICE, RANGE, group
 
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62

@@ -1,0 +1,10 @@
+"""From files to columns: which files a path names, how they are cut and decoded, damaged ones too.
+
+trace_files       paths and folders          ->  the trace files of each rank
+reader            one file, any format       ->  Trace (trace/columns.py)
+stream            a file                     ->  chunks of whole events
+decode            a chunk                    ->  event structs (msgspec)
+gather, assemble  event structs              ->  columns, sorted and joined
+parallel_decode   stretches of a large file, each decoded by a process of its own
+xplane/           TensorFlow's .xplane.pb
+"""
