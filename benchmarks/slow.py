@@ -141,22 +141,24 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.optimization import Recipe
     from laptime.tuning.patch.source import Sources
     from laptime.tuning.search import ranking
-    from laptime.verbs import _patching, _told
-    from laptime.verbs._laboratory import Laboratory
-    from laptime.verbs.tune import TuneRequest, choice_of, program_of
+    from laptime.tuning.session import patching, tuning_record
+    from laptime.tuning.session.trial_runner import TrialRunner
+    from laptime.tuning.session.tune import TuneRequest, choice_of, program_of
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))
-    lab = Laboratory(program_of(request), choice_of(request), folder / "trials")
-    loop_profile = lab.diagnose(Recipe())
-    offered = ranking.ranked(lab.offered(loop_profile, Recipe()).candidates)
+    runner = TrialRunner(program_of(request), choice_of(request), folder / "trials")
+    loop_profile = runner.diagnose(Recipe())
+    offered = ranking.ranked(runner.offered(loop_profile, Recipe()).candidates)
     able = [each for each in offered if not ranking.missing(each, {}, loop_profile, loop_profile)]
-    suggested, suggestions = _patching.suggestions(lab, loop_profile)
-    rungs = [_told.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
-    sources = Sources(loop_profile.sites + loop_profile.syncs, _patching.main_file(lab), loop_profile.device)
+    suggested, suggestions = patching.suggestions(runner, loop_profile)
+    rungs = [tuning_record.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
+    sources = Sources(
+        loop_profile.sites + loop_profile.syncs, patching.main_file(runner), loop_profile.device
+    )
     first = next(each for each in able if each.change.name != ranking.CONTROL)
     sources.apply(first.change, "ranked first, not raced")
-    ladder = [msgspec.to_builtins(each) for each in _told.with_suggested(rungs, suggested)]
+    ladder = [msgspec.to_builtins(each) for each in tuning_record.with_suggested(rungs, suggested)]
     for rung in ladder:
         rung.setdefault("verdict", "not tried")
         rung |= {"kept": rung["name"] == first.change.name, "dropped": False}
@@ -166,8 +168,10 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
         "recipe": [str(first.change)],
         "outcome": "ranked, not raced",
         "speedup": None,
-        "seconds": lab.elapsed(),
-        "diagnosis": {"before": msgspec.to_builtins(_told.diagnosis(Recipe(), loop_profile, lab.choice))},
+        "seconds": runner.elapsed(),
+        "diagnosis": {
+            "before": msgspec.to_builtins(tuning_record.diagnosis(Recipe(), loop_profile, runner.choice))
+        },
     }
 
 

@@ -30,10 +30,10 @@ from _shown import head, parser, table, write
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.statistics import estimate
-from laptime.tuning.search.world import TrialFailed
-from laptime.verbs import tune as verb
-from laptime.verbs._laboratory import Laboratory
+from laptime.tuning.session import tune as verb
+from laptime.tuning.session.trial_runner import TrialRunner
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet18.py"
 KNOBS = "channels_last,bf16_autocast,allocator,threads"
@@ -89,7 +89,7 @@ def same(one: Recipe, other: Recipe) -> bool:
 
 
 def measured(
-    lab: Laboratory, recipes: list[Recipe], *, rounds: int, seconds: float, seed: int = 0
+    runner: TrialRunner, recipes: list[Recipe], *, rounds: int, seconds: float, seed: int = 0
 ) -> tuple[dict[int, list[float]], dict[int, str]]:
     """Seconds per sample by recipe, one a round; and why those that do not run do not."""
     rng = random.Random(seed)
@@ -101,7 +101,7 @@ def measured(
         for done, at in enumerate(order):
             print(f"\rround {number + 1} of {rounds}, {done + 1} of {len(order)}  ", end="", file=sys.stderr)
             try:
-                seen[at].append(lab.side(recipes[at], number, seconds=seconds).per_sample)
+                seen[at].append(runner.side(recipes[at], number, seconds=seconds).per_sample)
             except TrialFailed as failure:
                 failed[at] = f"{failure.kind}: {failure.why}"
     print(file=sys.stderr)
@@ -179,10 +179,10 @@ def main() -> int:
     script, arguments = asked.script.resolve(), arguments_of(asked)
     request = verb.TuneRequest(program=str(script), arguments=arguments)
     with tempfile.TemporaryDirectory(prefix="laptime-grid-", ignore_cleanup_errors=True) as folder:
-        lab = Laboratory(verb.program_of(request), verb.choice_of(request), Path(folder))
-        loop_profile = lab.diagnose(Recipe())
+        runner = TrialRunner(verb.program_of(request), verb.choice_of(request), Path(folder))
+        loop_profile = runner.diagnose(Recipe())
         recipes = grid(axes(asked.knobs, loop_profile))
-        each = lab.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step
+        each = runner.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step
         minutes = len(recipes) * asked.rounds * each / 60
         print(f"{len(recipes)} settings, {asked.rounds} rounds, about {minutes:.0f} min", file=sys.stderr)
         if asked.dry_run:
@@ -195,7 +195,7 @@ def main() -> int:
         at = next((at for at, recipe in enumerate(recipes) if same(recipe, kept)), len(recipes))
         recipes += [kept] * (at == len(recipes))
         data = head(f"Grid of {len(recipes)} settings of {script.name}, against what laptime tune kept")
-        seen, failed = measured(lab, recipes, rounds=asked.rounds, seconds=asked.seconds)
+        seen, failed = measured(runner, recipes, rounds=asked.rounds, seconds=asked.seconds)
     return told(asked, data, recipes, seen, failed, at)
 
 

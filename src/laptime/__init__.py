@@ -9,22 +9,22 @@ from laptime.kit.package import __version__ as __version__
 if TYPE_CHECKING:
     from laptime.instrument.recorder import trace_handler as trace_handler
     from laptime.records.run import Run as Run
+    from laptime.tuning.session.api import Problem as Problem
+    from laptime.tuning.session.api import tune as tune
+    from laptime.tuning.session.apply import apply as apply
     from laptime.verbs.api import bench as bench
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
-    from laptime.verbs.applying import apply as apply
     from laptime.verbs.profile_block import profile as profile
-    from laptime.verbs.tune_problem import Problem as Problem
-    from laptime.verbs.tune_problem import tune as tune
 
 _PUBLIC = {
-    "apply": "laptime.verbs.applying",
+    "apply": "laptime.tuning.session.apply",
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
     "profile": "laptime.verbs.profile_block",
-    "tune": "laptime.verbs.tune_problem",
-    "Problem": "laptime.verbs.tune_problem",
+    "tune": "laptime.tuning.session.api",
+    "Problem": "laptime.tuning.session.api",
     "trace_handler": "laptime.instrument.recorder",
     "Run": "laptime.records.run",
 }

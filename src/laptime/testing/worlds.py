@@ -17,7 +17,7 @@ from statistics import pstdev
 from laptime.records.tuning import Gate, Numerics
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search.world import Candidate, Offered, Round, TrialFailed
+from laptime.tuning.search.evaluator import Candidate, Offered, Round, TrialFailed
 
 CACHED = 0.2
 """Share of a knob's `start` that every race after the first one takes."""

@@ -5,7 +5,7 @@ training.
     catalogue/     one file an optimization: propose, apply, edit
     loop_profile   what is known of a script's loop: shares of its step, facts of loader, model, device
     trial/         inside the script's own process: hooks that apply recipes, time steps, diagnose, witness
-    search/        which change is tried next and what is kept; pure, against an abstract World
+    search/        which change is tried next and what is kept; pure, against an abstract Evaluator
     gates/         is it still the same training? pure functions on what trials have witnessed
     patch/         the recipe as an edit of the user's own source, by libcst
 

@@ -14,9 +14,9 @@ from msgspec import structs
 from fixtures import tunings
 from laptime.kit.errors import UserCodeError
 from laptime.records.run import Run
-from laptime.verbs import tune as tuning_verb
-from laptime.verbs import verify as verifying_verb
-from laptime.verbs.tune import Heard
+from laptime.tuning.session import tune as tuning_verb
+from laptime.tuning.session import verify as verifying_verb
+from laptime.tuning.session.tune import Heard
 
 Laptime = Callable[..., Any]
 

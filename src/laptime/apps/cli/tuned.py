@@ -20,7 +20,7 @@ from laptime.records.run import Run
 
 if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Measured, Rung
-    from laptime.verbs.tune import Heard
+    from laptime.tuning.session.tune import Heard
 
 Tell = Callable[["Heard"], None]
 

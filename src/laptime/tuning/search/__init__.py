@@ -1,14 +1,14 @@
-"""Which change is tried next, how long, and what is kept. Pure: it sees an abstract World, and so runs on
+"""Which change is tried next, how long, and what is kept. Pure: it sees an abstract Evaluator, and so runs on
 scripted ones.
 
-world       what a search asks of the machine
+evaluator   what a search asks of the machine
 statistics  paired rounds -> an effect with its error
 race        paired rounds of two recipes -> a word, with error control over looks and candidates
 ranking     which candidate goes first, which is not worth a race, what excludes what
 space       options along one line
 session     what a search knows, and one attempt: race, gate, keep or not
 bundle      what was rejected alone, raced together
-leaving     leave one out
+leave_one_out leave one out
 replay      what an earlier session has told
 ladder      the whole: rank, race, gate, keep or drop, diagnose anew, leave one out
 """

@@ -15,10 +15,10 @@ from msgspec import structs
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import LOOKS, race
 from laptime.tuning.search.session import Session, gated, is_control, sentence
 from laptime.tuning.search.space import WON
-from laptime.tuning.search.world import Candidate, TrialFailed
 
 HARMLESS = 0.97
 """Speedup, as estimated, below which a rejected change is not taken along."""
@@ -42,7 +42,7 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
         return False
     session.bundles.add(target)
     session.trying(members[0])
-    began = session.world.elapsed()
+    began = session.evaluator.elapsed()
     costs = max(each.cost for each in members)
     numerics = max((each.numerics for each in members), key=CLASSES.index)
     first = replace(members[0], cost=costs, start=sum(each.start for each in members), numerics=numerics)
@@ -50,11 +50,11 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
     session.races += 1
     rung = session.rung(members[0])
     try:
-        rounds = session.world.race(session.recipe, target, fresh=session.rules.certify)
+        rounds = session.evaluator.race(session.recipe, target, fresh=session.rules.certify)
         result = race(rounds, terms)
         rung = session.raced(rung, result, [])
         if result.word in WON:
-            rung = gated(rung, session.world.gate(session.recipe, target, numerics))
+            rung = gated(rung, session.evaluator.gate(session.recipe, target, numerics))
     except TrialFailed as failure:
         rung = structs.replace(rung, reason=failure.why)
         _told(session, members, f"together: {failure.why}")
@@ -62,7 +62,7 @@ def bundled(session: Session, least: float, *, untried: bool = False) -> bool:
     if not rung.kept:
         _told(session, members, f"together: {sentence(result)}" if not rung.gate.reason else rung.reason)
         return False
-    _keep(session, members, target, structs.replace(rung, seconds=session.world.elapsed() - began))
+    _keep(session, members, target, structs.replace(rung, seconds=session.evaluator.elapsed() - began))
     session.again()
     return True
 
@@ -124,7 +124,7 @@ def _rejected(session: Session, least: float, untried: bool) -> list[Candidate]:
 
 def _no_time(session: Session, members: list[Candidate]) -> bool:
     first = sum(each.start for each in members) + 4 * max(each.cost for each in members)
-    return session.world.elapsed() + first > session.try_until
+    return session.evaluator.elapsed() + first > session.try_until
 
 
 def _told(session: Session, members: list[Candidate], reason: str) -> None:

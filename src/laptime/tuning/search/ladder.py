@@ -24,13 +24,13 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.bundle import bundled, promise
-from laptime.tuning.search.leaving import leave_one_out
+from laptime.tuning.search.evaluator import Candidate, Evaluator
+from laptime.tuning.search.leave_one_out import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.session import LEAST_ROUNDS, Session, is_control
 from laptime.tuning.search.space import Climb
-from laptime.tuning.search.world import Candidate, World
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -72,7 +72,7 @@ class Found:
 
 
 def search(
-    world: World,
+    evaluator: Evaluator,
     rules: Rules,
     heard: Callable[[Rung], None] = lambda rung: None,
     *,
@@ -89,7 +89,7 @@ def search(
     Raises:
         TrialFailed: the script as it is does not run.
     """
-    session = Session(world, rules, heard, trying, diagnosed)
+    session = Session(evaluator, rules, heard, trying, diagnosed)
     session.begin()
     replay(session, done)
     _try_all(session)
@@ -140,7 +140,7 @@ def _crowded(session: Session) -> bool:
     """
     if session.rules.certify:
         return False
-    now, until = session.world.elapsed(), session.try_until
+    now, until = session.evaluator.elapsed(), session.try_until
     waiting = [each for each in session.offers.values() if not _obstacle(session, each)]
     needed = sum(each.start + LEAST_ROUNDS * each.cost for each in waiting)
     together = LEAST_ROUNDS * max((each.cost for each in waiting), default=0.0)
@@ -204,7 +204,7 @@ def _open(session: Session, candidate: Candidate) -> bool:
 def _too_long(session: Session, candidate: Candidate) -> bool:
     looks = session.rules.looks or (3,)
     first = candidate.start + looks[0] * candidate.cost
-    return session.world.elapsed() + first > session.try_until
+    return session.evaluator.elapsed() + first > session.try_until
 
 
 def _climb(session: Session, candidate: Candidate) -> None:
@@ -258,7 +258,7 @@ def _not_tried(session: Session, candidate: Candidate, why: str) -> None:
 
 
 def planned(
-    world: World, loop_profile: LoopProfile, rules: Rules | None = None, recipe: Recipe | None = None
+    evaluator: Evaluator, loop_profile: LoopProfile, rules: Rules | None = None, recipe: Recipe | None = None
 ) -> list[tuple[Candidate, float]]:
     """What would be tried and how long each would take, about, in this order; nothing is run.
 
@@ -267,10 +267,10 @@ def planned(
     """
     rules = rules or Rules()
     recipe = recipe or Recipe()
-    session = Session(world, rules, _deaf, _deaf, lambda one, other: None)
+    session = Session(evaluator, rules, _deaf, _deaf, lambda one, other: None)
     session.recipe, session.script, session.loop_profile = recipe, loop_profile, loop_profile
     session.noise, session.margin = loop_profile.noise, rules.margin
-    offered = ranking.ranked(world.offered(loop_profile, recipe).candidates)
+    offered = ranking.ranked(evaluator.offered(loop_profile, recipe).candidates)
     session.offers = {each.change: each for each in offered}
     plans = []
     for candidate in offered:

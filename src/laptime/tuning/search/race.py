@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from laptime.records.tuning import RungWord
+from laptime.tuning.search.evaluator import Round
 from laptime.tuning.search.statistics import Estimate, estimate
-from laptime.tuning.search.world import Round
 
 MARGIN = 0.01
 LOOKS = (4, 6, 9, 12)

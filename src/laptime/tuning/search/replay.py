@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Change
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.session import Session, is_control
 from laptime.tuning.search.space import WON
-from laptime.tuning.search.world import Candidate
 
 
 def replay(session: Session, done: Sequence[Rung]) -> None:

@@ -13,6 +13,7 @@ from laptime.records.tuning import Gate, Numerics, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate, Evaluator, Offered, TrialFailed
 from laptime.tuning.search.race import (
     CERTIFIED_ALPHA,
     FAST_ALPHA,
@@ -25,7 +26,6 @@ from laptime.tuning.search.race import (
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.space import LOST, WON
 from laptime.tuning.search.statistics import spread
-from laptime.tuning.search.world import Candidate, Offered, TrialFailed, World
 
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
@@ -76,7 +76,7 @@ class Session:
         bundles: recipes that were raced with several changes at once.
     """
 
-    world: World
+    evaluator: Evaluator
     rules: Rules
     heard: Callable[[Rung], None]
     trying: Callable[[Candidate], None]
@@ -105,7 +105,7 @@ class Session:
             TrialFailed: it does not run.
         """
         self.margin = self.rules.margin
-        self.script = self.loop_profile = self.world.diagnose(self.recipe)
+        self.script = self.loop_profile = self.evaluator.diagnose(self.recipe)
         self.noise = self.script.noise
         self.diagnosed(self.recipe, self.script)
         self._offered()
@@ -118,7 +118,7 @@ class Session:
             self._offered()
             return
         try:
-            found = self.world.diagnose(self.recipe)
+            found = self.evaluator.diagnose(self.recipe)
         except TrialFailed:
             return
         self.loop_profile = found
@@ -126,7 +126,7 @@ class Session:
         self._offered()
 
     def _offered(self) -> None:
-        offered: Offered = self.world.offered(self.loop_profile, self.recipe)
+        offered: Offered = self.evaluator.offered(self.loop_profile, self.recipe)
         new = {each.change: each for each in offered.candidates}
         offered_names = {change.name for change in new}
         # Under the incumbent a rival of a kept change may have nothing to offer; it is still owed its race.
@@ -165,17 +165,17 @@ class Session:
         if is_control(candidate):
             affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
             looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
-            end = self.world.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.rules.budget
+            end = self.evaluator.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.rules.budget
             return Terms(
                 looks=looks,
                 margin=self.margin,
                 noise=self.noise,
                 goal=self.rules.goal,
-                spent=lambda: self.world.elapsed() > end,
+                spent=lambda: self.evaluator.elapsed() > end,
             )
         if waiting is None:
             waiting = self._sharing()
-        left = max(0.0, until - self.world.elapsed()) / max(1, waiting)
+        left = max(0.0, until - self.evaluator.elapsed()) / max(1, waiting)
         looks = self.rules.looks or looks_for(
             candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
         )
@@ -185,7 +185,7 @@ class Session:
             margin=self.margin,
             noise=self.noise,
             goal=self.rules.goal,
-            spent=lambda: self.world.elapsed() > until,
+            spent=lambda: self.evaluator.elapsed() > until,
         )
 
     def _sharing(self) -> int:
@@ -210,7 +210,7 @@ class Session:
 
     def attempt(self, candidate: Candidate) -> Rung:
         """Race it, gate it, keep it or not; the rung is recorded and told."""
-        began = self.world.elapsed()
+        began = self.evaluator.elapsed()
         self.trying(candidate)
         out = ranking.rivals(candidate, self.kept, self.script)
         target = ranking.joined(candidate, self.recipe, out)
@@ -218,17 +218,17 @@ class Session:
         self.races += not is_control(candidate)
         rung = self.rung(candidate)
         try:
-            rounds = self.world.race(self.recipe, target, fresh=self.rules.certify)
+            rounds = self.evaluator.race(self.recipe, target, fresh=self.rules.certify)
             result = race(rounds, terms)
             rung = self.raced(rung, result, out)
             self.hurried = self.hurried or (result.hurried and result.word == "unclear")
             if result.word in WON and not is_control(candidate):
-                gate = self.world.gate(self.recipe, target, candidate.numerics)
+                gate = self.evaluator.gate(self.recipe, target, candidate.numerics)
                 rung = gated(rung, gate)
         except TrialFailed as failure:
             word = "not tried" if failure.kind == "budget" else "failed"
             rung = structs.replace(rung, verdict=word, kept=False, reason=_failed(failure))
-        rung = structs.replace(rung, seconds=self.world.elapsed() - began)
+        rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began)
         if is_control(candidate):
             rung = self._controlled(rung)
         self._settle(candidate, rung, target, out)

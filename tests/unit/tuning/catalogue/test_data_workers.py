@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from laptime.testing.loops import FakeLoop
+from laptime.tuning.candidates import Choice, Costs, numerics_of, offered
 from laptime.tuning.catalogue import (
     in_order,
     num_workers,
@@ -19,7 +20,6 @@ from laptime.tuning.catalogue import (
     worker_threads,
 )
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import Choice, Costs, numerics_of, offered
 from laptime.tuning.optimization import Change, Recipe, load
 from laptime.tuning.search.ranking import line
 

@@ -11,9 +11,9 @@ from laptime.testing.worlds import Knob, Noise, ScriptedWorld, landscape
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import Found, planned, search
 from laptime.tuning.search.rules import Rules
-from laptime.tuning.search.world import TrialFailed
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}

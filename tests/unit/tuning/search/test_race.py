@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.search.race import LOOKS, Terms, looks_for, race
-from laptime.tuning.search.world import Round, TrialFailed
 
 
 class Rounds:

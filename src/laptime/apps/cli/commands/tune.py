@@ -130,7 +130,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     laptime tune --dry-run train.py
     """
     # Not at the top: `laptime --help` imports no verb.
-    from laptime.verbs import tune as verb
+    from laptime.tuning.session import tune as verb
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)

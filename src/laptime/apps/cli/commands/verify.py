@@ -56,7 +56,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     laptime verify train.laptime.json
     laptime verify --budget 2m train.laptime.json -o verified.html
     """
-    from laptime.verbs import verify as verb
+    from laptime.tuning.session import verify as verb
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)

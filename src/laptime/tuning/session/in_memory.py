@@ -22,15 +22,15 @@ from laptime.instrument.session import Stop
 from laptime.launch.trial import Running
 from laptime.records.run import Subject
 from laptime.tuning import optimization
+from laptime.tuning.candidates import Choice
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.world import Offered
+from laptime.tuning.search.evaluator import Offered
+from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.trial.keeping import Kept
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
 from laptime.tuning.trial.stage import Stage
-from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._script import Program
 
 _ENVIRONMENT = "is decided when a process starts; this one has"
@@ -59,7 +59,7 @@ class Problem:
     name: str = "problem"
 
 
-class Here(Laboratory):
+class Here(TrialRunner):
     """The laboratory of a Problem."""
 
     def __init__(self, problem: Problem, choice: Choice, folder: Path, **given: Any) -> None:

@@ -21,20 +21,21 @@ from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
 from laptime.tuning import optimization
+from laptime.tuning.candidates import Choice
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import Choice
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import Found
-from laptime.tuning.search.world import Candidate, TrialFailed
+from laptime.tuning.session import patching, tuning_record
+from laptime.tuning.session.after_search import Finished, finish, reserve
+from laptime.tuning.session.journal import Kept
+from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
+from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.work_folder import workplace
 from laptime.tuning.trial.wrapping import SPAWNS
-from laptime.verbs import _patching, _script, _told
-from laptime.verbs._final import Finished, finish, reserve
-from laptime.verbs._laboratory import Laboratory
-from laptime.verbs._refusals import data_parallel, refusal, several_ranks
+from laptime.verbs import _script
 from laptime.verbs._script import Program
-from laptime.verbs._tune_session import Kept
-from laptime.verbs._workplace import workplace
 from laptime.verbs.profile import ProfileRequest, Started
 
 SHORTEST, LONGEST = 120.0, 0.4
@@ -120,7 +121,7 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
     started = Started.now()
     program, choice = program_of(request), choice_of(request)
     with workplace("tune") as work:
-        lab = Laboratory(
+        runner = TrialRunner(
             program,
             choice,
             work,
@@ -129,21 +130,23 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
             max_memory=request.max_memory,
             step_by=request.step_by,
         )
-        return session(request, lab, started, heard, save=request.save and not request.dry_run)
+        return session(request, runner, started, heard, save=request.save and not request.dry_run)
 
 
 def session(
-    request: TuneRequest, lab: Laboratory, started: Started, heard: Callable[[Heard], None], *, save: bool
+    request: TuneRequest, runner: TrialRunner, started: Started, heard: Callable[[Heard], None], *, save: bool
 ) -> Run:
     """One session in a laboratory.
 
     Args:
         save: keep every rung as it is decided, for --resume.
     """
-    kept = Kept(lab.program, _terms(request), resume=request.resume, save=save)
-    one = _Session(request, lab, kept, heard, started.run_id)
+    kept = Kept(runner.program, _terms(request), resume=request.resume, save=save)
+    one = _Session(request, runner, kept, heard, started.run_id)
     tuning = one.run()
-    run = _told.run(request, lab.program, lab, tuning, started, status=one.status, checks=kept.complaint)
+    run = tuning_record.run(
+        request, runner.program, runner, tuning, started, status=one.status, checks=kept.complaint
+    )
     if is_over(run):
         kept.over()
     return run
@@ -161,13 +164,13 @@ class _Session:
     def __init__(
         self,
         request: TuneRequest,
-        lab: Laboratory,
+        runner: TrialRunner,
         kept: Kept,
         heard: Callable[[Heard], None],
         run_id: str,
     ) -> None:
         self.status: Literal["complete", "interrupted"] = "complete"
-        self._request, self._lab, self._kept, self._heard = request, lab, kept, heard
+        self._request, self._runner, self._kept, self._heard = request, runner, kept, heard
         self._rungs: list[Rung] = []
         self._before: LoopProfile | None = None
         self._found: Found | None = None
@@ -179,16 +182,16 @@ class _Session:
             if self._request.dry_run:
                 return self._planned()
             self._say("diagnosing the script as it is")
-            loop_profile = self._lab.diagnose(Recipe())
+            loop_profile = self._runner.diagnose(Recipe())
             self._found = ladder.search(
-                self._lab,
+                self._runner,
                 self._rules(loop_profile),
                 self._decided,
                 done=self._kept.done,
                 trying=self._trying,
                 diagnosed=self._diagnosed,
             )
-            finish(self._request, self._lab, self._found, self._finished, self._say)
+            finish(self._request, self._runner, self._found, self._finished, self._say)
             if self._finished.measured is not None:
                 self._heard(Heard(measured=self._finished.measured))
         except TrialFailed as failed:
@@ -197,7 +200,9 @@ class _Session:
             if self._before is None:
                 raise
             self.status = "interrupted"
-        return _told.tuning(self._request, self._lab, self._before, self._found, self._rungs, self._finished)
+        return tuning_record.tuning(
+            self._request, self._runner, self._before, self._found, self._rungs, self._finished
+        )
 
     def _rules(self, loop_profile: LoopProfile) -> ladder.Rules:
         request = self._request
@@ -205,24 +210,24 @@ class _Session:
             budget=request.budget,
             certify=request.certify,
             goal=request.goal,
-            reserve=partial(reserve, self._lab, loop_profile, request.budget),
+            reserve=partial(reserve, self._runner, loop_profile, request.budget),
         )
 
     def _planned(self) -> Tuning:
         """What would be tried, and how long each takes; nothing is."""
-        loop_profile = self._lab.diagnose(Recipe())
+        loop_profile = self._runner.diagnose(Recipe())
         self._diagnosed(Recipe(), loop_profile)
-        plans = ladder.planned(self._lab, loop_profile, self._rules(loop_profile))
-        suggested, _ = _patching.suggestions(self._lab, loop_profile)
-        rungs = [_told.planned(candidate, seconds) for candidate, seconds in plans]
-        rungs = _told.with_suggested(rungs, suggested)
-        ruled_out = self._lab.offered(loop_profile, Recipe()).ruled_out
-        return _told.dry(self._request, self._lab, loop_profile, rungs, ruled_out)
+        plans = ladder.planned(self._runner, loop_profile, self._rules(loop_profile))
+        suggested, _ = patching.suggestions(self._runner, loop_profile)
+        rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
+        rungs = tuning_record.with_suggested(rungs, suggested)
+        ruled_out = self._runner.offered(loop_profile, Recipe()).ruled_out
+        return tuning_record.dry(self._request, self._runner, loop_profile, rungs, ruled_out)
 
     # What the search tells.
 
     def _decided(self, rung: Rung) -> None:
-        rung = _told.with_compile_time(rung, self._lab)
+        rung = tuning_record.with_compile_time(rung, self._runner)
         self._kept.rung(rung)
         key = (rung.name, rung.options, rung.ratios)
         again = [at for at, own in enumerate(self._rungs) if (own.name, own.options, own.ratios) == key]
@@ -239,29 +244,32 @@ class _Session:
     def _diagnosed(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
         if self._before is None:
             self._before = loop_profile
-            _refuse_unfit(self._request.program, loop_profile, self._lab)
+            _refuse_unfit(self._request.program, loop_profile, self._runner)
         self._heard(
-            Heard(diagnosis=_told.diagnosis(recipe, loop_profile, self._lab.choice), done=self._share())
+            Heard(
+                diagnosis=tuning_record.diagnosis(recipe, loop_profile, self._runner.choice),
+                done=self._share(),
+            )
         )
 
     def _say(self, text: str) -> None:
         self._heard(Heard(text=text, done=self._share()))
 
     def _share(self) -> float:
-        return min(0.99, self._lab.elapsed() / self._request.budget)
+        return min(0.99, self._runner.elapsed() / self._request.budget)
 
     def _refused(self, failed: TrialFailed) -> LaptimeError:
         name = self._request.program
-        if failed.kind == "no_steps" and SPAWNS in self._lab.trial.notes:
+        if failed.kind == "no_steps" and SPAWNS in self._runner.trial.notes:
             return several_ranks(name)
         return refusal(name, failed, "")
 
 
-def _refuse_unfit(name: str, loop_profile: LoopProfile, lab: Laboratory) -> None:
+def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:
     """Raise for what can be diagnosed, but not tuned."""
     if "data_parallel" in loop_profile.facts:
         raise data_parallel(name)
-    if lab.trial.world > 1 and not any("torchrun" in word for word in lab.program.words):
+    if runner.trial.world > 1 and not any("torchrun" in word for word in runner.program.words):
         raise several_ranks(name)
     if not loop_profile.optimizer and "in_library" not in loop_profile.facts:
         raise UsageError(

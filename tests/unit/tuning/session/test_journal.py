@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import structs
 
 from fixtures import tunings
-from laptime.verbs.tune import is_over
+from laptime.tuning.session.tune import is_over
 
 
 def test_a_session_that_found_its_answer_is_over():

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from laptime.records.run import Run
-from laptime.verbs import tune as _tune
-from laptime.verbs._here import Here, Problem
-from laptime.verbs._workplace import workplace
+from laptime.tuning.session import tune as _tune
+from laptime.tuning.session.in_memory import Here, Problem
+from laptime.tuning.session.tune import Heard, TuneRequest
+from laptime.tuning.session.work_folder import workplace
 from laptime.verbs.profile import Started
 from laptime.verbs.trace import kept as stored
-from laptime.verbs.tune import Heard, TuneRequest
 
 
 def tune(
@@ -81,8 +81,8 @@ def _in_memory(problem: Any, request: TuneRequest, heard: Callable[[Heard], None
     started = Started.now()
     with workplace("tune") as work:
         timeout = max(_tune.SHORTEST, _tune.LONGEST * request.budget)
-        lab = Here(problem, _tune.choice_of(request), work, steps=request.steps, timeout=timeout)
-        return _tune.session(request, lab, started, heard, save=False)
+        runner = Here(problem, _tune.choice_of(request), work, steps=request.steps, timeout=timeout)
+        return _tune.session(request, runner, started, heard, save=False)
 
 
 __all__ = ["Problem", "tune"]

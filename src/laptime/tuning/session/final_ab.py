@@ -14,7 +14,7 @@ from laptime.tuning.gates import convergence
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import Terms, word
 from laptime.tuning.search.statistics import Estimate, estimate
-from laptime.verbs._laboratory import SETTLED, Laboratory, Pair, Side, settled
+from laptime.tuning.session.trial_runner import SETTLED, Pair, Side, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
@@ -26,7 +26,7 @@ LONG = 4.0
 
 
 def pairs(
-    lab: Laboratory,
+    runner: TrialRunner,
     final: Recipe,
     *,
     until: float,
@@ -48,13 +48,13 @@ def pairs(
         TrialFailed: one of the sides does not run.
     """
     found: list[Pair] = []
-    began = lab.elapsed()
+    began = runner.elapsed()
     while len(found) < most:
-        each = (lab.elapsed() - began) / len(found) if found else 0.0
+        each = (runner.elapsed() - began) / len(found) if found else 0.0
         needed = until if len(found) >= fewest else end
-        if len(found) >= LEAST and lab.elapsed() + each > needed:
+        if len(found) >= LEAST and runner.elapsed() + each > needed:
             return
-        found.append(lab.pair(Recipe(), final, len(found), sources=sources, seconds=LONG))
+        found.append(runner.pair(Recipe(), final, len(found), sources=sources, seconds=LONG))
         yield found
         if len(found) >= fewest and _half_width(effect(found, noise)) < NARROW:
             return

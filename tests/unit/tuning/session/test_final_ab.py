@@ -11,9 +11,9 @@ import pytest
 
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.session import after_search, final_ab
+from laptime.tuning.session.trial_runner import Pair, Side
 from laptime.tuning.trial.result import Block, Trial
-from laptime.verbs import _final, _holdout
-from laptime.verbs._laboratory import Pair, Side
 
 
 def side(
@@ -29,31 +29,31 @@ def pairs(ratio: float, count: int, scatter: float = 0.002) -> list[Pair]:
 
 
 def test_the_word_and_the_interval() -> None:
-    found = _holdout.speedup(pairs(0.5, 5), 0.002)
+    found = final_ab.speedup(pairs(0.5, 5), 0.002)
     assert found is not None
     assert found.word == "faster"
     assert found.value == pytest.approx(2.0, rel=0.01)
     assert found.ci95[0] < 2.0 < found.ci95[1]
     assert found.pairs == len(found.ratios) == 5
-    slower = _holdout.speedup(pairs(1.2, 5), 0.002)
-    same = _holdout.speedup(pairs(1.0, 7, 0.0005), 0.0005)
-    wide = _holdout.speedup(pairs(1.0, 3, 0.1), 0.1)
+    slower = final_ab.speedup(pairs(1.2, 5), 0.002)
+    same = final_ab.speedup(pairs(1.0, 7, 0.0005), 0.0005)
+    wide = final_ab.speedup(pairs(1.0, 3, 0.1), 0.1)
     assert [each and each.word for each in (slower, same, wide)] == ["slower", "same", "unclear"]
 
 
 def test_one_pair_says_nothing() -> None:
-    assert _holdout.speedup(pairs(0.5, 1), 0.002) is None
-    assert _holdout.effect([], 0.002) is None
+    assert final_ab.speedup(pairs(0.5, 1), 0.002) is None
+    assert final_ab.effect([], 0.002) is None
 
 
 def test_a_side_is_the_median_of_its_processes() -> None:
-    found = _holdout.measured([side(0.1), side(0.2, peak=5), side(0.4, peak=7)], 0.01)
+    found = final_ab.measured([side(0.1), side(0.2, peak=5), side(0.4, peak=7)], 0.01)
     assert found.step == pytest.approx(0.2)
     assert found.throughput == pytest.approx(4 / 0.2)
     assert (found.processes, found.steps, found.peak) == (3, 15, 7)
     assert found.ci95 is not None
     assert found.ci95[0] < 0.2 < found.ci95[1]
-    assert _holdout.measured([side(0.1)], 0.01).ci95 is None
+    assert final_ab.measured([side(0.1)], 0.01).ci95 is None
 
 
 def test_a_larger_batch_is_compared_by_sample() -> None:
@@ -68,19 +68,19 @@ def test_losses_side_by_side() -> None:
             for seed in range(3)
         ]
 
-    assert _holdout.trains_as_well(lost(1.0), "exact").word == "none"
-    assert _holdout.trains_as_well([], "precision").word == "none"
-    short = _holdout.trains_as_well(lost(1.0), "precision")
+    assert final_ab.trains_as_well(lost(1.0), "exact").word == "none"
+    assert final_ab.trains_as_well([], "precision").word == "none"
+    short = final_ab.trains_as_well(lost(1.0), "precision")
     assert (short.word, short.smoke_test) == ("inconclusive", True)
     broken = [Pair(side(1, losses=[1.0] * 30), side(1, losses=[math.nan] * 30)) for _ in range(3)]
-    assert _holdout.trains_as_well(broken, "precision").word == "fails"
+    assert final_ab.trains_as_well(broken, "precision").word == "fails"
 
 
 def test_losses_of_the_patched_script() -> None:
     one = [Pair(side(1), side(1, losses=[2.0, 1.0]))]
-    assert _holdout.same_losses(one, [side(1, losses=[2.0, 1.0005])]) is True
-    assert _holdout.same_losses(one, [side(1, losses=[2.0, 1.1])]) is False
-    assert _holdout.same_losses(one, [side(1)]) is None
+    assert final_ab.same_losses(one, [side(1, losses=[2.0, 1.0005])]) is True
+    assert final_ab.same_losses(one, [side(1, losses=[2.0, 1.1])]) is False
+    assert final_ab.same_losses(one, [side(1)]) is None
 
 
 class Clock:
@@ -101,31 +101,31 @@ class Clock:
 
 
 def taken(made: list[Pair], *, each: float, until: float, end: float = 1000.0) -> int:
-    lab: Any = Clock(made, each)
-    for _ in _holdout.pairs(lab, Recipe(), until=until, end=end, noise=0.01):
+    runner: Any = Clock(made, each)
+    for _ in final_ab.pairs(runner, Recipe(), until=until, end=end, noise=0.01):
         pass
-    assert [one["number"] for one in lab.asked] == list(range(len(lab.asked)))
-    return len(lab.asked)
+    assert [one["number"] for one in runner.asked] == list(range(len(runner.asked)))
+    return len(runner.asked)
 
 
 def test_pairs_until_it_is_narrow_or_the_time_is_up() -> None:
-    assert taken(pairs(0.5, 9, 0.0001), each=10, until=1000) < _holdout.MOST
-    assert taken(pairs(0.5, 9, 0.1), each=10, until=1000) == _holdout.MOST
-    assert taken(pairs(0.5, 9, 0.1), each=10, until=0) == _holdout.FEWEST
+    assert taken(pairs(0.5, 9, 0.0001), each=10, until=1000) < final_ab.MOST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=1000) == final_ab.MOST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0) == final_ab.FEWEST
     assert taken(pairs(0.5, 9, 0.1), each=10, until=50) == 5
 
 
 def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
-    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=0) == _holdout.LEAST
+    assert taken(pairs(0.5, 9, 0.1), each=10, until=0, end=0) == final_ab.LEAST
 
 
 def test_time_is_reserved_for_it() -> None:
     def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
-        lab: Any = SimpleNamespace(
+        runner: Any = SimpleNamespace(
             costs=lambda loop_profile: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
         )
-        return _final.reserve(lab, LoopProfile(step=seconds), budget, step)
+        return after_search.reserve(runner, LoopProfile(step=seconds), budget, step)
 
-    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= _final.MOST_RESERVED
-    assert reserved(5.0, 30.0, 60) == _final.MOST_RESERVED
+    assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= after_search.MOST_RESERVED
+    assert reserved(5.0, 30.0, 60) == after_search.MOST_RESERVED
     assert reserved(2.4, 8.0, 640, step=0.5) < 0.95 * reserved(2.4, 8.0, 640)

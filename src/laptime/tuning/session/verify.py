@@ -14,18 +14,18 @@ from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Tuning
 from laptime.tuning import recipe_file
+from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
-from laptime.tuning.search.world import TrialFailed
-from laptime.verbs import _told
-from laptime.verbs._final import Finished, measure
-from laptime.verbs._laboratory import Laboratory
-from laptime.verbs._refusals import refusal
-from laptime.verbs._workplace import workplace
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.session import tuning_record
+from laptime.tuning.session.after_search import Finished, measure
+from laptime.tuning.session.refusals import refusal
+from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tune import Heard, TuneRequest, choice_of, program_of
+from laptime.tuning.session.work_folder import workplace
 from laptime.verbs.profile import Started
-from laptime.verbs.tune import Heard, TuneRequest, choice_of, program_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,22 +77,22 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     program = program_of(asked)
     recipe = file.changes()
     with workplace("verify") as work:
-        lab = Laboratory(program, choice_of(asked), work, timeout=request.timeout)
+        runner = TrialRunner(program, choice_of(asked), work, timeout=request.timeout)
         finished = Finished()
         try:
             heard(Heard(text="diagnosing the script as it is"))
-            loop_profile = lab.diagnose(Recipe())
-            heard(Heard(diagnosis=_told.diagnosis(Recipe(), loop_profile), done=0.2))
-            finished.gate = _gate(lab, recipe, loop_profile)
+            loop_profile = runner.diagnose(Recipe())
+            heard(Heard(diagnosis=tuning_record.diagnosis(Recipe(), loop_profile), done=0.2))
+            finished.gate = _gate(runner, recipe, loop_profile)
             heard(Heard(text="measuring in new processes", done=0.4))
-            measure(lab, recipe, finished, budget=request.budget, noise=loop_profile.noise)
+            measure(runner, recipe, finished, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
             raise refusal(file.program, failed, "") from failed
         if finished.measured is not None:
             heard(Heard(measured=finished.measured, done=1.0))
         tuning = Tuning(
             budget=request.budget,
-            before=_told.diagnosis(Recipe(), loop_profile),
+            before=tuning_record.diagnosis(Recipe(), loop_profile),
             baseline=finished.measured[0] if finished.measured else None,
             final=finished.measured[1] if finished.measured else None,
             speedup=finished.speedup,
@@ -100,18 +100,20 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
             recipe_path=str(request.recipe),
             gate=finished.gate,
             convergence=finished.convergence,
-            seconds_by=lab.ledger.seconds,
-            trials=lab.ledger.trials,
+            seconds_by=runner.ledger.seconds,
+            trials=runner.ledger.trials,
         )
-        run = _told.run(asked, program, lab, tuning, started, status="complete", checks="", verb="verify")
+        run = tuning_record.run(
+            asked, program, runner, tuning, started, status="complete", checks="", verb="verify"
+        )
     now = environment_of(run.environment)
     changed = program.subject.sha256 != file.sha256
     return structs.replace(run, findings=[_earlier(file, finished, now, changed=changed)])
 
 
-def _gate(lab: Laboratory, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
+def _gate(runner: TrialRunner, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
     try:
-        return lab.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
+        return runner.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
     except TrialFailed as failed:
         return Gate(word="failed", reason=f"the recipe does not run any more: {failed.why}")
 

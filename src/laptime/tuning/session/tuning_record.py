@@ -20,20 +20,20 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Suspect, Tuning
+from laptime.tuning.candidates import Choice, suspects
 from laptime.tuning.loop_profile import SHARES, LoopProfile
-from laptime.tuning.offered import Choice, suspects
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.race import LONGEST
-from laptime.tuning.search.world import Candidate
-from laptime.verbs._laboratory import Laboratory
+from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.verbs._reconcile import STEP
 from laptime.verbs._script import Program
 
 if TYPE_CHECKING:
-    from laptime.verbs._final import Finished
+    from laptime.tuning.session.after_search import Finished
     from laptime.verbs.profile import Started
 
 SUSPECTS = 3
@@ -76,9 +76,9 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
     )
 
 
-def is_diagnosed(found: Found, lab: Laboratory) -> bool:
+def is_diagnosed(found: Found, runner: TrialRunner) -> bool:
     """Whether the final set was: a diagnosis that takes long and cannot tell anything new is left out."""
-    return len(found.recipe) > 0 and any(recipe == found.recipe for recipe, _ in lab.diagnosed)
+    return len(found.recipe) > 0 and any(recipe == found.recipe for recipe, _ in runner.diagnosed)
 
 
 def bound_by(loop_profile: LoopProfile) -> str:
@@ -100,9 +100,9 @@ def utilization(loop_profile: LoopProfile) -> float | None:
     return min(1.0, busy / loop_profile.step) if busy is not None and loop_profile.step else None
 
 
-def with_utilization(rung: Rung, lab: Laboratory) -> Rung:
+def with_utilization(rung: Rung, runner: TrialRunner) -> Rung:
     """With the device's share of the step, from the diagnosis that followed when it was kept."""
-    for recipe, loop_profile in lab.diagnosed:
+    for recipe, loop_profile in runner.diagnosed:
         if rung.kept and rung.label in map(str, recipe):
             return structs.replace(rung, utilization=utilization(loop_profile))
     return rung
@@ -122,9 +122,9 @@ def planned(candidate: Candidate, seconds: float) -> Rung:
     )
 
 
-def with_compile_time(rung: Rung, lab: Laboratory) -> Rung:
+def with_compile_time(rung: Rung, runner: TrialRunner) -> Rung:
     """With what torch.compile took for it, and the steps after which that is won back."""
-    seconds = lab.ledger.compiled_by.get(rung.label, 0.0)
+    seconds = runner.ledger.compiled_by.get(rung.label, 0.0)
     if not seconds:
         return rung
     pays_back = None
@@ -134,25 +134,25 @@ def with_compile_time(rung: Rung, lab: Laboratory) -> Rung:
 
 
 def dry(
-    request: Any, lab: Laboratory, loop_profile: LoopProfile, rungs: list[Rung], ruled_out: dict[str, str]
+    request: Any, runner: TrialRunner, loop_profile: LoopProfile, rungs: list[Rung], ruled_out: dict[str, str]
 ) -> Tuning:
     """What a dry run tells."""
     return Tuning(
         goal=request.goal,
         mode="certify" if request.certify else "fast",
         budget=request.budget,
-        before=diagnosis(Recipe(), loop_profile, lab.choice),
+        before=diagnosis(Recipe(), loop_profile, runner.choice),
         ladder=rungs,
         ruled_out=ruled_out,
-        trials=lab.ledger.trials,
-        seconds_by=lab.ledger.seconds,
+        trials=runner.ledger.trials,
+        seconds_by=runner.ledger.seconds,
         ended="dry run",
     )
 
 
 def tuning(
     request: Any,
-    lab: Laboratory,
+    runner: TrialRunner,
     before: LoopProfile | None,
     found: Found | None,
     rungs: list[Rung],
@@ -163,10 +163,10 @@ def tuning(
         goal=request.goal,
         mode="certify" if request.certify else "fast",
         budget=request.budget,
-        before=diagnosis(Recipe(), before, lab.choice) if before else None,
+        before=diagnosis(Recipe(), before, runner.choice) if before else None,
         ladder=rungs,
-        trials=lab.ledger.trials,
-        seconds_by=lab.ledger.seconds,
+        trials=runner.ledger.trials,
+        seconds_by=runner.ledger.seconds,
         ended="interrupted",
     )
     if found is None:
@@ -175,14 +175,14 @@ def tuning(
     hunks, left_out = finished.patch.hunks, finished.patch.left_out
     return structs.replace(
         told,
-        after=after(lab, found, finished.breakdown_after),
+        after=after(runner, found, finished.breakdown_after),
         ladder=[
             structs.replace(
                 rung,
                 hunk=rung.kept and rung.name in hunks,
                 edit=left_out.get(rung.name, "") if rung.kept else "",
             )
-            for rung in with_suggested([_complete(rung, lab) for rung in found.ladder], finished.suggested)
+            for rung in with_suggested([_complete(rung, runner) for rung in found.ladder], finished.suggested)
         ],
         ruled_out=found.ruled_out,
         baseline=finished.measured[0] if finished.measured else None,
@@ -199,14 +199,14 @@ def tuning(
     )
 
 
-def after(lab: Laboratory, found: Found, profiled: dict[str, float]) -> Diagnosis | None:
+def after(runner: TrialRunner, found: Found, profiled: dict[str, float]) -> Diagnosis | None:
     """The step under what was kept: as diagnosed or, where that could tell nothing new, as profiled.
 
     Args:
         profiled: seconds of the patched script's step by part; categories of a trace are no such parts.
     """
-    if is_diagnosed(found, lab):
-        return diagnosis(found.recipe, found.after, lab.choice)
+    if is_diagnosed(found, runner):
+        return diagnosis(found.recipe, found.after, runner.choice)
     if not profiled or not profiled.keys() <= set(SHARES):
         return None
     own = replace(found.after, step=sum(profiled.values()), shares=profiled, what_if={}, notes=(PROFILED,))
@@ -221,14 +221,14 @@ def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
     return [*first, *ladder, *(rung for rung in suggested if rung not in first)]
 
 
-def _complete(rung: Rung, lab: Laboratory) -> Rung:
-    return with_utilization(with_compile_time(rung, lab), lab)
+def _complete(rung: Rung, runner: TrialRunner) -> Rung:
+    return with_utilization(with_compile_time(rung, runner), runner)
 
 
 def run(
     request: Any,
     program: Program,
-    lab: Laboratory,
+    runner: TrialRunner,
     told: Tuning,
     started: Started,
     *,
@@ -237,7 +237,7 @@ def run(
     verb: str = "tune",
 ) -> Run:
     """The run of a session."""
-    where = environment(lab)
+    where = environment(runner)
     names = ("budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout")
     return Run(
         id=started.run_id,
@@ -255,15 +255,15 @@ def run(
             for name in names
             if hasattr(request, name)
         },
-        cases=_cases(program, lab, told),
+        cases=_cases(program, runner, told),
         checks=_checks(told, checks),
         tuning=told,
     )
 
 
-def environment(lab: Laboratory) -> Environment:
+def environment(runner: TrialRunner) -> Environment:
     """This machine, with what the script's torch told of itself."""
-    found, trial = machine.environment(), lab.trial
+    found, trial = machine.environment(), runner.trial
     return structs.replace(
         found,
         devices=[*(Device(**device) for device in trial.devices), *found.devices],
@@ -272,15 +272,15 @@ def environment(lab: Laboratory) -> Environment:
     )
 
 
-def _cases(program: Program, lab: Laboratory, told: Tuning) -> list[Case]:
+def _cases(program: Program, runner: TrialRunner, told: Tuning) -> list[Case]:
     """The two sides that were measured afresh, so that `show`, `compare` and `history` know them."""
     sides = [("baseline", told.baseline), ("final", told.final)]
-    return [_case(program, lab, name, side) for name, side in sides if side is not None]
+    return [_case(program, runner, name, side) for name, side in sides if side is not None]
 
 
-def _case(program: Program, lab: Laboratory, name: str, side: Measured) -> Case:
-    device = lab.trial.device.partition(":")[0]
-    batch = lab.loop_profile.batch if lab.loop_profile else 1
+def _case(program: Program, runner: TrialRunner, name: str, side: Measured) -> Case:
+    device = runner.trial.device.partition(":")[0]
+    batch = runner.loop_profile.batch if runner.loop_profile else 1
     samples = [seconds for process in side.samples for seconds in process]
     owners = [number for number, process in enumerate(side.samples) for _ in process]
     return Case(

@@ -1,5 +1,7 @@
-"""What a search asks of the machine, and what it is told. `verbs/tune` has the real one, `testing/worlds`
-scripted ones."""
+"""What a search asks of the machine, and what it is told.
+
+`tuning/session/trial_runner.py` runs real processes; `testing/worlds.py` has scripted ones.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ class Offered:
     ruled_out: dict[str, str] = field(default_factory=dict)
 
 
-class World(Protocol):
+class Evaluator(Protocol):
     """The machine, the script, the catalogue."""
 
     def elapsed(self) -> float:

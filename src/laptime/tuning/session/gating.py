@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
+from laptime.tuning.candidates import numerics_of
 from laptime.tuning.gates.verdict import judge
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 
 if TYPE_CHECKING:
-    from laptime.verbs._laboratory import Laboratory
+    from laptime.tuning.session.trial_runner import TrialRunner
 
 STEPS = 3
 SLOW_STEPS = 2
@@ -34,7 +34,7 @@ LONGEST_DATA = 30.0
 _OF_DATA = frozenset({"loader", "map_dataset", "iterable_dataset", "accumulation"})
 
 
-def gated(lab: Laboratory, recipe: Recipe, numerics: str) -> Gate:
+def gated(runner: TrialRunner, recipe: Recipe, numerics: str) -> Gate:
     """Whether the script with this recipe still trains the same.
 
     Args:
@@ -43,9 +43,9 @@ def gated(lab: Laboratory, recipe: Recipe, numerics: str) -> Gate:
     Raises:
         TrialFailed: it does not run, or the script as it is does not.
     """
-    loop_profile = lab.loop_profile or LoopProfile()
+    loop_profile = runner.loop_profile or LoopProfile()
     classes = {numerics, numerics_of(recipe, loop_profile)}
-    references = _References(lab, loop_profile)
+    references = _References(runner, loop_profile)
     asked: dict[str, Any] = {"compare": str(references.base())}
     if "reassociated" in classes and "precision" not in classes:
         asked["reference"] = str(references.double())
@@ -82,9 +82,9 @@ def _is_of_data(recipe: Recipe) -> bool:
 class _References:
     """Witnesses of the script as it is, kept in the laboratory's folder."""
 
-    def __init__(self, lab: Laboratory, loop_profile: LoopProfile) -> None:
-        self._lab = lab
-        self._home = lab.folder / "witnesses"
+    def __init__(self, runner: TrialRunner, loop_profile: LoopProfile) -> None:
+        self._runner = runner
+        self._home = runner.folder / "witnesses"
         self._home.mkdir(exist_ok=True)
         self._steps = SLOW_STEPS if loop_profile.step > SLOW else STEPS
         # Double precision has no fast kernels: a large batch is cut, the same for all.
@@ -102,13 +102,13 @@ class _References:
 
     def rounded(self, kind: str) -> dict[str, Any] | None:
         """The script as it is with its activations rounded: what that alone does to it."""
-        found = self._lab.known.get(kind)
+        found = self._runner.known.get(kind)
         if found is None:
             try:
                 found = self.witness(Recipe(), kind, compare=str(self.base()), rounds=kind)
             except TrialFailed:
                 return None
-            self._lab.known[kind] = found
+            self._runner.known[kind] = found
         return found
 
     def double(self) -> Path | None:
@@ -123,10 +123,10 @@ class _References:
 
     def again(self) -> dict[str, Any] | None:
         """The script as it is once more, against itself: its own non-determinism."""
-        found = self._lab.known.get("again")
+        found = self._runner.known.get("again")
         if found is None:
             found = self.witness(Recipe(), "again", compare=str(self.base()))
-            self._lab.known["again"] = found
+            self._runner.known["again"] = found
         return found
 
     def samples(self, recipe: Recipe) -> dict[str, Any] | None:
@@ -138,11 +138,11 @@ class _References:
 
     def samples_again(self) -> dict[str, Any] | None:
         """The script's own loader once more."""
-        found = self._lab.known.get("samples")
+        found = self._runner.known.get("samples")
         if found is None:
             base = self._home / "samples.pt"
             found = self._run(Recipe(), {"compare": str(base), "samples": self._batches})
-            self._lab.known["samples"] = found
+            self._runner.known["samples"] = found
         return found
 
     def witness(self, recipe: Recipe, name: str, **asked: Any) -> dict[str, Any] | None:
@@ -162,10 +162,10 @@ class _References:
 
     def _run(self, recipe: Recipe, gate: dict[str, Any]) -> dict[str, Any] | None:
         # Witnesses of large models are large: only the newest candidate's is kept, by its name.
-        with self._lab.run(self._lab.plan(recipe, mode="gate", gate=gate, settle=1, seed=0)) as running:
+        with self._runner.run(self._runner.plan(recipe, mode="gate", gate=gate, settle=1, seed=0)) as running:
             running.wait()
-            ended = self._lab.ended(running)
+            ended = self._runner.ended(running)
             document = running.document("gate.json")
         if document is None and (running.hung or ended.ended in ("raised", "died", "memory")):
-            raise self._lab.failure(ended, running)
+            raise self._runner.failure(ended, running)
         return document

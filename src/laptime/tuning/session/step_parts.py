@@ -7,25 +7,25 @@ import shutil
 from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.records.profile import Profile
+from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.verbs import _reconcile, trace
-from laptime.verbs._laboratory import Laboratory
 from laptime.verbs._script import execute
 
 STEPS = 1
 
 
-def cost(lab: Laboratory, step: float) -> float:
+def cost(runner: TrialRunner, step: float) -> float:
     """Seconds that one side takes, about: start, three steps that are not traced, and STEPS that are."""
-    return (lab.ledger.first or 10.0) + (3 + 2 * STEPS) * step + 5.0
+    return (runner.ledger.first or 10.0) + (3 + 2 * STEPS) * step + 5.0
 
 
-def breakdown(lab: Laboratory, sources: dict[str, str], timeout: float) -> dict[str, float]:
+def breakdown(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
     """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
 
     Args:
         sources: files in place of the user's.
     """
-    work = lab.folder / "profile"
+    work = runner.folder / "profile"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     settings = Settings(
@@ -34,12 +34,12 @@ def breakdown(lab: Laboratory, sources: dict[str, str], timeout: float) -> dict[
     )  # fmt: skip
     try:
         outcome = execute(
-            lab.program,
+            runner.program,
             settings=settings,
             timeout=timeout,
             output_to_stderr=True,
             output=work / "output",
-            variables=lab.variables,
+            variables=runner.variables,
         )
         seen = outcome.observed[0] if outcome.observed else None
         if seen is None or not seen.traces:

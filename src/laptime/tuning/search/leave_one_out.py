@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import FAST_ALPHA, RaceResult, race
 from laptime.tuning.search.session import Session, sentence
 from laptime.tuning.search.space import WON
-from laptime.tuning.search.world import Candidate, TrialFailed
 
 CERTAIN = 1.1
 """Least speedup, by its interval, at which the race that kept the newest change is not run once more."""
@@ -70,7 +70,7 @@ def _is_certain(session: Session, name: str) -> bool:
 
 def _no_time(session: Session, candidate: Candidate) -> bool:
     until = session.leave_until
-    return session.world.elapsed() + candidate.start + 3 * candidate.cost > until
+    return session.evaluator.elapsed() + candidate.start + 3 * candidate.cost > until
 
 
 def _without(session: Session, candidate: Candidate, waiting: int) -> Verdict:
@@ -80,7 +80,7 @@ def _without(session: Session, candidate: Candidate, waiting: int) -> Verdict:
     # Nothing is chosen here, so there is nothing to correct for.
     terms = replace(terms, alpha=FAST_ALPHA)
     try:
-        rounds = session.world.race(rest, session.recipe, fresh=session.rules.certify)
+        rounds = session.evaluator.race(rest, session.recipe, fresh=session.rules.certify)
         result = race(rounds, terms)
     except TrialFailed as failure:
         return Verdict(True, f"the rest does not run without it ({failure.why})")

@@ -1,5 +1,5 @@
-"""The World of a search, made of real processes: every recipe runs in the user's own script, under trials'
-hooks."""
+"""The `Evaluator` of a search, made of real processes: every recipe runs in the user's own script, under
+trial hooks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from laptime.launch import trial as trials
 from laptime.launch.trial import Running
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
+from laptime.tuning.candidates import Choice, Costs, offered
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import Choice, Costs, offered
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.world import Offered, Round, TrialFailed
+from laptime.tuning.search.evaluator import Offered, Round, TrialFailed
+from laptime.tuning.session.time_accounting import Ledger
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
-from laptime.verbs._ledger import Ledger
 from laptime.verbs._script import Program
 
 RESERVE = 0.1
@@ -46,8 +46,8 @@ def settled(step: float, usual: int = 3) -> int:
     return 2 if step > SLOW_STEP else usual
 
 
-class Laboratory:
-    """Runs recipes of one script. All methods of `search.world.World`, and those that measure.
+class TrialRunner:
+    """Runs recipes of one script. All methods of `search.world.Evaluator`, and those that measure.
 
     Attributes:
         trial: of the last finished process, for facts. loop_profile: of the script as it is, once diagnosed.
@@ -82,7 +82,7 @@ class Laboratory:
         # What is compiled once comes out of a cache that goes with the session.
         self.variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
 
-    # World.
+    # Evaluator.
 
     def elapsed(self) -> float:
         """Seconds since the session began."""
@@ -128,7 +128,7 @@ class Laboratory:
 
     def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
         """Against the script as it is, not against the incumbent: small deviations must not add up unseen."""
-        from laptime.verbs._gating import gated
+        from laptime.tuning.session.gating import gated
 
         key = f"gate {candidate}"
         if key not in self.known:

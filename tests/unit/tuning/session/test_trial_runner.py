@@ -15,12 +15,12 @@ from laptime.records.run import Subject
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.world import Round, TrialFailed
+from laptime.tuning.search.evaluator import Round, TrialFailed
+from laptime.tuning.session import gating, tuning_record
+from laptime.tuning.session import tune as verb
+from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.result import Block, Trial
-from laptime.verbs import _gating, _told
-from laptime.verbs import tune as verb
-from laptime.verbs._laboratory import Laboratory, Pair, Side, per_sample
 from laptime.verbs._script import Program
 
 LAST = Recipe.from_json([{"name": "channels_last"}])
@@ -53,7 +53,7 @@ class Played:
         return "status 1: KeyError: 'x'"
 
 
-class Scripted(Laboratory):
+class Scripted(TrialRunner):
     """Plays `steps(plan)` seconds a step in place of processes.
 
     Attributes:
@@ -90,55 +90,55 @@ class Scripted(Laboratory):
                 yield Block(number, arm, [slow] * plan.steps, [1.0] * plan.steps, [4] * plan.steps)
 
 
-def seen(lab: Scripted, candidate: Recipe, count: int) -> list[Round]:
-    rounds: Any = lab.race(Recipe(), candidate)
+def seen(runner: Scripted, candidate: Recipe, count: int) -> list[Round]:
+    rounds: Any = runner.race(Recipe(), candidate)
     found = [next(rounds) for _ in range(count)]
     rounds.close()
     return found
 
 
 def test_live_changes_race_in_one_process(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
-    found = seen(lab, LAST, 3)
+    runner = Scripted(tmp_path)
+    found = seen(runner, LAST, 3)
     assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
-    assert len(lab.plans) == 1
-    assert lab.plans[0].base == []
-    assert lab.plans[0].arms == [[], LAST.to_json()]
-    assert lab.plans[0].steps == 6  # 0.6 s worth
-    assert lab.trials[0].given < 8  # closing ends it
-    assert set(lab.ledger.seconds) == {"race", "compile"}
+    assert len(runner.plans) == 1
+    assert runner.plans[0].base == []
+    assert runner.plans[0].arms == [[], LAST.to_json()]
+    assert runner.plans[0].steps == 6  # 0.6 s worth
+    assert runner.trials[0].given < 8  # closing ends it
+    assert set(runner.ledger.seconds) == {"race", "compile"}
 
 
 def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
+    runner = Scripted(tmp_path)
     both = Recipe((*WORKERS.changes, *LAST.changes))
-    next(lab.race(WORKERS, both))
-    assert lab.plans[0].base == WORKERS.to_json()
-    assert lab.plans[0].arms == [[], LAST.to_json()]
+    next(runner.race(WORKERS, both))
+    assert runner.plans[0].base == WORKERS.to_json()
+    assert runner.plans[0].arms == [[], LAST.to_json()]
 
 
 def test_other_changes_race_in_fresh_processes(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
-    found = seen(lab, WORKERS, 3)
+    runner = Scripted(tmp_path)
+    found = seen(runner, WORKERS, 3)
     assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
     assert [each.process for each in found] == [0, 1, 2]
     assert [each.memory for each in found] == [1.0] * 3
-    assert len(lab.plans) == 6
-    assert sorted(len(plan.base) for plan in lab.plans[:2]) == [0, 1]
-    assert [plan.seed for plan in lab.plans] == [0, 0, 1, 1, 2, 2]
+    assert len(runner.plans) == 6
+    assert sorted(len(plan.base) for plan in runner.plans[:2]) == [0, 1]
+    assert [plan.seed for plan in runner.plans] == [0, 0, 1, 1, 2, 2]
 
 
 def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
-    next(lab.race(Recipe(), LAST, fresh=True))
-    assert len(lab.plans) == 2
+    runner = Scripted(tmp_path)
+    next(runner.race(Recipe(), LAST, fresh=True))
+    assert len(runner.plans) == 2
 
 
 def test_several_ranks_flip_nothing(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
-    lab.trial = Trial(world=2)
-    next(lab.race(Recipe(), LAST))
-    assert len(lab.plans) == 2
+    runner = Scripted(tmp_path)
+    runner.trial = Trial(world=2)
+    next(runner.race(Recipe(), LAST))
+    assert len(runner.plans) == 2
 
 
 FAILURES = {
@@ -153,9 +153,9 @@ FAILURES = {
 @pytest.mark.parametrize("kind", list(FAILURES))
 @pytest.mark.parametrize("fresh", [False, True])
 def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> None:
-    lab = Scripted(tmp_path, {"channels_last": FAILURES[kind]})
+    runner = Scripted(tmp_path, {"channels_last": FAILURES[kind]})
     with pytest.raises(TrialFailed) as failed:
-        list(lab.race(Recipe(), LAST, fresh=fresh))
+        list(runner.race(Recipe(), LAST, fresh=fresh))
     assert failed.value.kind == kind
     assert failed.value.why
 
@@ -174,33 +174,33 @@ def test_device_memory_and_silence(tmp_path: Path) -> None:
 
 
 def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
+    runner = Scripted(tmp_path)
     refused = Trial(
         ended="stopped", source="optimizer", refused=[{"name": "channels_last", "why": "4 dimensions"}]
     )
-    rounds: Any = lab.race(Recipe(), LAST)
+    rounds: Any = runner.race(Recipe(), LAST)
     next(rounds)
-    lab.trials[0]._ended = refused
+    runner.trials[0]._ended = refused
     with pytest.raises(TrialFailed, match="4 dimensions"):
         list(rounds)
 
 
 def test_compile_time_is_booked_once_under_what_was_tried(tmp_path: Path) -> None:
     compiled = Recipe.from_json([{"name": "compile"}])
-    lab = Scripted(tmp_path)
-    rounds = lab.race(Recipe(), compiled)
-    original = lab.side
+    runner = Scripted(tmp_path)
+    rounds = runner.race(Recipe(), compiled)
+    original = runner.side
 
     def side(recipe: Recipe, *args: Any, **given: Any) -> Side:
         found = original(recipe, *args, **given)
         found.ended.compile_seconds = 30.0 if len(recipe) else 0.0
         return found
 
-    lab.side = side  # type: ignore[method-assign]
+    runner.side = side  # type: ignore[method-assign]
     next(rounds)
-    assert lab.ledger.compiled_by == {"compile": 30.0}
+    assert runner.ledger.compiled_by == {"compile": 30.0}
     rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
-    told = _told.with_compile_time(rung, lab)
+    told = tuning_record.with_compile_time(rung, runner)
     assert (told.compile_seconds, told.pays_back) == (30.0, 600)
 
 
@@ -214,33 +214,33 @@ def test_time_per_sample_is_of_whole_blocks() -> None:
 
 
 def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
-    lab.documents = {"situation.json": {"step": 0.02, "batch": 8, "details": {"busy": 0.015}}}
-    found = lab.diagnose(LAST)
-    assert lab.diagnose(LAST) is found
-    assert len(lab.plans) == 1
-    assert _told.utilization(found) == pytest.approx(0.75)
-    assert _told.diagnosis(LAST, found).utilization == pytest.approx(0.75)
+    runner = Scripted(tmp_path)
+    runner.documents = {"situation.json": {"step": 0.02, "batch": 8, "details": {"busy": 0.015}}}
+    found = runner.diagnose(LAST)
+    assert runner.diagnose(LAST) is found
+    assert len(runner.plans) == 1
+    assert tuning_record.utilization(found) == pytest.approx(0.75)
+    assert tuning_record.diagnosis(LAST, found).utilization == pytest.approx(0.75)
     kept = Rung(name="channels_last", label="channels_last", kept=True)
-    assert _told.with_utilization(kept, lab).utilization == pytest.approx(0.75)
+    assert tuning_record.with_utilization(kept, runner).utilization == pytest.approx(0.75)
     other = Rung(name="tf32", label="tf32", kept=True)
-    assert _told.with_utilization(other, lab).utilization is None
-    assert _told.utilization(LoopProfile(step=0.1)) is None
+    assert tuning_record.with_utilization(other, runner).utilization is None
+    assert tuning_record.utilization(LoopProfile(step=0.1)) is None
 
 
 def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_path: Path) -> None:
-    lab = Scripted(tmp_path)
+    runner = Scripted(tmp_path)
     found: Any = SimpleNamespace(recipe=LAST, after=LoopProfile(step=9.0, shares={"data": 9.0}))
-    told = _told.after(lab, found, {"forward": 0.3, "backward": 0.6, "data": 0.1})
+    told = tuning_record.after(runner, found, {"forward": 0.3, "backward": 0.6, "data": 0.1})
     assert told is not None
     assert (told.step, told.bound, told.shares["forward"]) == (pytest.approx(1.0), "compute", 0.3)
-    assert told.notes == [_told.PROFILED]
+    assert told.notes == [tuning_record.PROFILED]
     assert told.sentence.startswith("90% of a step of")
-    assert _told.after(lab, found, {}) is None
-    assert _told.after(lab, found, {"kernel": 0.4, "memcpy": 0.1}) is None
-    lab.documents = {"situation.json": {"step": 0.02, "batch": 8}}
-    diagnosed: Any = SimpleNamespace(recipe=LAST, after=lab.diagnose(LAST))
-    own = _told.after(lab, diagnosed, {"forward": 0.3})
+    assert tuning_record.after(runner, found, {}) is None
+    assert tuning_record.after(runner, found, {"kernel": 0.4, "memcpy": 0.1}) is None
+    runner.documents = {"situation.json": {"step": 0.02, "batch": 8}}
+    diagnosed: Any = SimpleNamespace(recipe=LAST, after=runner.diagnose(LAST))
+    own = tuning_record.after(runner, diagnosed, {"forward": 0.3})
     assert own is not None
     assert own.step == pytest.approx(0.02)
 
@@ -257,7 +257,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         asked.append({"classes": classes, **given})
         return Gate(word="passed")
 
-    monkeypatch.setattr(_gating, "judge", judge)
+    monkeypatch.setattr(gating, "judge", judge)
     return asked
 
 
@@ -281,53 +281,53 @@ class Witnessing(Scripted):
             yield running
 
 
-def order(lab: Scripted) -> list[str]:
+def order(runner: Scripted) -> list[str]:
     """Which witnesses were made; data: of the loader alone."""
-    return ["data" if plan.gate.get("samples") else Path(plan.gate["write"]).stem for plan in lab.plans]
+    return ["data" if plan.gate.get("samples") else Path(plan.gate["write"]).stem for plan in runner.plans]
 
 
 def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    lab = Witnessing(tmp_path)
-    assert lab.gate(Recipe(), LAST, "reassociated").word == "passed"
-    assert order(lab) == ["base", "double", "candidate", "again"]
-    assert lab.plans[2].base == LAST.to_json()
-    assert lab.plans[2].gate["reference"].endswith("double.pt")
-    assert all(plan.seed == 0 for plan in lab.plans)
-    lab.gate(Recipe(), LAST, "reassociated")
-    assert len(lab.plans) == 4
-    lab.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
-    assert order(lab)[4:] == ["candidate"]
+    runner = Witnessing(tmp_path)
+    assert runner.gate(Recipe(), LAST, "reassociated").word == "passed"
+    assert order(runner) == ["base", "double", "candidate", "again"]
+    assert runner.plans[2].base == LAST.to_json()
+    assert runner.plans[2].gate["reference"].endswith("double.pt")
+    assert all(plan.seed == 0 for plan in runner.plans)
+    runner.gate(Recipe(), LAST, "reassociated")
+    assert len(runner.plans) == 4
+    runner.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(runner)[4:] == ["candidate"]
     assert judged[0]["needs_samples"] is False
 
 
 def test_lower_precision_is_judged_by_what_rounding_does(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
-    lab = Witnessing(tmp_path)
-    lab.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
-    assert order(lab) == ["base", "bfloat16", "candidate", "again"]
-    assert "reference" not in lab.plans[2].gate
-    assert lab.plans[1].gate["rounds"] == "bfloat16"
-    lab.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
-    assert order(lab)[4:] == ["float16", "candidate"]
+    runner = Witnessing(tmp_path)
+    runner.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
+    assert order(runner) == ["base", "bfloat16", "candidate", "again"]
+    assert "reference" not in runner.plans[2].gate
+    assert runner.plans[1].gate["rounds"] == "bfloat16"
+    runner.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
+    assert order(runner)[4:] == ["float16", "candidate"]
 
 
 def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    lab = Witnessing(tmp_path)
-    lab.gate(Recipe(), WORKERS, "exact")
+    runner = Witnessing(tmp_path)
+    runner.gate(Recipe(), WORKERS, "exact")
     assert (
-        order(lab) == ["base", "candidate", "again", "data", "data", "data"]
-        or order(lab).count("data") == len(lab.plans) - 3
+        order(runner) == ["base", "candidate", "again", "data", "data", "data"]
+        or order(runner).count("data") == len(runner.plans) - 3
     )
     assert judged[0]["needs_samples"] is True
 
 
 def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    lab = Witnessing(tmp_path)
-    lab.loop_profile = LoopProfile(step=2.0, batch=32)
-    lab.gate(Recipe(), LAST, "reassociated")
-    assert {plan.gate["most"] for plan in lab.plans} == {8}
-    assert {plan.gate["steps"] for plan in lab.plans} == {2}
+    runner = Witnessing(tmp_path)
+    runner.loop_profile = LoopProfile(step=2.0, batch=32)
+    runner.gate(Recipe(), LAST, "reassociated")
+    assert {plan.gate["most"] for plan in runner.plans} == {8}
+    assert {plan.gate["steps"] for plan in runner.plans} == {2}
     quick = Witnessing(tmp_path / "quick")
     quick.folder.mkdir()
     quick.gate(Recipe(), LAST, "reassociated")
@@ -337,20 +337,20 @@ def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, An
 def test_a_script_that_has_no_double_precision_is_judged_without(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
-    lab = Witnessing(tmp_path)
-    lab.broken = "double"
-    lab.gate(Recipe(), LAST, "reassociated")
-    assert order(lab) == ["base", "double", "candidate", "again"]
-    assert "reference" not in lab.plans[2].gate
-    lab.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
-    assert order(lab)[4:] == ["candidate"]  # not tried again
+    runner = Witnessing(tmp_path)
+    runner.broken = "double"
+    runner.gate(Recipe(), LAST, "reassociated")
+    assert order(runner) == ["base", "double", "candidate", "again"]
+    assert "reference" not in runner.plans[2].gate
+    runner.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(runner)[4:] == ["candidate"]  # not tried again
 
 
 def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    lab = Witnessing(tmp_path)
-    lab.broken = "candidate"
+    runner = Witnessing(tmp_path)
+    runner.broken = "candidate"
     with pytest.raises(TrialFailed) as failed:
-        lab.gate(Recipe(), LAST, "reassociated")
+        runner.gate(Recipe(), LAST, "reassociated")
     assert failed.value.kind == "crashed"
     assert judged == []
 

@@ -8,8 +8,8 @@ import pytest
 
 from laptime.kit import registry
 from laptime.tuning import optimization
+from laptime.tuning.candidates import Choice, Costs, facts_of, numerics_of, offered, suspects
 from laptime.tuning.loop_profile import LoopProfile, Site
-from laptime.tuning.offered import Choice, Costs, facts_of, numerics_of, offered, suspects
 from laptime.tuning.optimization import Change, Recipe
 
 CONVOLUTIONS = LoopProfile(

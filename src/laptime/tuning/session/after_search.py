@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from laptime.records.tuning import Convergence, Gate, Measured, Patched, Rung, Speedup
+from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.offered import numerics_of
 from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import Found
-from laptime.tuning.search.world import TrialFailed
-from laptime.verbs import _holdout, _patching
-from laptime.verbs._breakdown import breakdown, cost
-from laptime.verbs._laboratory import Laboratory, Pair
-from laptime.verbs._told import is_diagnosed
+from laptime.tuning.session import final_ab, patching
+from laptime.tuning.session.step_parts import breakdown, cost
+from laptime.tuning.session.trial_runner import Pair, TrialRunner
+from laptime.tuning.session.tuning_record import is_diagnosed
 
 MOST_RESERVED = 0.4
 """Share of the budget that is kept back at most: where everything is slow, something is still tried."""
@@ -49,28 +49,28 @@ class Finished:
 
 
 def finish(
-    request: Any, lab: Laboratory, found: Found, finished: Finished, say: Callable[[str], None]
+    request: Any, runner: TrialRunner, found: Found, finished: Finished, say: Callable[[str], None]
 ) -> None:
     """Fill `finished`, the most important first: what is interrupted keeps what came before."""
     finished.breakdown_before = dict(found.before.shares)
-    finished.suggested, suggestions = _patching.suggestions(lab, found.before)
+    finished.suggested, suggestions = patching.suggestions(runner, found.before)
     finished.patch = Patched(suggestions=suggestions)
     if not len(found.recipe):
         finished.is_complete = True
         return
-    finished.breakdown_after = dict(found.after.shares) if is_diagnosed(found, lab) else {}
+    finished.breakdown_after = dict(found.after.shares) if is_diagnosed(found, runner) else {}
     say("the gate of the whole set")
-    finished.gate = _gate_of_all(lab, found)
-    has_script = lab.program.subject.source != "memory"
+    finished.gate = _gate_of_all(runner, found)
+    has_script = runner.program.subject.source != "memory"
     sources: dict[str, str] = {}
     if has_script:
         say("writing the patch")
-        sources = _patching.write(request, lab, found, finished)
+        sources = patching.write(request, runner, found, finished)
     # Where the patch has every change, its gain is measured, not that of our hooks.
     is_whole = bool(sources) and not finished.patch.left_out
     say("measuring the gain in new processes")
     pairs = measure(
-        lab,
+        runner,
         found.recipe,
         finished,
         budget=request.budget,
@@ -79,29 +79,31 @@ def finish(
     )
     if sources:
         say("running the patched script")
-        _patching.verify(request, lab, found, finished, pairs, sources, is_whole=is_whole)
-        _profiled(request, lab, found, finished, say, sources)
+        patching.verify(request, runner, found, finished, pairs, sources, is_whole=is_whole)
+        _profiled(request, runner, found, finished, say, sources)
     if has_script:
-        _patching.write_recipe(request, lab, found.recipe, finished)
+        patching.write_recipe(request, runner, found.recipe, finished)
     finished.is_complete = True
 
 
-def reserve(lab: Laboratory, loop_profile: LoopProfile, budget: float, step: float | None = None) -> float:
+def reserve(
+    runner: TrialRunner, loop_profile: LoopProfile, budget: float, step: float | None = None
+) -> float:
     """Share of the budget that all this takes, about: three pairs, the recipe once more, two profiles, a
     gate.
 
     Args:
         loop_profile: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
     """
-    start, own = lab.costs(loop_profile).start, loop_profile.step if step is None else step
-    baseline, final = _holdout.cost(start, loop_profile.step), _holdout.cost(start, own)
-    profiles = cost(lab, loop_profile.step) + cost(lab, own)
-    return min(MOST_RESERVED, (_holdout.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
+    start, own = runner.costs(loop_profile).start, loop_profile.step if step is None else step
+    baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, own)
+    profiles = cost(runner, loop_profile.step) + cost(runner, own)
+    return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
 
 def _profiled(
     request: Any,
-    lab: Laboratory,
+    runner: TrialRunner,
     found: Found,
     finished: Finished,
     say: Callable[[str], None],
@@ -109,18 +111,18 @@ def _profiled(
 ) -> None:
     """Both sides under the profiler, where there is time for it; the diagnosis has told their shares
     already."""
-    needed = cost(lab, found.before.step) + cost(lab, found.after.step)
-    if lab.elapsed() + needed > request.budget:
+    needed = cost(runner, found.before.step) + cost(runner, found.after.step)
+    if runner.elapsed() + needed > request.budget:
         return
     say("profiling both")
-    with lab.ledger.spent("profile"):
-        before, after = (breakdown(lab, each, request.timeout) for each in ({}, sources))
+    with runner.ledger.spent("profile"):
+        before, after = (breakdown(runner, each, request.timeout) for each in ({}, sources))
     if before and after:
         finished.breakdown_before, finished.breakdown_after = before, after
 
 
 def measure(
-    lab: Laboratory,
+    runner: TrialRunner,
     recipe: Recipe,
     finished: Finished,
     *,
@@ -134,12 +136,12 @@ def measure(
         noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: the patched files, which have all of the recipe: they are the final side.
     """
-    numerics = numerics_of(recipe, lab.loop_profile) if lab.loop_profile else "exact"
-    until = lab.elapsed() + SHARE_MEASURED * max(0.0, budget - lab.elapsed())
+    numerics = numerics_of(recipe, runner.loop_profile) if runner.loop_profile else "exact"
+    until = runner.elapsed() + SHARE_MEASURED * max(0.0, budget - runner.elapsed())
     pairs: list[Pair] = []
-    with suppress(TrialFailed), lab.ledger.spent("measure"):
-        for pairs in _holdout.pairs(
-            lab,
+    with suppress(TrialFailed), runner.ledger.spent("measure"):
+        for pairs in final_ab.pairs(
+            runner,
             Recipe() if sources else recipe,
             until=until,
             end=budget,
@@ -147,18 +149,18 @@ def measure(
             sources=sources,
         ):
             finished.measured = (
-                _holdout.measured([pair.baseline for pair in pairs], noise),
-                _holdout.measured([pair.final for pair in pairs], noise),
+                final_ab.measured([pair.baseline for pair in pairs], noise),
+                final_ab.measured([pair.final for pair in pairs], noise),
             )
-            finished.speedup = _holdout.speedup(pairs, noise)
-    finished.convergence = _holdout.trains_as_well(pairs, numerics)
+            finished.speedup = final_ab.speedup(pairs, noise)
+    finished.convergence = final_ab.trains_as_well(pairs, numerics)
     return pairs
 
 
-def _gate_of_all(lab: Laboratory, found: Found) -> Gate:
+def _gate_of_all(runner: TrialRunner, found: Found) -> Gate:
     """Of the whole set; the laboratory remembers it when the last change that was kept had the same set."""
     numerics = numerics_of(found.recipe, found.before)
     try:
-        return lab.gate(Recipe(), found.recipe, numerics)
+        return runner.gate(Recipe(), found.recipe, numerics)
     except TrialFailed as failed:
         return Gate(word="undecided", reason=failed.why)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laptime.records.tuning import Rung
-from laptime.verbs._told import with_suggested
+from laptime.tuning.session.tuning_record import with_suggested
 
 SUGGESTED = Rung(name="defer_logging", verdict="suggested", bound=0.005)
 

@@ -15,13 +15,13 @@ import laptime
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.session import tune as verb
+from laptime.tuning.session.in_memory import Here, again, generators
 from laptime.tuning.trial.keeping import Kept, training
 from laptime.tuning.trial.plan import Plan
 from laptime.tuning.trial.points import Points
 from laptime.tuning.trial.witness import Witness
-from laptime.verbs import tune as verb
-from laptime.verbs._here import Here, again, generators
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -144,11 +144,11 @@ def one() -> Iterator[Training]:
 )
 def test_a_witness_leaves_nothing_behind(one: Training, tmp_path: Path, gate: dict[str, Any]) -> None:
     named = {key: str(tmp_path / value) if isinstance(value, str) else value for key, value in gate.items()}
-    before, lab = everything(one), laboratory(one.problem, tmp_path)
-    plan = lab.plan(Recipe.from_json([{"name": "channels_last"}]), mode="gate", gate={"steps": 2, **named})
-    with lab.run(plan) as running:
+    before, runner = everything(one), laboratory(one.problem, tmp_path)
+    plan = runner.plan(Recipe.from_json([{"name": "channels_last"}]), mode="gate", gate={"steps": 2, **named})
+    with runner.run(plan) as running:
         running.wait()
-        ended = lab.ended(running)
+        ended = runner.ended(running)
     assert ended.error == ""
     assert (ended.ended, ended.left) == ("stopped", [])
     assert len((running.document("gate.json") or {})["candidate"]["steps"]) == 2
@@ -163,17 +163,17 @@ def test_a_step_that_raises_leaves_nothing_behind(one: Training, tmp_path: Path)
             raise ValueError("broken on purpose")
 
     before = everything(one)
-    lab = laboratory(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
+    runner = laboratory(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
     with pytest.raises(TrialFailed, match="broken on purpose") as failed:
-        lab.pair(Recipe(), Recipe(), 0)
+        runner.pair(Recipe(), Recipe(), 0)
     assert failed.value.kind == "crashed"
     assert differing(before, everything(one)) == []
 
 
 def test_steps_of_an_optimizer_that_a_scheduler_has_wrapped_are_seen(one: Training, tmp_path: Path) -> None:
     assert "step" in vars(one.optimizer)
-    lab = laboratory(one.problem, tmp_path)
-    pair = lab.pair(Recipe(), Recipe(), 0)
+    runner = laboratory(one.problem, tmp_path)
+    pair = runner.pair(Recipe(), Recipe(), 0)
     assert pair.baseline.ended.source == "optimizer"
     assert pair.baseline.ended.seen["optimizer"] >= 4
 
@@ -186,8 +186,8 @@ def test_nothing_of_a_trial_stays_in_memory(one: Training, tmp_path: Path) -> No
         return {id(each) for each in gc.get_objects() if type(each) in (Points, Witness)}
 
     before = alive()
-    lab = laboratory(one.problem, tmp_path)
-    lab.gate(Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated")
+    runner = laboratory(one.problem, tmp_path)
+    runner.gate(Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated")
     assert alive() <= before
 
 
@@ -217,25 +217,25 @@ def test_the_gate_sees_planted_harm(one: Training, tmp_path: Path) -> None:
 
 
 def test_live_changes_alternate_in_one_process(one: Training, tmp_path: Path) -> None:
-    before, lab = everything(one), laboratory(one.problem, tmp_path)
-    rounds: Any = lab.race(Recipe(), Recipe.from_json([{"name": "channels_last"}]))
+    before, runner = everything(one), laboratory(one.problem, tmp_path)
+    rounds: Any = runner.race(Recipe(), Recipe.from_json([{"name": "channels_last"}]))
     ratios = [next(rounds).ratio for _ in range(3)]
     rounds.close()
     assert all(ratio > 0 for ratio in ratios)
-    assert lab.ledger.trials == 1
+    assert runner.ledger.trials == 1
     assert differing(before, everything(one)) == []
 
 
 def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) -> None:
     """Nothing steps an optimizer: without a limit it would go on for ever."""
-    lab = Here(
+    runner = Here(
         laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader),
         verb.choice_of(verb.TuneRequest(program="x")),
         tmp_path,
         timeout=0.3,
     )
     with pytest.raises(TrialFailed) as failed:
-        lab.side(Recipe(), 0)
+        runner.side(Recipe(), 0)
     assert failed.value.kind == "hung"
 
 
@@ -247,9 +247,9 @@ def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
         facts=frozenset({"cpu", "conv", "loader", "map_dataset"}),
         cpus=4,
     )
-    lab = laboratory(one.problem, tmp_path)
-    lab.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
-    names = {each.change.name for each in lab.offered(loop_profile, Recipe()).candidates}
+    runner = laboratory(one.problem, tmp_path)
+    runner.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
+    names = {each.change.name for each in runner.offered(loop_profile, Recipe()).candidates}
     assert "channels_last" in names
     assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}
 
@@ -312,10 +312,10 @@ def test_a_generator_is_used_up_once(tmp_path: Path, one: Training) -> None:
 
 def test_a_plan_of_another_place_is_not_followed(one: Training, tmp_path: Path) -> None:
     """Scratch folders, memory limits and seeds are of processes that are ours; this one is the user's."""
-    lab = laboratory(one.problem, tmp_path)
-    with lab.run(Plan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
+    runner = laboratory(one.problem, tmp_path)
+    with runner.run(Plan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
         running.wait()
-    assert lab.ended(running).ended == "stopped"
+    assert runner.ended(running).ended == "stopped"
 
 
 @pytest.mark.slow

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from laptime.verbs._workplace import workplace
+from laptime.tuning.session.work_folder import workplace
 
 KILLED = """
 import os, signal
-from laptime.verbs._workplace import workplace
+from laptime.tuning.session.work_folder import workplace
 with workplace("tune") as work:
     print(work, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from laptime.kit.errors import Hung, LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
-from laptime.tuning.search.world import TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 
 _MISSING_DATA = ("FileNotFoundError", "Dataset not found", "download=True", "URLError", "NotADirectoryError")
 

@@ -10,8 +10,8 @@ from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import Candidate, Offered
 from laptime.tuning.search.ranking import expected
-from laptime.tuning.search.world import Candidate, Offered
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
