@@ -32,16 +32,16 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
     """
     if machine is not None:
         profile = structs.replace(profile, facts={**_facts(machine), **profile.facts})
-    found = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
-    if any(each.kind == "trace/incomplete" for each in found):
-        found = [each for each in found if each.gain is None]
-    return sorted(found, key=lambda finding: (_ORDER[finding.severity], -(finding.gain or 0.0), finding.kind))
+    findings = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
+    if any(each.kind == "trace/incomplete" for each in findings):
+        findings = [each for each in findings if each.gain is None]
+    return sorted(findings, key=lambda one: (_ORDER[one.severity], -(one.gain or 0.0), one.kind))
 
 
 def _facts(machine: Environment) -> dict[str, str | int | float | bool]:
     threads = machine.knobs.get("torch.num_threads")
-    known = {"torch.num_threads": threads} if isinstance(threads, int) else {}
-    return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **known}
+    thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}
+    return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
 def _ask(name: str, profile: Profile) -> Finding | None:
@@ -49,12 +49,12 @@ def _ask(name: str, profile: Profile) -> Finding | None:
         module = load("rules", name)
         if profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",)):
             return None
-        found: Finding | None = module.rule(profile)
+        answer: Finding | None = module.rule(profile)
     except LaptimeError as error:
         return _broken(name, error.why)
     except Exception as error:  # one rule's fault must not cost the user all the others' answers
         return _broken(name, f"{type(error).__name__}: {error}")
-    return found
+    return answer
 
 
 def _broken(name: str, why: str) -> Finding:

@@ -54,7 +54,7 @@ def finding(
     """
     if gain is not None:
         gain = max(0.0, min(step(profile), gain))
-    known = row_names(profile)
+    existing_rows = row_names(profile)
     return Finding(
         kind=f"trace/{kind}",
         severity=loud or severity(profile, gain, limits),
@@ -64,7 +64,7 @@ def finding(
         change=change,
         optimization=optimization,
         stack=ours(stack or []),
-        rows=[row for row in dict.fromkeys(rows) if row in known][:8],
+        rows=[row for row in dict.fromkeys(rows) if row in existing_rows][:8],
         next=next,
     )
 
@@ -85,4 +85,4 @@ def row_names(profile: Profile) -> set[str]:
         "memory": [row.device for row in profile.memory],
         "ranks": [str(row.rank) for row in profile.ranks],
     }
-    return {f"{table}/{name}" for table, found in tables.items() for name in found}
+    return {f"{table}/{name}" for table, ids in tables.items() for name in ids}

@@ -44,21 +44,21 @@ class Wait(NamedTuple):
 
 def hidden(profile: Profile) -> Wait | None:
     """The longest wait for data that hides; None when a DataLoader shows it, or there is none."""
-    shown = profile.overview.breakdown.dataloader_ns * 1e-9
-    if step(profile) <= 0 or share(profile, shown) > DATA_WAIT:
+    loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
+    if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
         return None
-    found = max(_told(profile), _in_ranges(profile), _in_operators(profile))
-    if share(profile, found.seconds) <= DATA_WAIT:
-        found = _before_work(profile)
-    return found if share(profile, found.seconds) > DATA_WAIT else None
+    longest = max(_told(profile), _in_ranges(profile), _in_operators(profile))
+    if share(profile, longest.seconds) <= DATA_WAIT:
+        longest = _before_work(profile)
+    return longest if share(profile, longest.seconds) > DATA_WAIT else None
 
 
 def mistaken(profile: Profile) -> float:
     """Seconds per step that count as the host's work, and surely are waiting for data."""
-    found = hidden(profile)
-    if found is None or not found.names:
+    wait = hidden(profile)
+    if wait is None or not wait.names:
         return 0.0
-    return found.seconds
+    return wait.seconds
 
 
 def _told(profile: Profile) -> Wait:
@@ -72,9 +72,9 @@ def _told(profile: Profile) -> Wait:
 
 def _in_ranges(profile: Profile) -> Wait:
     """Ranges of the program's own that are called like a loader."""
-    found = marks(profile, RANGE)
-    host = per_step(profile, max((row.host_ns for row in found), default=0))
-    names = [row.name for row in found[:3]]
+    ranges = marks(profile, RANGE)
+    host = per_step(profile, max((row.host_ns for row in ranges), default=0))
+    names = [row.name for row in ranges[:3]]
     if profile.overview.devices:
         host = min(host, idle_seconds(profile, "host"))
     return Wait(host, f"the host is in {', '.join(names)}", names)
@@ -83,40 +83,40 @@ def _in_ranges(profile: Profile) -> Wait:
 def _in_operators(profile: Profile) -> Wait:
     """Operators and functions that make batches, while the device is idle."""
     cause = idle(profile, "host")
-    found = [each for each in (cause.operators if cause is not None else []) if MAKES_BATCHES.search(each[0])]
-    spent = per_step(profile, sum(ns for _, ns in found) / max(1, len(profile.overview.devices)))
-    names = [name for name, _ in found[:3]]
+    makers = [op for op in (cause.operators if cause is not None else []) if MAKES_BATCHES.search(op[0])]
+    spent = per_step(profile, sum(ns for _, ns in makers) / max(1, len(profile.overview.devices)))
+    names = [name for name, _ in makers[:3]]
     return Wait(spent, f"the device is idle while the host is in {', '.join(names)}", names)
 
 
 def _before_work(profile: Profile) -> Wait:
     """Idle time before the first work of the drawn step, when most of it is Python outside of operators."""
-    seen = profile.timeline
-    gap = _gap(seen) if seen is not None else 0
+    timeline = profile.timeline
+    gap = _gap(timeline) if timeline is not None else 0
     empty = Wait(0.0, "", [])
-    if seen is None or gap <= 0 or profile.overview.steps < ENOUGH_STEPS:
+    if timeline is None or gap <= 0 or profile.overview.steps < ENOUGH_STEPS:
         return empty
-    silent = gap - _named(seen, gap)
+    silent = gap - _named(timeline, gap)
     seconds = min(silent * 1e-9, idle_seconds(profile, "host"))
     if silent < gap / 2 or share(profile, seconds) < NOTABLE:
         return empty
     return Wait(seconds, "before its first kernel it is in Python outside of all operators", [], PROBABLY)
 
 
-def _gap(seen: Timeline) -> int:
+def _gap(timeline: Timeline) -> int:
     """ns from the start of the step to the first work on a device; 0 without."""
     return min(
-        (lane.start_ns[0] for lane in seen.lanes if lane.kind == "device" and lane.start_ns), default=0
+        (lane.start_ns[0] for lane in timeline.lanes if lane.kind == "device" and lane.start_ns), default=0
     )
 
 
-def _named(seen: Timeline, gap: int) -> int:
+def _named(timeline: Timeline, gap: int) -> int:
     """ns of the first `gap` in which a host thread is in an operator, a call or a range of the program."""
     ranges = sorted(
         (start, min(gap, start + dur))
-        for lane in seen.lanes
+        for lane in timeline.lanes
         if lane.kind == "host"
-        for start, dur in _speaking(seen, lane)
+        for start, dur in _speaking(timeline, lane)
         if start < gap
     )
     covered, reached = 0, 0
@@ -126,11 +126,11 @@ def _named(seen: Timeline, gap: int) -> int:
     return covered
 
 
-def _speaking(seen: Timeline, lane: Lane) -> list[tuple[int, int]]:
+def _speaking(timeline: Timeline, lane: Lane) -> list[tuple[int, int]]:
     """(start, duration) of its ranges other than Python functions and the step itself."""
     columns = zip(lane.start_ns, lane.dur_ns, lane.name_index, lane.category, strict=True)
     return [
         (start, dur)
         for start, dur, name, category in columns
-        if seen.categories[category] != "python" and not seen.names[name].startswith("ProfilerStep#")
+        if timeline.categories[category] != "python" and not timeline.names[name].startswith("ProfilerStep#")
     ]

@@ -48,10 +48,10 @@ def idle(profile: Profile, cause: str) -> IdleCause | None:
 
 def idle_seconds(profile: Profile, cause: str) -> float:
     """Idle time of one cause in seconds per step, the mean over the devices."""
-    found = idle(profile, cause)
-    if found is None:
+    idle_cause = idle(profile, cause)
+    if idle_cause is None:
         return 0.0
-    return per_step(profile, found.total_ns / max(1, len(profile.overview.devices)))
+    return per_step(profile, idle_cause.total_ns / max(1, len(profile.overview.devices)))
 
 
 def removable(profile: Profile, host: float, device: float) -> float:
@@ -71,9 +71,9 @@ def utilization(profile: Profile) -> float | None:
 def marks(profile: Profile, pattern: str) -> list[AnnotationRow]:
     """Annotations whose name matches from its start; older traces have some of them as operators."""
     begins = re.compile(pattern).match
-    found = [row for row in profile.annotations if begins(row.name)]
-    known = {row.name for row in found}
-    return found + [
+    rows = [row for row in profile.annotations if begins(row.name)]
+    annotated = {row.name for row in rows}
+    return rows + [
         AnnotationRow(
             name=row.name,
             calls=row.calls,
@@ -82,7 +82,7 @@ def marks(profile: Profile, pattern: str) -> list[AnnotationRow]:
             device_ns=row.device_total_ns,
         )
         for row in profile.operators
-        if begins(row.name) and row.name not in known
+        if begins(row.name) and row.name not in annotated
     ]
 
 
@@ -117,8 +117,8 @@ NARROW = ("c10::Half", "c10::BFloat16", "Half", "BFloat16", "float16", "bfloat16
 
 def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
     """Whether `Input type` texts speak of these floating-point types and of no other; False when of none."""
-    seen = {word for text in dtypes for word in re.findall(r"[\w:]+", text)}
-    floats = seen & {
+    types = {word for text in dtypes for word in re.findall(r"[\w:]+", text)}
+    floats = types & {
         "float",
         "double",
         "c10::Half",
@@ -133,16 +133,16 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
 
 def launches_per_step(profile: Profile) -> float | None:
     """Launches of device work per step; None where the file does not tell."""
-    known = profile.launches
-    if known is None or not known.launches + known.unlaunched:
+    launches = profile.launches
+    if launches is None or not launches.launches + launches.unlaunched:
         return None
-    return known.launches / max(1, profile.overview.steps)
+    return launches.launches / max(1, profile.overview.steps)
 
 
 def takes(names: Sequence[str]) -> str:
     """`a takes`, `a, b and c take`, of at most three names."""
-    shown = list(names[:3])
-    return f"{shown[0]} takes" if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]} take"
+    first = list(names[:3])
+    return f"{first[0]} takes" if len(first) == 1 else f"{', '.join(first[:-1])} and {first[-1]} take"
 
 
 def often(number: float) -> str:
@@ -165,9 +165,9 @@ UNEVEN = 0.5
 
 def missing(profile: Profile) -> str:
     """What of the device's work is not in the file, in words; "" when nothing seems to be missing."""
-    known = profile.launches
-    if known is not None and known.lost > LOST * (known.launches + known.lost):
-        return f"the file has no kernels of {known.lost:,} of {known.launches + known.lost:,} launches"
+    counts = profile.launches
+    if counts is not None and counts.lost > LOST * (counts.launches + counts.lost):
+        return f"the file has no kernels of {counts.lost:,} of {counts.launches + counts.lost:,} launches"
     if not profile.overview.devices or not any(file.truncated for file in profile.files[:1]):
         return ""
     busy = [step.device_busy_ns for step in profile.steps]

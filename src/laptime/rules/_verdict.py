@@ -72,8 +72,8 @@ def host_only(profile: Profile) -> bool:
     """Whether the file shows only the host of a program that works on an accelerator."""
     if profile.overview.devices or profile.kernels:
         return False
-    seen = [row.name for row in profile.annotations] + [row.name for row in profile.operators]
-    return any(_ACCELERATED.search(name) for name in seen)
+    ranges = [row.name for row in profile.annotations] + [row.name for row in profile.operators]
+    return any(_ACCELERATED.search(name) for name in ranges)
 
 
 def arrivals(late: Straggler) -> str:
@@ -119,7 +119,7 @@ def shares(profile: Profile) -> dict[Bound, float]:
     window = (profile.window_ns or profile.overview.step_ns * profile.overview.steps) * len(uses)
     if window <= 0:
         return {}
-    found: dict[Bound, float] = {
+    bounds: dict[Bound, float] = {
         "device": sum(use.compute_ns for use in uses) / window,
         "communication": sum(use.exposed_communication_ns for use in uses) / window,
         "copy": sum(use.exposed_copy_ns for use in uses) / window,
@@ -128,10 +128,10 @@ def shares(profile: Profile) -> dict[Bound, float]:
     causes = profile.overview.idle.causes if profile.overview.idle is not None else []
     for cause in causes:
         bound = _CAUSES[cause.cause]
-        found[bound] = found.get(bound, 0.0) + idle * cause.share_of_idle
+        bounds[bound] = bounds.get(bound, 0.0) + idle * cause.share_of_idle
     if not causes:
-        found["unknown"] = idle
-    return _unmasked(profile, found)
+        bounds["unknown"] = idle
+    return _unmasked(profile, bounds)
 
 
 def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]:

@@ -18,21 +18,21 @@ CALLS = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
 def rule(profile: Profile) -> Finding | None:
     """Fire when it happens in every step."""
     steps = profile.overview.steps
-    found = [
+    rows = [
         row for row in (profile.launches.calls if profile.launches is not None else []) if row[0] in CALLS
     ]
-    spent = per_step(profile, sum(ns for _, _, ns in found))
-    calls = sum(number for _, number, _ in found)
+    spent = per_step(profile, sum(ns for _, _, ns in rows))
+    calls = sum(number for _, number, _ in rows)
     if steps < ENOUGH_STEPS or calls < steps or share(profile, spent) < THRESHOLD:
         return None
     return finding(
         profile,
         "allocator",
         f"the driver allocates and frees device memory {often(calls / steps)}"
-        f" ({', '.join(name for name, _, _ in found)}): {times(profile, spent)}",
+        f" ({', '.join(name for name, _, _ in rows)}): {times(profile, spent)}",
         gain=spent,
         gain_is="all time in these calls",
-        evidence={"calls": {name: number for name, number, _ in found}},
+        evidence={"calls": {name: number for name, number, _ in rows}},
         change="PYTORCH_ALLOC_CONF=expandable_segments:True (before torch 2.9: PYTORCH_CUDA_ALLOC_CONF)",
         optimization="expandable_segments",
     )

@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
     waiting = sum(row.waiting_ns or 0 for row in profile.ranks)
     moving = sum(row.transfer_ns or 0 for row in profile.ranks)
     late = waiting / (waiting + moving) if waiting + moving else None
-    told = f"; {percent(late)} of it, over all ranks, is waiting for the last one" if late is not None else ""
+    wait = f"; {percent(late)} of it, over all ranks, is waiting for the last one" if late is not None else ""
     names = [row.name for row in profile.kernels]
     talking = [row for row, is_one in zip(profile.kernels, is_communication(names), strict=True) if is_one]
     on_device = bool(talking)
@@ -35,7 +35,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "communication",
-        f"only communication runs {times(profile, exposed)}{told}",
+        f"only communication runs {times(profile, exposed)}{wait}",
         gain=exposed + idle_seconds(profile, "communication"),
         gain_is="communication while nothing computes, and idle time that waits for it",
         limits=DEVICE,

@@ -22,10 +22,8 @@ def rule(profile: Profile) -> Finding | None:
     isa = next((name for name in SPEEDUP if name in known), None)
     if profile.overview.devices or isa is None:
         return None
-    found = [row for row in operators(profile, MATRIX) if row.host_self_ns > 0]
-    plain = [
-        row for row in found if only(row.dtypes, ("float",)) or (not row.dtypes and not _narrow(profile))
-    ]
+    rows = [row for row in operators(profile, MATRIX) if row.host_self_ns > 0]
+    plain = [row for row in rows if only(row.dtypes, ("float",)) or (not row.dtypes and not _narrow(profile))]
     spent = per_step(profile, sum(row.host_self_ns for row in plain))
     if share(profile, spent) < NOTABLE:
         return None

@@ -17,20 +17,20 @@ WHOLE = 0.85
 
 def rule(profile: Profile) -> Finding | None:
     """Compare the CPU time of the untraced steps with the time in operators. Without an accelerator only."""
-    known = profile.reconciled
-    if profile.overview.devices or known is None or known.threads_busy is None:
+    plain = profile.reconciled
+    if profile.overview.devices or plain is None or plain.threads_busy is None:
         return None
     parts = shares(profile)
     working = parts.get("cpu", 0.0)
-    if limit(profile, parts) != "cpu" or known.threads_busy >= WHOLE * working:
+    if limit(profile, parts) != "cpu" or plain.threads_busy >= WHOLE * working:
         return None
     return finding(
         profile,
         "crowded-cpu",
-        f"operators take {percent(working)} of the step, but only {known.threads_busy:.2f} CPUs were busy"
+        f"operators take {percent(working)} of the step, but only {plain.threads_busy:.2f} CPUs were busy"
         " with them: other programs or a quota kept this one from running, and all times here are too long",
         loud="advice",
-        evidence={"threads_busy": known.threads_busy, "share_in_operators": working},
+        evidence={"threads_busy": plain.threads_busy, "share_in_operators": working},
         change="stop the other programs, or raise the container's CPU limit, and profile again",
         next="laptime doctor   (shows who else uses the CPUs)",
     )

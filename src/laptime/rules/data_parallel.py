@@ -14,9 +14,9 @@ from laptime.rules._reading import idle_seconds, marks, per_step
 
 def rule(profile: Profile) -> Finding | None:
     """Fire when DataParallel.forward is seen and more than one device works."""
-    seen = marks(profile, r"DataParallel\.forward$")
+    forwards = marks(profile, r"DataParallel\.forward$")
     devices = len(profile.overview.devices)
-    if not seen or devices < 2:
+    if not forwards or devices < 2:
         return None
     return finding(
         profile,
@@ -27,7 +27,7 @@ def rule(profile: Profile) -> Finding | None:
         loud="advice",
         evidence={
             "devices": devices,
-            "forward_s_per_step": per_step(profile, sum(row.host_ns for row in seen)),
+            "forward_s_per_step": per_step(profile, sum(row.host_ns for row in forwards)),
         },
         change="torch.nn.parallel.DistributedDataParallel, one process a device: torchrun ...",
     )

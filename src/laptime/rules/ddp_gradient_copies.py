@@ -17,12 +17,12 @@ COPY = r"torch\.distributed\.ddp\.reducer::copy_bucket_to_grad"
 
 def rule(profile: Profile) -> Finding | None:
     """Count the copies and what they take."""
-    found = marks(profile, COPY)
-    host = per_step(profile, sum(row.host_ns for row in found))
-    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in found)))
-    if not found or share(profile, gain) < THRESHOLD:
+    rows = marks(profile, COPY)
+    host = per_step(profile, sum(row.host_ns for row in rows))
+    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in rows)))
+    if not rows or share(profile, gain) < THRESHOLD:
         return None
-    number = sum(row.calls for row in found) / max(1, profile.overview.steps)
+    number = sum(row.calls for row in rows) / max(1, profile.overview.steps)
     return finding(
         profile,
         "ddp-gradient-copies",
@@ -30,7 +30,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=gain,
         gain_is="device time of the copies, and of their host time what can have kept the device idle",
         evidence={"copies_per_step": number, "host_s": host},
-        rows=[f"operators/{row.name}" for row in found],
+        rows=[f"operators/{row.name}" for row in rows],
         change="DistributedDataParallel(..., gradient_as_bucket_view=True)",
         optimization="ddp_gradient_as_bucket_view",
     )

@@ -17,11 +17,11 @@ THRESHOLD = 0.05
 
 def rule(profile: Profile) -> Finding | None:
     """Fire for copies between host and device that are not pageable (those have their own rule)."""
-    found = [row for row in profile.copies if row.direction in ("HtoD", "DtoH") and row.memory != "pageable"]
-    gain = per_step(profile, sum(row.exposed_ns for row in found))
-    if not found or share(profile, gain) < THRESHOLD:
+    rows = [row for row in profile.copies if row.direction in ("HtoD", "DtoH") and row.memory != "pageable"]
+    gain = per_step(profile, sum(row.exposed_ns for row in rows))
+    if not rows or share(profile, gain) < THRESHOLD:
         return None
-    worst = max(found, key=lambda row: row.exposed_ns)
+    worst = max(rows, key=lambda row: row.exposed_ns)
     moved = f" ({show(worst.bytes / max(1, profile.overview.steps), 'B')} a step)" if worst.bytes else ""
     return finding(
         profile,
@@ -30,7 +30,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=gain,
         gain_is="copies while no kernel runs",
         evidence={"bytes": worst.bytes, "bandwidth": worst.bandwidth, "operators": dict(worst.operators[:3])},
-        rows=[f"copies/{row.id}" for row in found],
+        rows=[f"copies/{row.id}" for row in rows],
         change="copy images as uint8 and normalise them on the device; copy the next batch on a side stream",
         optimization="uint8_transfer" if worst.direction == "HtoD" else "",
         stack=worst.stack,

@@ -18,12 +18,12 @@ THRESHOLD = 0.01
 
 def rule(profile: Profile) -> Finding | None:
     """Count what `zero_grad` launches, or calls where there is no device."""
-    found = marks(profile, r"Optimizer\.zero_grad#")
+    rows = marks(profile, r"Optimizer\.zero_grad#")
     steps = max(1, profile.overview.steps)
     device = bool(profile.overview.devices)
-    fills = sum(row.kernels if device else row.operators for row in found) / steps
-    host = per_step(profile, sum(row.host_ns for row in found))
-    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in found)))
+    fills = sum(row.kernels if device else row.operators for row in rows) / steps
+    host = per_step(profile, sum(row.host_ns for row in rows))
+    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in rows)))
     if fills < FEW or share(profile, gain) < THRESHOLD:
         return None
     return finding(

@@ -16,25 +16,24 @@ from laptime.rules._reading import idle, times
 
 def rule(profile: Profile) -> Finding | None:
     """Speak of the longest wait that idle causes, ranges, operators or the step's beginning show."""
-    found = hidden(profile)
-    if found is None:
+    wait = hidden(profile)
+    if wait is None:
         return None
     cause = idle(profile, "data") or idle(profile, "host")
     return finding(
         profile,
         "hidden-input",
-        f"the step {found.verb} for data {times(profile, found.seconds)}: {found.words};"
-        " no DataLoader shows it",
-        gain=found.seconds,
+        f"the step {wait.verb} for data {times(profile, wait.seconds)}: {wait.words}; no DataLoader shows it",
+        gain=wait.seconds,
         gain_is="idle time of the device meanwhile" if profile.overview.devices else "the wait itself",
         evidence={
-            "seen": found.words,
-            "names": found.names,
+            "seen": wait.words,
+            "names": wait.names,
             "dataloader_ns_per_step": profile.overview.breakdown.dataloader_ns,
         },
-        rows=[f"operators/{name}" for name in found.names],
+        rows=[f"operators/{name}" for name in wait.names],
         change="make batches ahead of time: torch.utils.data.DataLoader(dataset, num_workers=4, ...)",
         optimization="num_workers",
-        loud="advice" if found.verb == PROBABLY else None,
+        loud="advice" if wait.verb == PROBABLY else None,
         stack=cause.stack if cause is not None else [],
     )

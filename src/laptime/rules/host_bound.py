@@ -31,18 +31,18 @@ def rule(profile: Profile) -> Finding | None:
     if cause is None or share(profile, gain) < NOTABLE:
         return None
     launched = launches_per_step(profile)
-    told = ""
+    launch_words = ""
     evidence: dict[str, object] = {"idle_s_per_step": gain, "host_is_in": dict(cause.operators[:5])}
     if launched and profile.launches is not None:
-        known = profile.launches
-        told = f"; it launches {often(launched)}, {show(known.host_median_ns * 1e-9, 's')} each"
-        number = profile.overview.totals.kernels or known.launches
-        if known.tiny > 0.5 * number:
-            told += f", and {percent(known.tiny / number)} of the kernels are shorter than 10 us"
+        launches = profile.launches
+        launch_words = f"; it launches {often(launched)}, {show(launches.host_median_ns * 1e-9, 's')} each"
+        number = profile.overview.totals.kernels or launches.launches
+        if launches.tiny > 0.5 * number:
+            launch_words += f", and {percent(launches.tiny / number)} of the kernels are shorter than 10 us"
         evidence |= {
             "launches_per_step": launched,
-            "launch_delay_median_ns": known.delay_median_ns,
-            "queue_mean": known.queue_mean,
+            "launch_delay_median_ns": launches.delay_median_ns,
+            "queue_mean": launches.queue_mean,
         }
     launching = launched is None or launched >= MANY_LAUNCHES
     doing = [name for name, _ in cause.operators[:3]]
@@ -50,7 +50,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "host-bound",
-        f"the device waits for the host {times(profile, gain)}{during}{told}",
+        f"the device waits for the host {times(profile, gain)}{during}{launch_words}",
         gain=gain,
         gain_is="idle time in which the host had neither data to wait for nor the device",
         evidence=evidence,

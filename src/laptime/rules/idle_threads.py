@@ -18,28 +18,28 @@ THRESHOLD = 0.6
 
 def rule(profile: Profile) -> Finding | None:
     """Compare busy threads of the untraced steps with the usable CPUs. Without an accelerator only."""
-    known = profile.reconciled
+    reconciled = profile.reconciled
     usable = profile.facts.get("usable_cpus")
-    if profile.overview.devices or known is None or known.threads_busy is None:
+    if profile.overview.devices or reconciled is None or reconciled.threads_busy is None:
         return None
-    if not isinstance(usable, int | float) or usable < 2 or known.threads_busy >= THRESHOLD * usable:
+    if not isinstance(usable, int | float) or usable < 2 or reconciled.threads_busy >= THRESHOLD * usable:
         return None
     parts = shares(profile)
-    if limit(profile, parts) != "cpu" or known.threads_busy < parts.get("cpu", 0.0):
+    if limit(profile, parts) != "cpu" or reconciled.threads_busy < parts.get("cpu", 0.0):
         return None  # less than one CPU: crowded_cpu speaks of it
-    gain = step(profile) * parts.get("cpu", 0.0) * (1 - known.threads_busy / usable)
+    gain = step(profile) * parts.get("cpu", 0.0) * (1 - reconciled.threads_busy / usable)
     threads = profile.facts.get("torch.num_threads")
-    told = f"; torch is set to {threads} threads" if isinstance(threads, int) else ""
+    setting = f"; torch is set to {threads} threads" if isinstance(threads, int) else ""
     few = isinstance(threads, int) and threads < int(usable)
     return finding(
         profile,
         "idle-threads",
-        f"{known.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
-        f" {percent(share(profile, step(profile) * parts.get('cpu', 0.0)))} of the step{told}",
+        f"{reconciled.threads_busy:.1f} of {usable:g} CPUs are busy while operators take"
+        f" {percent(share(profile, step(profile) * parts.get('cpu', 0.0)))} of the step{setting}",
         gain=gain,
         gain_is="time in operators, if they used all CPUs",
         limits=("cpu",),
-        evidence={"threads_busy": known.threads_busy, "usable_cpus": usable, "threads": threads},
+        evidence={"threads_busy": reconciled.threads_busy, "usable_cpus": usable, "threads": threads},
         change=f"torch.set_num_threads({int(usable)})"
         if few
         else "larger operators (batch), fewer small ones (torch.compile), or several processes",

@@ -17,11 +17,11 @@ CONVERSION = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose_\
 
 def rule(profile: Profile) -> Finding | None:
     """Sum them up; keeping the model in channels_last leaves them out."""
-    found = kernels(profile, CONVERSION)
-    spent = per_step(profile, sum(row.total_ns for row in found))
-    if not found or share(profile, spent) < THRESHOLD:
+    conversions = kernels(profile, CONVERSION)
+    spent = per_step(profile, sum(row.total_ns for row in conversions))
+    if not conversions or share(profile, spent) < THRESHOLD:
         return None
-    number = sum(row.calls for row in found) / max(1, profile.overview.steps)
+    number = sum(row.calls for row in conversions) / max(1, profile.overview.steps)
     return finding(
         profile,
         "layout-conversion",
@@ -29,8 +29,8 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent,
         gain_is="all time in these kernels; faster convolutions in the other layout come on top",
         limits=DEVICE,
-        evidence={"kernels": {row.name: row.total_ns for row in found[:5]}},
-        rows=[f"kernels/{row.id}" for row in found],
+        evidence={"kernels": {row.name: row.total_ns for row in conversions[:5]}},
+        rows=[f"kernels/{row.id}" for row in conversions],
         change="model.to(memory_format=torch.channels_last) and the same for the input",
         optimization="channels_last",
     )

@@ -17,22 +17,22 @@ THRESHOLD = 0.05
 
 def rule(profile: Profile) -> Finding | None:
     """Count `aten::select` and the like, and the host time in them."""
-    found = operators(profile, r"aten::(select|unbind|index_select_one)")
-    number = sum(row.calls for row in found) / max(1, profile.overview.steps)
-    host = per_step(profile, sum(row.host_total_ns for row in found))
+    rows = operators(profile, r"aten::(select|unbind|index_select_one)")
+    number = sum(row.calls for row in rows) / max(1, profile.overview.steps)
+    host = per_step(profile, sum(row.host_total_ns for row in rows))
     if number < MANY or share(profile, host) < THRESHOLD:
         return None
     device = bool(profile.overview.devices)
-    stack = next((row.stacks[0].frames for row in found if row.stacks), [])
+    stack = next((row.stacks[0].frames for row in rows if row.stacks), [])
     return finding(
         profile,
         "loop-indexing",
-        f"{found[0].name} is called {number:,.0f} times a step: {times(profile, host)} of the host",
+        f"{rows[0].name} is called {number:,.0f} times a step: {times(profile, host)} of the host",
         gain=min(host, idle_seconds(profile, "host")) if device else host,
         gain_is="host time of the selections" + (" that can have kept the device idle" if device else ""),
         limits=HOST,
         evidence={"calls_per_step": number, "host_s": host},
-        rows=[f"operators/{row.id}" for row in found],
+        rows=[f"operators/{row.id}" for row in rows],
         change="replace the loop by one operation on the whole tensor (gather, where, masks, einsum)",
         stack=stack,
     )

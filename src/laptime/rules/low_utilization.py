@@ -29,12 +29,12 @@ def rule(profile: Profile) -> Finding | None:
         return None  # the host does something else than launching; a larger batch does not shorten that
     gain = idle_seconds(profile, "host")
     size = [use.sm_efficiency for use in profile.overview.devices if use.sm_efficiency is not None]
-    told = f"; running kernels fill the device to {percent(max(size) / used)}" if size and used > 0 else ""
+    fill = f"; running kernels fill the device to {percent(max(size) / used)}" if size and used > 0 else ""
     return finding(
         profile,
         "low-utilization",
         f"the device runs kernels {percent(used)} of the time;"
-        f" it waits for the host {times(profile, gain)}{told}",
+        f" it waits for the host {times(profile, gain)}{fill}",
         gain=gain,
         gain_is="idle time that the host causes: a larger batch hides it, per step of as many samples",
         loud="advice",

@@ -17,20 +17,20 @@ THRESHOLD = 0.9
 
 def rule(profile: Profile) -> Finding | None:
     """Speak of the fullest device, and what was alive at its peak."""
-    known = [row for row in profile.memory if row.device != "cpu" and row.peak and row.capacity]
-    if not known:
+    memories = [row for row in profile.memory if row.device != "cpu" and row.peak and row.capacity]
+    if not memories:
         return None
-    row = max(known, key=lambda row: (row.peak or 0) / (row.capacity or 1))
+    row = max(memories, key=lambda row: (row.peak or 0) / (row.capacity or 1))
     used = (row.peak or 0) / (row.capacity or 1)
     if used <= THRESHOLD:
         return None
     live = [f"{one.operator} {show(one.bytes, 'B')}" for one in row.live[:3]]
-    told = f"; alive at the peak: {', '.join(live)}" if live else ""
+    alive = f"; alive at the peak: {', '.join(live)}" if live else ""
     return finding(
         profile,
         "memory-near-limit",
         f"tensors fill {percent(used)} of {row.device}"
-        f" ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){told}",
+        f" ({show(row.peak, 'B')} of {show(row.capacity, 'B')}){alive}",
         loud="advice",
         evidence={"peak": row.peak, "capacity": row.capacity, "reserved_peak": row.reserved_peak},
         rows=[f"memory/{row.device}"],

@@ -20,10 +20,10 @@ def rule(profile: Profile) -> Finding | None:
     waited = _waited(profile)
     if step(profile) <= 0 or share(profile, waited) <= DATA_WAIT:
         return None
-    seen = marks(profile, LOADER)
-    alone = any("SingleProcess" in row.name for row in seen)
-    many = any("MultiProcessing" in row.name for row in seen)
-    host = per_step(profile, sum(row.host_ns for row in seen))
+    loaders = marks(profile, LOADER)
+    alone = any("SingleProcess" in row.name for row in loaders)
+    many = any("MultiProcessing" in row.name for row in loaders)
+    host = per_step(profile, sum(row.host_ns for row in loaders))
     gain = max(waited, idle_seconds(profile, "data"))
     how = " without workers" if alone and not many else ", although it has workers" if many else ""
     cause = idle(profile, "data")
@@ -37,7 +37,7 @@ def rule(profile: Profile) -> Finding | None:
             "dataloader_s_per_step": waited,
             "share": share(profile, waited),
             "host_wait_s_per_step": host or None,
-            "loaders": [row.name for row in seen[:3]],
+            "loaders": [row.name for row in loaders[:3]],
         },
         change=_change(profile, many),
         optimization="num_workers",
@@ -48,10 +48,15 @@ def rule(profile: Profile) -> Finding | None:
 def _waited(profile: Profile) -> float:
     """Seconds per step; without an accelerator no more than the share that the untraced steps had."""
     traced = profile.overview.breakdown.dataloader_ns * 1e-9
-    known = profile.reconciled
-    if profile.overview.devices or known is None or known.loader_wait_ns is None or known.untraced_ns <= 0:
+    untraced = profile.reconciled
+    if (
+        profile.overview.devices
+        or untraced is None
+        or untraced.loader_wait_ns is None
+        or untraced.untraced_ns <= 0
+    ):
         return traced
-    return min(traced, step(profile) * known.loader_wait_ns / known.untraced_ns)
+    return min(traced, step(profile) * untraced.loader_wait_ns / untraced.untraced_ns)
 
 
 def _change(profile: Profile, many: bool) -> str:

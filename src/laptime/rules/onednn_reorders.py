@@ -14,17 +14,17 @@ from laptime.rules._reading import WORTH, operators, share, step, times
 
 def rule(profile: Profile) -> Finding | None:
     """Sum the reorders of the observed step."""
-    found = [row for row in profile.primitives if row.kind == "reorder"]
-    spent = min(step(profile), sum(row.total_ns for row in found) * 1e-9)
-    if not found or share(profile, spent) < WORTH:
+    rows = [row for row in profile.primitives if row.kind == "reorder"]
+    spent = min(step(profile), sum(row.total_ns for row in rows) * 1e-9)
+    if not rows or share(profile, spent) < WORTH:
         return None
     return finding(
         profile,
         "onednn-reorders",
-        f"oneDNN reorders tensors {sum(row.calls for row in found):,} times a step: {times(profile, spent)}",
+        f"oneDNN reorders tensors {sum(row.calls for row in rows):,} times a step: {times(profile, spent)}",
         gain=spent,
         gain_is="all time in reorder primitives; faster convolutions in the other layout come on top",
-        evidence={"shapes": [row.shapes for row in sorted(found, key=lambda row: -row.total_ns)[:5]]},
+        evidence={"shapes": [row.shapes for row in sorted(rows, key=lambda row: -row.total_ns)[:5]]},
         rows=[f"operators/{row.id}" for row in operators(profile, r"aten::(mkldnn_convolution|to_mkldnn)")],
         change="model.to(memory_format=torch.channels_last) and the same for the input",
         optimization="channels_last",

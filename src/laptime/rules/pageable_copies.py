@@ -17,15 +17,15 @@ THRESHOLD = 0.01
 
 def rule(profile: Profile) -> Finding | None:
     """Fire when copies between host and device of pageable memory take 1 % of the step."""
-    found = [row for row in profile.copies if row.memory == "pageable" and row.direction == "HtoD"]
-    spent = per_step(profile, sum(row.total_ns for row in found))
-    if not found or share(profile, spent) < THRESHOLD:
+    rows = [row for row in profile.copies if row.memory == "pageable" and row.direction == "HtoD"]
+    spent = per_step(profile, sum(row.total_ns for row in rows))
+    if not rows or share(profile, spent) < THRESHOLD:
         return None
-    worst = max(found, key=lambda row: row.total_ns)
+    worst = max(rows, key=lambda row: row.total_ns)
     rate = f" at {show(worst.bandwidth, 'B/s')}" if worst.bandwidth else ""
-    gain = per_step(profile, sum(row.exposed_ns for row in found)) + idle_seconds(profile, "copy")
+    gain = per_step(profile, sum(row.exposed_ns for row in rows)) + idle_seconds(profile, "copy")
     cause = idle(profile, "synchronisation")
-    blamed = {name for row in found for name, _ in row.operators}
+    blamed = {name for row in rows for name, _ in row.operators}
     gain += per_step(profile, sum(ns for name, ns in (cause.operators if cause else []) if name in blamed))
     return finding(
         profile,
@@ -35,13 +35,13 @@ def rule(profile: Profile) -> Finding | None:
         gain_is="copies while no kernel runs, and idle time in such copies and after them",
         loud="advice" if share(profile, gain) >= THRESHOLD else "info",
         evidence={
-            "copies_per_step": sum(row.calls for row in found) / max(1, profile.overview.steps),
+            "copies_per_step": sum(row.calls for row in rows) / max(1, profile.overview.steps),
             "bytes": worst.bytes,
             "bandwidth": worst.bandwidth,
             "operators": dict(worst.operators[:3]),
         },
         rows=[
-            *(f"copies/{row.id}" for row in found),
+            *(f"copies/{row.id}" for row in rows),
             *(f"operators/{name}" for name, _ in worst.operators[:2]),
         ],
         change="DataLoader(..., pin_memory=True) and batch.to(device, non_blocking=True)",

@@ -16,16 +16,20 @@ THRESHOLD = 1.5
 
 def rule(profile: Profile) -> Finding | None:
     """State both step times, and what makes the profiler cheaper."""
-    known = profile.reconciled
-    if known is None or known.slowdown <= THRESHOLD:
+    plain = profile.reconciled
+    if plain is None or plain.slowdown <= THRESHOLD:
         return None
-    traced, untraced = show(known.traced_ns * 1e-9, "s"), show(known.untraced_ns * 1e-9, "s")
+    traced, untraced = show(plain.traced_ns * 1e-9, "s"), show(plain.untraced_ns * 1e-9, "s")
     return finding(
         profile,
         "profiler-overhead",
-        f"the profiler makes the step {known.slowdown:.1f} times as long ({traced}, without it {untraced}):"
+        f"the profiler makes the step {plain.slowdown:.1f} times as long ({traced}, without it {untraced}):"
         " host times are overstated, small operators most",
         loud="advice",
-        evidence={"slowdown": known.slowdown, "untraced_ns": known.untraced_ns, "traced_ns": known.traced_ns},
+        evidence={
+            "slowdown": plain.slowdown,
+            "untraced_ns": plain.untraced_ns,
+            "traced_ns": plain.traced_ns,
+        },
         change="profile with fewer extras: no stacks, no shapes, no memory",
     )

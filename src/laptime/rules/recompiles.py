@@ -24,14 +24,14 @@ def rule(profile: Profile) -> Finding | None:
     if not compiling or share(profile, spent) < THRESHOLD:
         return None
     again = [
-        (int(found[2]), found[1]) for row in profile.annotations if (found := re.match(REGION, row.name))
+        (int(region[2]), region[1]) for row in profile.annotations if (region := re.match(REGION, row.name))
     ]
     times_compiled, frame = max(again, default=(0, ""))
-    told = f"; frame {frame} has been compiled {times_compiled + 1} times" if times_compiled else ""
+    count = f"; frame {frame} has been compiled {times_compiled + 1} times" if times_compiled else ""
     return finding(
         profile,
         "recompiles",
-        f"torch.compile compiles inside the steps: {times(profile, spent)}{told}",
+        f"torch.compile compiles inside the steps: {times(profile, spent)}{count}",
         gain=spent,
         gain_is="the longest of the nested ranges of compilation",
         evidence={"ranges": {row.name: row.host_ns for row in compiling[:5]}, "compiled": times_compiled + 1},

@@ -65,6 +65,6 @@ def _mend(operator: str) -> tuple[str, str]:
 def _worst(profile: Profile, cause: IdleCause) -> Synchronisation | None:
     """The call behind most of this idle time."""
     blamed = [name for name, _ in cause.operators]
-    known = [each for each in profile.overview.synchronisations if each.operator in blamed]
-    known.sort(key=lambda each: (blamed.index(each.operator), -each.wait_ns))
-    return known[0] if known else None
+    candidates = [each for each in profile.overview.synchronisations if each.operator in blamed]
+    candidates.sort(key=lambda each: (blamed.index(each.operator), -each.wait_ns))
+    return candidates[0] if candidates else None

@@ -34,8 +34,8 @@ def rule(profile: Profile) -> Finding | None:
         return None
     matrix = [row for row in operators(profile, MATRIX) if row.device_self_ns > 0]
     compute = sum(row.total_ns for row in profile.kernels if row.group != "communication")
-    own = sum(row.device_self_ns for row in matrix)
-    eligible = max([own / compute if compute else 0.0] + [use.tensor_core_eligible or 0.0 for use in uses])
+    spent = sum(row.device_self_ns for row in matrix)
+    eligible = max([spent / compute if compute else 0.0] + [use.tensor_core_eligible or 0.0 for use in uses])
     if max(use.tensor_core_share or 0.0 for use in uses) >= UNUSED or eligible < ELIGIBLE or _narrow(profile):
         return None
     eligible = min(1.0, eligible)

@@ -20,11 +20,11 @@ PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm")
 
 def rule(profile: Profile) -> Finding | None:
     """Look at rows by shape: the inner and the last dimension decide how rows are aligned in memory."""
-    found = [row for row in profile.operators_by_shape if row.device_self_ns > 0 and odd(row)]
-    spent = per_step(profile, sum(row.device_self_ns for row in found))
-    if not found or share(profile, spent) < WORTH:
+    unaligned = [row for row in profile.operators_by_shape if row.device_self_ns > 0 and odd(row)]
+    spent = per_step(profile, sum(row.device_self_ns for row in unaligned))
+    if not unaligned or share(profile, spent) < WORTH:
         return None
-    worst = max(found, key=lambda row: row.device_self_ns)
+    worst = max(unaligned, key=lambda row: row.device_self_ns)
     return finding(
         profile,
         "unaligned-matmul",
@@ -33,8 +33,8 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent,
         gain_is="all time in these products",
         limits=DEVICE,
-        evidence={"shapes": [row.shapes for row in found[:5]]},
-        rows=[f"operators/{row.id}" for row in found],
+        evidence={"shapes": [row.shapes for row in unaligned[:5]]},
+        rows=[f"operators/{row.id}" for row in unaligned],
         change=f"pad the dimension (vocabulary, channels) to a multiple of {MULTIPLE}, better of 64",
         optimization="",
         stack=worst.stacks[0].frames if worst.stacks else [],
@@ -56,5 +56,5 @@ def odd(row: OperatorRow) -> bool:
     """Whether it multiplies half-precision matrices of which a row is not aligned."""
     if row.name not in PRODUCTS or not only(row.dtypes, NARROW):
         return False
-    found = matrices(row)
-    return bool(found) and any(size % MULTIPLE for size in (found[0][-1], found[1][-1]))
+    shapes = matrices(row)
+    return bool(shapes) and any(size % MULTIPLE for size in (shapes[0][-1], shapes[1][-1]))

@@ -20,20 +20,20 @@ OPTIMIZER = "optimizer"
 
 def rule(profile: Profile) -> Finding | None:
     """Count what `Optimizer.step` launches, or calls where there is no device."""
-    found = [row for row in marks(profile, STEP) if "fused" not in row.name.lower()]
-    if not found or operators(profile, r"aten::_fused_.*"):
+    rows = [row for row in marks(profile, STEP) if "fused" not in row.name.lower()]
+    if not rows or operators(profile, r"aten::_fused_.*"):
         return None
     steps = max(1, profile.overview.steps)
     device = bool(profile.overview.devices)
-    pieces = sum(row.kernels if device else row.operators for row in found) / steps
-    host = per_step(profile, sum(row.host_ns for row in found))
+    pieces = sum(row.kernels if device else row.operators for row in rows) / steps
+    host = per_step(profile, sum(row.host_ns for row in rows))
     # With a closure (Lightning gives one) forward and backward run inside `step`; the phase leaves them out.
     host = min([host, *(phase.host_ns / 1e9 for phase in profile.overview.phases if phase.name == OPTIMIZER)])
-    on_device = per_step(profile, sum(row.device_ns for row in found))
+    on_device = per_step(profile, sum(row.device_ns for row in rows))
     gain = removable(profile, host, on_device)
     if pieces < MANY or share(profile, gain) < WORTH:
         return None
-    name = found[0].name.removeprefix("Optimizer.step#").removesuffix(".step")
+    name = rows[0].name.removeprefix("Optimizer.step#").removesuffix(".step")
     what = "kernels" if device else "operators"
     lists = bool(operators(profile, r"aten::_foreach_.*"))
     return finding(

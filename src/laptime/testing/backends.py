@@ -94,9 +94,9 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
     if isinstance(model, protocol.TimesCopies):
         _check_series(f"{who}: copies()", model.copies(batch, 2), {})
     if isinstance(model, protocol.ChecksOutputs):
-        seen = model.check_outputs(batch)
-        plain(seen, f"{who}: check_outputs()")
-        need(seen.get("finite") in (True, False, None), f"{who}: `finite` is True, False or None")
+        outputs = model.check_outputs(batch)
+        plain(outputs, f"{who}: check_outputs()")
+        need(outputs.get("finite") in (True, False, None), f"{who}: `finite` is True, False or None")
     if isinstance(model, protocol.Compiles):
         need(model.compiles() >= 0, f"{who}: compiles() counts from 0")
     if isinstance(model, protocol.TimesCompilation):
@@ -117,11 +117,11 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
         _check_explains(who, model, batch)
 
 
-def _check_series(what: str, found: list[Series], details: dict[str, Any]) -> None:
+def _check_series(what: str, series_list: list[Series], details: dict[str, Any]) -> None:
     plain(details, what)
-    keys = [series.key for series in found]
+    keys = [series.key for series in series_list]
     need(len(keys) == len(set(keys)), f"{what} gives {keys}: one series a metric and regime")
-    for series in found:
+    for series in series_list:
         unit, tag = series.metric.unit, series.metric.tag
         need(unit in UNITS, f"{what}: {tag} is in {unit!r}; stored units are {' '.join(sorted(UNITS))}")
         need(series.samples, f"{what}: {tag} has no samples; leave out what was not measured")

@@ -91,8 +91,8 @@ def check_target(name: str) -> None:
             except LaptimeError:
                 continue
             need(isinstance(recipe, Recipe), f"targets/{name}: resolve({text!r}) gave no Recipe")
-    known = module.names()
-    for text in [*known[:3], *known[-1:]]:
+    targets = module.names()
+    for text in [*targets[:3], *targets[-1:]]:
         _check_known_target(name, module, text)
 
 

@@ -33,8 +33,8 @@ def check_rule(name: str) -> None:
 
 def section(module: ModuleType, word: str) -> str:
     """The text behind `Lies when:` or `Source:` in a module's docstring, on one line; "" without."""
-    found = re.search(rf"^{word}\s+(.+?)(?=^\w[\w ]*:\s|\n\s*\n|\Z)", module.__doc__ or "", re.M | re.S)
-    return " ".join(found[1].split()) if found else ""
+    match = re.search(rf"^{word}\s+(.+?)(?=^\w[\w ]*:\s|\n\s*\n|\Z)", module.__doc__ or "", re.M | re.S)
+    return " ".join(match[1].split()) if match else ""
 
 
 def stories() -> dict[str, Profile]:
@@ -58,8 +58,8 @@ def _check_answer(name: str, answer: object, profile: Profile, story: str) -> No
         f"rules/{name} answered {answer!r}: a Finding or None is wanted ({story})",
     )
     assert isinstance(answer, Finding)
-    wanted = f"trace/{name.replace('_', '-')}"
-    need(answer.kind == wanted, f"rules/{name}: its finding is called {answer.kind!r}, not {wanted!r}")
+    kind = f"trace/{name.replace('_', '-')}"
+    need(answer.kind == kind, f"rules/{name}: its finding is called {answer.kind!r}, not {kind!r}")
     need(answer.severity in ("info", "advice", "problem"), f"rules/{name}: no severity {answer.severity!r}")
     need(answer.sentence.strip(), f"rules/{name}: a finding without a sentence ({story})")
     need(

@@ -39,9 +39,9 @@ def backward(view: View) -> Backward | None:
     if not len(forward):
         return None
     root, first = np.unique(_roots(view, behind), return_index=True)
-    own = np.full(len(host), NONE, np.int32)
-    own[root] = np.arange(len(root))
-    index_of = range_tree.inherit(links.calls, own)
+    operator_rows = np.full(len(host), NONE, np.int32)
+    operator_rows[root] = np.arange(len(root))
+    index_of = range_tree.inherit(links.calls, operator_rows)
     host_ns = (host.end - host.start)[root]
     above = links.calls.parent[root]
     outer = np.where(above >= 0, index_of[above], NONE)
@@ -62,12 +62,12 @@ def _by_arrows(view: View) -> tuple[Rows, Rows]:
         return rows[:0], rows[:0]
     # Threads one after the other on one axis; rows are sorted by (thread, start), the outermost first.
     length = int(max(host.end.max(), flows.at.max())) + 1
-    known = host.thread[rows].astype(np.int64) * length + host.start[rows]
+    starts = host.thread[rows].astype(np.int64) * length + host.start[rows]
 
     def beginning(which: Rows) -> Rows:
-        wanted = flows.thread[which].astype(np.int64) * length + flows.at[which]
-        at = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
-        return np.where(known[at] == wanted, rows[at], NONE)
+        arrow_ends = flows.thread[which].astype(np.int64) * length + flows.at[which]
+        at = np.minimum(np.searchsorted(starts, arrow_ends), len(starts) - 1)
+        return np.where(starts[at] == arrow_ends, rows[at], NONE)
 
     forward, behind = beginning(tail), beginning(tail + 1)
     both = (forward >= 0) & (behind >= 0)
@@ -83,11 +83,11 @@ def _by_sequence(view: View) -> tuple[Rows, Rows]:
     if not len(forward) or not len(behind):
         return rows[:0], rows[:0]
     forward = forward[np.argsort(host.sequence[forward], kind="stable")]
-    numbers, wanted = host.sequence[forward], host.sequence[behind]
-    first = np.minimum(np.searchsorted(numbers, wanted, side="left"), len(numbers) - 1)
-    last = np.maximum(np.searchsorted(numbers, wanted, side="right") - 1, 0)
+    numbers, backward_numbers = host.sequence[forward], host.sequence[behind]
+    first = np.minimum(np.searchsorted(numbers, backward_numbers, side="left"), len(numbers) - 1)
+    last = np.maximum(np.searchsorted(numbers, backward_numbers, side="right") - 1, 0)
     # Numbers are counted per thread: one that two threads have used tells nothing.
-    sure = (numbers[last] == wanted) & (host.thread[forward[first]] == host.thread[forward[last]])
+    sure = (numbers[last] == backward_numbers) & (host.thread[forward[first]] == host.thread[forward[last]])
     return forward[last[sure]], behind[sure]
 
 
@@ -95,15 +95,15 @@ def _roots(view: View, rows: Rows) -> Rows:
     """`Backward.root` of operators."""
     host, links = view.trace.host, view.links
     engine = names.rows(view.trace.texts, host.name, _is_engine)
-    found, at = rows.copy(), np.array(rows)
+    roots, at = rows.copy(), np.array(rows)
     todo = np.flatnonzero(~engine[at])
     while len(todo):
         at[todo] = links.calls.parent[at[todo]]
         todo = todo[at[todo] >= 0]
         there = todo[engine[at[todo]]]
-        found[there] = at[there]
+        roots[there] = at[there]
         todo = todo[~engine[at[todo]]]
-    return found
+    return roots
 
 
 def _is_engine(texts: Sequence[str]) -> Mask:

@@ -100,23 +100,26 @@ def of_rank(view: View) -> list[Collective]:
     if not len(rows):
         return _on_host(view)
     annotation = _annotation(view, view.links.launch[rows])
-    found = []
+    collectives = []
     for row, around in zip(rows.tolist(), annotation.tolist(), strict=True):
         text = trace.texts[device.name[row]]
-        told = trace.collectives[device.collective[row]] if device.collective[row] >= 0 else None
-        said = kind(told.name) if told else kind(trace.texts[trace.host.name[around]]) if around >= 0 else ""
+        meta = trace.collectives[device.collective[row]] if device.collective[row] >= 0 else None
+        said = kind(meta.name) if meta else kind(trace.texts[trace.host.name[around]]) if around >= 0 else ""
         name = said or kind(text) or names.short(text)
-        if told:
-            size, dtype = _bytes(max(told.elements_in, told.elements_out), told.dtype), told.dtype
+        if meta:
+            size, dtype = (
+                _bytes(max(meta.elements_in, meta.elements_out), meta.dtype),
+                meta.dtype,
+            )
         else:
             size, dtype = _shaped(view, around, name)
-        found.append(
+        collectives.append(
             Collective(
                 name=name,
                 kernel=kind(text) or names.short(text),
-                group=told.group if told else "",
-                group_size=told.group_size if told else NONE,
-                sequence=told.sequence if told else NONE,
+                group=meta.group if meta else "",
+                group_size=meta.group_size if meta else NONE,
+                sequence=meta.sequence if meta else NONE,
                 start_ns=clock + int(device.start[row]),
                 dur_ns=int(device.end[row] - device.start[row]),
                 bytes=size,
@@ -124,20 +127,20 @@ def of_rank(view: View) -> list[Collective]:
                 stream=int(device.stream[row]),
             )
         )
-    return found
+    return collectives
 
 
 def _on_host(view: View) -> list[Collective]:
     trace, host = view.trace, view.trace.host
     clock = trace.base + trace.origin
     rows = np.flatnonzero(names.rows(trace.texts, host.name, names.is_host_collective))
-    found = []
+    collectives = []
     for row in rows[np.argsort(host.start[rows], kind="stable")].tolist():
         name = kind(trace.texts[host.name[row]]) or trace.texts[host.name[row]]
         size, dtype = _shaped(view, row, name)
         start, spent = clock + int(host.start[row]), int(host.end[row] - host.start[row])
-        found.append(Collective(name, name, "", NONE, NONE, start, spent, size, dtype, NONE))
-    return found
+        collectives.append(Collective(name, name, "", NONE, NONE, start, spent, size, dtype, NONE))
+    return collectives
 
 
 def _annotation(view: View, launch: Index) -> Index:
@@ -183,16 +186,16 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
     """
     numbered: dict[tuple[object, ...], Meeting] = defaultdict(dict)
     series: dict[tuple[object, ...], dict[int, list[Collective]]] = defaultdict(dict)
-    streams = {tuple(sorted({each.stream for each in own})) for own in ranks}
-    for rank, own in enumerate(ranks):
-        seen: dict[tuple[object, ...], int] = defaultdict(int)
-        for each in sorted(own, key=lambda one: one.start_ns):
+    streams = {tuple(sorted({each.stream for each in collectives})) for collectives in ranks}
+    for rank, collectives in enumerate(ranks):
+        counts: dict[tuple[object, ...], int] = defaultdict(int)
+        for each in sorted(collectives, key=lambda one: one.start_ns):
             if each.name in _POINT_TO_POINT:
                 continue
             if each.sequence >= 0:
                 key: tuple[object, ...] = (each.group, each.kernel, each.sequence)
-                numbered[*key, seen[key]][rank] = each
-                seen[key] += 1
+                numbered[*key, counts[key]][rank] = each
+                counts[key] += 1
             else:
                 place = each.stream if not each.group and len(streams) == 1 else each.group
                 series[place, each.kernel].setdefault(rank, []).append(each)
@@ -209,9 +212,9 @@ def _ambiguous(met: Meeting) -> bool:
 def _aligned(lists: dict[int, list[Collective]]) -> Iterable[Meeting]:
     """The n-th of each list together, after leading ones that the shortest list does not have."""
     shortest = min(lists.values(), key=len)
-    shifts = {rank: _shift(shortest, own) for rank, own in lists.items()}
+    shifts = {rank: _shift(shortest, collectives) for rank, collectives in lists.items()}
     for index in range(len(shortest)):
-        yield {rank: own[index + shifts[rank]] for rank, own in lists.items()}
+        yield {rank: collectives[index + shifts[rank]] for rank, collectives in lists.items()}
 
 
 def _shift(short: list[Collective], long: list[Collective]) -> int:
@@ -233,9 +236,9 @@ def _shift(short: list[Collective], long: list[Collective]) -> int:
     return min(fits)[2]
 
 
-def _times(own: list[Collective]) -> tuple[Ints, Ints]:
-    start = np.array([one.start_ns for one in own], np.int64)
-    return start, start + np.array([one.dur_ns for one in own], np.int64)
+def _times(collectives: list[Collective]) -> tuple[Ints, Ints]:
+    start = np.array([one.start_ns for one in collectives], np.int64)
+    return start, start + np.array([one.dur_ns for one in collectives], np.int64)
 
 
 def common_share(met: Iterable[Meeting]) -> float:
@@ -249,13 +252,13 @@ def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
 
     All 0 when nine of ten collectives already have an instant at which all ranks are in them.
     """
-    found = [0] * ranks
+    clock_offsets = [0] * ranks
     if common_share(met) >= 0.9:
-        return found
+        return clock_offsets
     for rank in range(1, ranks):
         late = [one[0].end_ns - one[rank].end_ns for one in met if 0 in one and rank in one]
-        found[rank] = int(np.median(late)) if late else 0
-    return found
+        clock_offsets[rank] = int(np.median(late)) if late else 0
+    return clock_offsets
 
 
 def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) -> CollectiveRow:
@@ -263,14 +266,14 @@ def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) ->
     start = {index: one.start_ns + offset[index] for index, one in met.items()}
     first, last = min(start, key=start.__getitem__), max(start, key=start.__getitem__)
     spent = [one.dur_ns for one in met.values()]
-    known = next((one for one in met.values() if one.bytes is not None), next(iter(met.values())))
-    size = known.group_size if known.group_size > 0 else None
-    name = next((one.name for one in met.values() if one.name != one.kernel), known.name)
+    sized = next((one for one in met.values() if one.bytes is not None), next(iter(met.values())))
+    size = sized.group_size if sized.group_size > 0 else None
+    name = next((one.name for one in met.values() if one.name != one.kernel), sized.name)
     latency = min(spent)
-    speed = known.bytes / latency * 1e9 if known.bytes and latency else None
+    speed = sized.bytes / latency * 1e9 if sized.bytes and latency else None
     return CollectiveRow(
         name=name,
-        group=known.group,
+        group=sized.group,
         ranks=sorted(ranks[index] for index in met),
         group_size=size,
         start_ns=start[first] - zero,
@@ -280,8 +283,8 @@ def row(met: Meeting, ranks: Sequence[int], offset: Sequence[int], zero: int) ->
         last=ranks[last],
         waiting_ns=sum(spent) - latency * len(spent),
         duration_ns=sum(spent),
-        bytes=known.bytes,
-        dtype=known.dtype,
+        bytes=sized.bytes,
+        dtype=sized.dtype,
         algorithm_bandwidth=speed,
         bus_bandwidth=speed * bus_factor(name, size or len(met)) if speed else None,
     )

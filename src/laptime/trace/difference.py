@@ -148,23 +148,23 @@ def _move(row: ChangedRow) -> str:
 
 def _warnings(before: Profile, after: Profile) -> list[str]:
     """What makes the two hard to compare."""
-    found = []
+    warnings = []
     if before.device_type != after.device_type:
-        found.append(f"Other kind of device: {before.device_type} before, {after.device_type} now.")
+        warnings.append(f"Other kind of device: {before.device_type} before, {after.device_type} now.")
     elif _devices(before) != _devices(after) and _devices(before) and _devices(after):
-        found.append(f"Other accelerator: {_devices(before)} before, {_devices(after)} now.")
+        warnings.append(f"Other accelerator: {_devices(before)} before, {_devices(after)} now.")
     for what, old, new in (
         ("ranks in the job", before.world, after.world),
         ("rank", before.rank, after.rank),
     ):
         if None not in (old, new) and old != new:
-            found.append(f"Other {what}: {old} before, {new} now.")
+            warnings.append(f"Other {what}: {old} before, {new} now.")
     for when, profile in (("before", before), ("now", after)):
         if all(step.number == 0 for step in profile.steps):
-            found.append(f"No steps in the file {when}: the whole of it counts as one step.")
+            warnings.append(f"No steps in the file {when}: the whole of it counts as one step.")
         elif profile.overview.steps < 2:
-            found.append(f"A single step {when}: nothing tells how much steps vary.")
-    return found
+            warnings.append(f"A single step {when}: nothing tells how much steps vary.")
+    return warnings
 
 
 def _devices(profile: Profile) -> str:

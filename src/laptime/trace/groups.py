@@ -41,8 +41,8 @@ class Groups(NamedTuple):
 
 def group(*columns: Codes) -> Groups:
     """Rows that agree in every column. Codes are -1 or above."""
-    of, found = _distinct(columns[0].astype(np.int64))
-    codes = [found]
+    of, first = _distinct(columns[0].astype(np.int64))
+    codes = [first]
     for column in columns[1:]:
         own, values = _distinct(column.astype(np.int64))
         of, pairs = _distinct(of * np.int64(len(values)) + own)
@@ -54,12 +54,12 @@ def _distinct(codes: Ints) -> tuple[Ints, Ints]:
     """Per row the number of its code, and the codes, ascending."""
     bound = int(codes.max(initial=-1)) + 2
     if bound > _SMALL:
-        found, of = np.unique(codes, return_inverse=True)
-        return of.astype(np.int64), found
+        values, of = np.unique(codes, return_inverse=True)
+        return of.astype(np.int64), values
     used = np.zeros(bound, bool)
     used[codes] = True  # -1 is the last
-    found = np.flatnonzero(used)
+    values = np.flatnonzero(used)
     number = np.zeros(bound, np.int64)
-    number[found] = np.arange(len(found))
-    found[found == bound - 1] = -1
-    return number[codes], found
+    number[values] = np.arange(len(values))
+    values[values == bound - 1] = -1
+    return number[codes], values

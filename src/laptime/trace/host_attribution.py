@@ -29,7 +29,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     host, links = view.trace.host, view.links
     rows = _of_thread(view, thread)
     rows = rows[links.calls.depth[rows] >= 0]
-    rows, own = _to_themselves(view, rows, links.calls.parent, ranges)
+    rows, ns = _to_themselves(view, rows, links.calls.parent, ranges)
     operator = links.operator_of[rows]
     operator[(operator >= 0) & ~phases.operators(view)[operator]] = NONE
     functions = stacks.frames_of(view)
@@ -39,13 +39,15 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     step = names.rows(view.trace.texts, host.name[rows], names.is_step)
     counts = ~(step & (operator < 0)) & ~(annotation & bool(len(frames)))
     name = host.name[np.where(operator >= 0, operator, rows)]
-    found = Shares(rows[counts], name[counts], own[counts])
+    inner = Shares(rows[counts], name[counts], ns[counts])
     if not len(frames):
-        return found
+        return inner
     outside = intervals.subtract(ranges, phases.cover(view, phases.at_work(view), thread))
-    frames, own = _to_themselves(view, frames, functions.around, outside)
+    frames, ns = _to_themselves(view, frames, functions.around, outside)
     return Shares(
-        np.append(found.row, frames), np.append(found.name, host.name[frames]), np.append(found.ns, own)
+        np.append(inner.row, frames),
+        np.append(inner.name, host.name[frames]),
+        np.append(inner.ns, ns),
     )
 
 
@@ -70,5 +72,5 @@ def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tu
     inside = parent[rows] >= 0
     weights = whole[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
     below = np.bincount(parent[rows[inside]], weights, minlength=len(host))[rows].astype(np.int64)
-    own = np.asarray(whole - below, np.int64)
-    return rows[own > 0], own[own > 0]
+    self_ns = np.asarray(whole - below, np.int64)
+    return rows[self_ns > 0], self_ns[self_ns > 0]

@@ -33,8 +33,8 @@ def link(trace: Trace) -> Links:
     """All links of a trace."""
     host = trace.host
     calls = range_tree.calls(host)
-    own = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
-    operator_of = range_tree.inherit(calls, own)
+    operator_rows = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
+    operator_of = range_tree.inherit(calls, operator_rows)
     launch = launches(host, trace.device)
     operator = np.where(launch >= 0, operator_of[np.maximum(launch, 0)] if len(host) else NONE, NONE)
     return Links(calls, operator_of, launch, operator.astype(np.int32))
@@ -44,13 +44,13 @@ def launches(host: Host, device: DeviceWork) -> Index:
     """Per device row the runtime or driver call with its correlation; runtime first, then the earlier."""
     is_call = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
     rows = np.flatnonzero(is_call & (host.correlation != NONE))
-    found = np.full(len(device), NONE, np.int32)
+    calls = np.full(len(device), NONE, np.int32)
     if not len(rows) or not len(device):
-        return found
+        return calls
     order = np.lexsort((host.start[rows], host.kind[rows], host.correlation[rows]))
     rows = rows[order].astype(np.int32)
-    known = host.correlation[rows]
-    at = np.minimum(np.searchsorted(known, device.correlation, side="left"), len(rows) - 1)
-    hit = (known[at] == device.correlation) & (device.correlation != NONE)
-    found[hit] = rows[at[hit]]
-    return found
+    correlations = host.correlation[rows]
+    at = np.minimum(np.searchsorted(correlations, device.correlation, side="left"), len(rows) - 1)
+    hit = (correlations[at] == device.correlation) & (device.correlation != NONE)
+    calls[hit] = rows[at[hit]]
+    return calls

@@ -136,8 +136,8 @@ is_step = _matching(_STEP.pattern)
 
 def step_number(text: str) -> int:
     """N of `ProfilerStep#N`."""
-    found = _STEP.match(text)
-    return int(found[1]) if found else 0
+    match = _STEP.match(text)
+    return int(match[1]) if match else 0
 
 
 is_collective_plugin = _matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")

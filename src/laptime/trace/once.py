@@ -15,12 +15,12 @@ Found = TypeVar("Found")
 
 def once(find: Callable[[View], Found]) -> Callable[[View], Found]:
     """Work this out once a trace. Links follow from the trace; what depends on steps must not use this."""
-    known: WeakKeyDictionary[Trace, Found] = WeakKeyDictionary()
+    results: WeakKeyDictionary[Trace, Found] = WeakKeyDictionary()
 
     @wraps(find)
     def found(view: View) -> Found:
-        if view.trace not in known:
-            known[view.trace] = find(view)
-        return known[view.trace]
+        if view.trace not in results:
+            results[view.trace] = find(view)
+        return results[view.trace]
 
     return found

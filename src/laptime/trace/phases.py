@@ -41,14 +41,14 @@ def phases(view: View) -> list[Phase]:
     if thread == NONE:
         return []
     left = intervals.union(view.steps.host_start, view.steps.host_end)
-    taken = dict.fromkeys(ORDER, EMPTY)
+    claimed = dict.fromkeys(ORDER, EMPTY)
     for name, ranges in _claims(view, thread):
-        taken[name] = intervals.join(taken[name], intervals.intersect(left, ranges))
+        claimed[name] = intervals.join(claimed[name], intervals.intersect(left, ranges))
         left = intervals.subtract(left, ranges)
-    taken["other"] = left
+    claimed["other"] = left
     number = len(view.steps.number)
-    host = _means([taken[name].total for name in ORDER], number)
-    device = _device_time(view, list(taken.values()))
+    host = _means([claimed[name].total for name in ORDER], number)
+    device = _device_time(view, list(claimed.values()))
     return [
         Phase(name=name, host_ns=mean, device_ns=round(work / number) if device is not None else None)
         for name, mean, work in zip(ORDER, host, device or [0] * len(ORDER), strict=True)
@@ -117,36 +117,36 @@ def named(view: View, family: Family) -> Mask:
 def cover(view: View, take: Mask, thread: int) -> Ranges:
     """The time that host rows of one thread cover, Python functions that a file lists elsewhere included."""
     host = view.trace.host
-    own = host.thread == thread
+    on_thread = host.thread == thread
     home = int(stacks.frames_of(view).home[thread])
     if home != thread:
-        own |= (host.thread == home) & (host.kind == HostKind.PYTHON)
-    own &= take
-    return intervals.union(host.start[own], host.end[own])
+        on_thread |= (host.thread == home) & (host.kind == HostKind.PYTHON)
+    on_thread &= take
+    return intervals.union(host.start[on_thread], host.end[on_thread])
 
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     """Phases and what they claim of the loop's thread, in the order in which they may take it."""
     written = named(view, _is_own)
-    own = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
-    for name in own if written.any() else ():
-        own[name] = cover(view, written & named(view, _only(_OWN + name)), thread)
-    optimizer = intervals.join(own["optimizer"], cover(view, named(view, _is_optimizer), thread))
-    data = intervals.join(own["data"], cover(view, loading(view), thread))
+    ranges = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
+    for name in ranges if written.any() else ():
+        ranges[name] = cover(view, written & named(view, _only(_OWN + name)), thread)
+    optimizer = intervals.join(ranges["optimizer"], cover(view, named(view, _is_optimizer), thread))
+    data = intervals.join(ranges["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
     elsewhere = intervals.join(optimizer, data)
     backward = _backward(view, thread, intervals.join(running, elsewhere))
-    backward = intervals.join(own["backward"], backward)
+    backward = intervals.join(ranges["backward"], backward)
     plain = intervals.subtract(intervals.subtract(running, elsewhere), backward)
     forward = _forward(view, plain, backward, data, intervals.join(elsewhere, backward))
-    if own["compute"].total:  # nothing tells forward and backward apart
+    if ranges["compute"].total:  # nothing tells forward and backward apart
         forward = EMPTY
     return [
-        *own.items(),
+        *ranges.items(),
         ("optimizer", optimizer),
         ("data", data),
         ("backward", backward),
-        ("loss" if own["forward"].total else "forward", forward),
+        ("loss" if ranges["forward"].total else "forward", forward),
     ]
 
 
@@ -185,7 +185,7 @@ def _following(instants: Ints, after: Ints) -> Ints:
     return np.append(np.sort(instants), np.iinfo(np.int64).max)[np.searchsorted(np.sort(instants), after)]
 
 
-def _device_time(view: View, taken: list[Ranges]) -> list[int] | None:
+def _device_time(view: View, claimed: list[Ranges]) -> list[int] | None:
     """Per phase: sum of the durations of the device work launched in it; None without an accelerator."""
     device = view.trace.device
     if not len(device):
@@ -193,7 +193,7 @@ def _device_time(view: View, taken: list[Ranges]) -> list[int] | None:
     rows = np.flatnonzero(view.links.launch >= 0)
     at = view.trace.host.start[view.links.launch[rows]]
     length = (device.end - device.start)[rows]
-    return [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in taken]
+    return [int(length[intervals.within(each, at, at + 1) == 1].sum()) for each in claimed]
 
 
 def _means(totals: list[int], number: int) -> list[int]:

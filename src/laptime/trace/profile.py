@@ -28,11 +28,11 @@ def view(trace: Trace) -> View:
     return View(trace, linked, steps.find(trace, linked))
 
 
-def profile(seen: View) -> Profile:
+def profile(view: View) -> Profile:
     """Everything that one file tells; ranks, verdict and differences are for those who know more files."""
-    trace = seen.trace
-    begin, end = seen.window
-    rows = overview.step_rows(seen)
+    trace = view.trace
+    begin, end = view.window
+    rows = overview.step_rows(view)
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
@@ -42,17 +42,17 @@ def profile(seen: View) -> Profile:
         span_ns=span(trace),
         window_ns=end - begin,
         steps=rows,
-        overview=overview.overview(seen, rows),
-        operators=operators.operators(seen),
-        operators_by_shape=operators.operators_by_shape(seen),
-        kernels=kernels.kernels(seen),
-        kernels_by_launch=kernels.kernels_by_launch(seen),
-        annotations=annotated.annotated(seen),
-        modules=modules.modules(seen),
-        memory=memory.memory(seen),
-        launches=launches.launches(seen),
-        copies=copies.copies(seen),
-        timeline=timeline.timeline(seen),
+        overview=overview.overview(view, rows),
+        operators=operators.operators(view),
+        operators_by_shape=operators.operators_by_shape(view),
+        kernels=kernels.kernels(view),
+        kernels_by_launch=kernels.kernels_by_launch(view),
+        annotations=annotated.annotated(view),
+        modules=modules.modules(view),
+        memory=memory.memory(view),
+        launches=launches.launches(view),
+        copies=copies.copies(view),
+        timeline=timeline.timeline(view),
         facts=trace.facts,
     )
 
@@ -81,12 +81,12 @@ def _accelerators(trace: Trace) -> list[records.Accelerator]:
 
     ROCm counts its devices from another number than deviceProperties; where all are alike, any will do.
     """
-    known = {each.id: each for each in trace.accelerators}
+    properties = {each.id: each for each in trace.accelerators}
     alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else None
-    found = []
+    accelerators = []
     for device in np.unique(trace.device.device).tolist():
-        facts = known.get(device, alike)
-        found.append(
+        facts = properties.get(device, alike)
+        accelerators.append(
             records.Accelerator(
                 id=device,
                 name=facts.name if facts else "",
@@ -95,4 +95,4 @@ def _accelerators(trace: Trace) -> list[records.Accelerator]:
                 sms=(facts.sms or None) if facts else None,
             )
         )
-    return found
+    return accelerators

@@ -45,10 +45,10 @@ def build(host: Host, take: Mask) -> RangeTree:
     crossing = np.zeros(len(rows), bool)
     crossing[inside] = end[inside] > end[own_parent[inside]]
     for broken in np.unique(thread[crossing]):
-        own = np.flatnonzero(thread == broken)
-        found, deep = _by_stack(start[own].tolist(), end[own].tolist())
-        own_parent[own] = np.where(found >= 0, own[np.maximum(found, 0)], NONE)
-        own_depth[own] = deep
+        on_thread = np.flatnonzero(thread == broken)
+        parents, deep = _by_stack(start[on_thread].tolist(), end[on_thread].tolist())
+        own_parent[on_thread] = np.where(parents >= 0, on_thread[np.maximum(parents, 0)], NONE)
+        own_depth[on_thread] = deep
     parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
     depth[rows] = own_depth
     return RangeTree(rows, parent, depth)
@@ -73,13 +73,13 @@ def levels(tree: RangeTree) -> list[Index]:
     return [part for part in np.split(tree.rows[order], bounds[:-1])] if len(deep) else []
 
 
-def inherit(tree: RangeTree, own: Index) -> Index:
+def inherit(tree: RangeTree, values: Index) -> Index:
     """For every host row its own value, or that of its nearest ancestor which has one; NONE without."""
-    found = own.copy()
+    inherited = values.copy()
     for rows in levels(tree)[1:]:
-        needy = rows[found[rows] < 0]
-        found[needy] = found[tree.parent[needy]]
-    return found
+        needy = rows[inherited[rows] < 0]
+        inherited[needy] = inherited[tree.parent[needy]]
+    return inherited
 
 
 def child_time(tree: RangeTree, host: Host) -> Ints:

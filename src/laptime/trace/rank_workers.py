@@ -42,21 +42,21 @@ def shares(paths: Sequence[Path], mine: RankShare) -> Crowd:
         with ThreadPoolExecutor(max_workers=len(os.sched_getaffinity(0))) as pool:
             answers = list(pool.map(_elsewhere, paths))
     warnings = [answer for answer in answers if isinstance(answer, str)]
-    found: list[RankShare] = []
-    taken = {mine.rank}
+    shares_read: list[RankShare] = []
+    ranks_taken = {mine.rank}
     for answer in answers:
         if isinstance(answer, str):
             continue
-        if answer.rank in taken:
-            free = next(rank for rank in range(len(paths) + 2) if rank not in taken)
+        if answer.rank in ranks_taken:
+            free = next(rank for rank in range(len(paths) + 2) if rank not in ranks_taken)
             if answer.file.rank is not None:
                 warnings.append(
                     f"{answer.file.name} says rank {answer.rank} like another file; shown as {free}"
                 )
             answer = structs.replace(answer, rank=free)
-        taken.add(answer.rank)
-        found.append(answer)
-    return Crowd(found, warnings)
+        ranks_taken.add(answer.rank)
+        shares_read.append(answer)
+    return Crowd(shares_read, warnings)
 
 
 def share_of(path: Path, *, processes: int = 1) -> RankShare:
@@ -67,14 +67,14 @@ def share_of(path: Path, *, processes: int = 1) -> RankShare:
     """
     trace = reader.read(path, processes=processes)
     linked = links.link(trace)
-    seen = View(trace, linked, steps.find(trace, linked))
-    return ranks.share(seen, rank=rank_of(path.name, trace.rank))
+    view = View(trace, linked, steps.find(trace, linked))
+    return ranks.share(view, rank=rank_of(path.name, trace.rank))
 
 
-def rank_of(name: str, told: int | None) -> int:
+def rank_of(name: str, in_file: int | None) -> int:
     """The rank that a file tells, else its name, else 0."""
-    if told is not None:
-        return told
+    if in_file is not None:
+        return in_file
     return trace_files.rank_in(name) or 0
 
 

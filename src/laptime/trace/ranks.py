@@ -64,9 +64,9 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
     rows = overview.step_rows(view)
     used = devices.use(view)
     mean = breakdown.mean([step.breakdown for step in rows])
-    own = trace.rank if rank is None else rank
+    rank_number = trace.rank if rank is None else rank
     return RankShare(
-        rank=own if own is not None else 0,
+        rank=rank_number if rank_number is not None else 0,
         file=file_of(trace),
         origin_ns=clock,
         starts_ns=[clock + step.host_start_ns for step in rows],
@@ -101,24 +101,26 @@ def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[Collective
     )
 
 
-def _rank(index: int, own: RankShare, met: list[Meeting], rows: list[CollectiveRow], offset: int) -> RankRow:
+def _rank(
+    index: int, share_: RankShare, met: list[Meeting], rows: list[CollectiveRow], offset: int
+) -> RankRow:
     mine = [(one[index], row) for one, row in zip(met, rows, strict=True) if index in one]
     transfer = sum(row.latency_ns for _, row in mine)
     return RankRow(
-        rank=own.rank,
-        file=own.file.name,
-        steps=own.steps,
-        step_ns=own.step_ns,
-        breakdown=own.breakdown,
-        devices=own.devices,
-        compute_ns=own.compute_ns,
-        communication_ns=own.communication_ns,
-        exposed_communication_ns=own.exposed_communication_ns,
-        idle_ns=own.idle_ns,
-        data_wait_ns=own.data_wait_ns,
+        rank=share_.rank,
+        file=share_.file.name,
+        steps=share_.steps,
+        step_ns=share_.step_ns,
+        breakdown=share_.breakdown,
+        devices=share_.devices,
+        compute_ns=share_.compute_ns,
+        communication_ns=share_.communication_ns,
+        exposed_communication_ns=share_.exposed_communication_ns,
+        idle_ns=share_.idle_ns,
+        data_wait_ns=share_.data_wait_ns,
         waiting_ns=sum(one.dur_ns for one, _ in mine) - transfer if mine else None,
         transfer_ns=transfer if mine else None,
-        last_arrivals=sum(row.last == own.rank for _, row in mine) if mine else None,
+        last_arrivals=sum(row.last == share_.rank for _, row in mine) if mine else None,
         clock_offset_ns=offset,
     )
 
@@ -128,20 +130,20 @@ def _stragglers(
 ) -> list[Straggler]:
     """Ranks that cause clearly more waiting than an even share of it, most first."""
     waiting = sum(row.waiting_ns for row in rows)
-    found = []
-    for index, own in enumerate(shares):
+    stragglers = []
+    for index, rank_share in enumerate(shares):
         mine = [row for one, row in zip(met, rows, strict=True) if index in one]
-        late = [row for row in mine if row.last == own.rank]
+        late = [row for row in mine if row.last == rank_share.rank]
         # The last arriver hardly waits itself; what it does is no fault of its own.
         caused = sum(
             row.waiting_ns - (one[index].dur_ns - row.latency_ns)
             for one, row in zip(met, rows, strict=True)
-            if index in one and row.last == own.rank
+            if index in one and row.last == rank_share.rank
         )
         if waiting and caused > waiting * ABOVE_EVEN / len(shares):
-            found.append(
+            stragglers.append(
                 Straggler(
-                    rank=own.rank,
+                    rank=rank_share.rank,
                     caused_ns=caused,
                     share=caused / waiting,
                     last_arrivals=len(late),
@@ -149,28 +151,28 @@ def _stragglers(
                     why=_why(index, shares, offset, caused),
                 )
             )
-    return sorted(found, key=lambda each: -each.caused_ns)
+    return sorted(stragglers, key=lambda each: -each.caused_ns)
 
 
 def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) -> str:
     """What this rank takes longer than the median of the others, if it is much of the delay per step."""
-    own = shares[index]
-    others = [each for each in shares if each.rank != own.rank]
-    delay = caused / max(len(others), 1) / max(own.steps, 1)
+    rank_share = shares[index]
+    others = [each for each in shares if each.rank != rank_share.rank]
+    delay = caused / max(len(others), 1) / max(rank_share.steps, 1)
 
     def more(attribute: str) -> float:
-        mine, *rest = (float(getattr(each, attribute)) / max(each.steps, 1) for each in (own, *others))
+        mine, *rest = (float(getattr(each, attribute)) / max(each.steps, 1) for each in (rank_share, *others))
         return mine - median(rest)
 
     reasons = {
         "per step it waits {} longer for data": more("data_wait_ns"),
         "per step it computes {} longer on its device": more("compute_ns"),
     }
-    if all(each.steps == own.steps for each in others):
+    if all(each.steps == rank_share.steps for each in others):
         starts = [[at + moved for at in each.starts_ns] for each, moved in zip(shares, offset, strict=True)]
         lags = [
             starts[index][step] - median(each[step] for at, each in enumerate(starts) if at != index)
-            for step in range(own.steps)
+            for step in range(rank_share.steps)
         ]
         reasons["it begins its steps {} later"] = median(lags)
     text, longest = max(reasons.items(), key=lambda reason: reason[1])

@@ -68,7 +68,7 @@ def _open(path: Path) -> Iterator[BinaryIO]:
 
 def _head(view: View, extra: Mapping[str, Fact]) -> dict[str, Any]:
     trace = view.trace
-    known = [
+    properties = [
         {
             "id": each.id,
             "name": each.name,
@@ -86,7 +86,7 @@ def _head(view: View, extra: Mapping[str, Fact]) -> dict[str, Any]:
         "schemaVersion": 1,
         **trace.facts,
         **extra,
-        "deviceProperties": known,
+        "deviceProperties": properties,
         **({"distributedInfo": job} if job else {}),
         "displayTimeUnit": "ms",
         "baseTimeNanoseconds": trace.base + trace.origin,
@@ -178,28 +178,28 @@ def _device(view: View, names: list[str]) -> Iterator[str]:
             "graph node id": _known(device.graph),
         },
     )
-    told = [_collective(each) for each in trace.collectives]
+    collective_args = [_collective(each) for each in trace.collectives]
     columns = (device.kind, device.name, device.device, device.stream, device.collective)
     times = (_us(device.start), _us(device.end - device.start))
     for kind, name, pid, tid, talks, ts, dur, more in zip(
         *(each.tolist() for each in columns), *times, args, strict=True
     ):
-        text = f"{more[:-1]},{told[talks]}}}" if talks >= 0 else more
+        text = f"{more[:-1]},{collective_args[talks]}}}" if talks >= 0 else more
         yield (
             f'{{"ph":"X","cat":"{_DEVICE[kind]}","name":{names[name]},"pid":{pid},"tid":{tid}'
             f',"ts":{ts},"dur":{dur}{text}}}'
         )
 
 
-def _collective(each: Any) -> str:
+def _collective(collective: Any) -> str:
     written = {
-        "Collective name": each.name,
-        "In msg nelems": each.elements_in,
-        "Out msg nelems": each.elements_out,
-        "dtype": each.dtype,
-        "Process Group Name": each.group,
-        "Group size": each.group_size,
-        "Seq": each.sequence,
+        "Collective name": collective.name,
+        "In msg nelems": collective.elements_in,
+        "Out msg nelems": collective.elements_out,
+        "dtype": collective.dtype,
+        "Process Group Name": collective.group,
+        "Group size": collective.group_size,
+        "Seq": collective.sequence,
     }
     return json.dumps(written).strip("{}")
 
@@ -235,8 +235,8 @@ def _utilisation(view: View) -> Iterator[str]:
     """Share of each of `_BUCKETS` equal spans in which a kernel ran, per accelerator."""
     device = view.trace.device
     for gpu in np.unique(device.device).tolist():
-        own = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
-        busy = intervals.union(device.start[own], device.end[own])
+        on_device = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
+        busy = intervals.union(device.start[on_device], device.end[on_device])
         if not len(busy.start):
             continue
         first, last = int(busy.start[0]), int(busy.end[-1])
@@ -267,15 +267,15 @@ def _memory(view: View, threads: list[tuple[int, int]]) -> Iterator[str]:
     events = view.trace.memory
     kinds = np.stack([events.device_type.astype(np.int64), events.device.astype(np.int64)])
     for kind, index in np.unique(kinds, axis=1).T.tolist():
-        own = (kinds[0] == kind) & (kinds[1] == index) & (events.allocated != NONE)
-        reserved = np.where(events.reserved[own] > 0, events.reserved[own], events.allocated[own])
-        unused = (reserved - events.allocated[own]).tolist()
+        mine = (kinds[0] == kind) & (kinds[1] == index) & (events.allocated != NONE)
+        reserved = np.where(events.reserved[mine] > 0, events.reserved[mine], events.allocated[mine])
+        unused = (reserved - events.allocated[mine]).tolist()
         values = [
             f'{{"allocated":{used},"reserved and free":{free}}}'
-            for used, free in zip(events.allocated[own].tolist(), unused, strict=True)
+            for used, free in zip(events.allocated[mine].tolist(), unused, strict=True)
         ]
         pid = index if index >= 0 else threads[0][0] if threads else 0
-        yield from _counter(f"{device_name(kind, index)} memory", pid, events.at[own], values)
+        yield from _counter(f"{device_name(kind, index)} memory", pid, events.at[mine], values)
 
 
 def _counter(name: str, pid: int, at: Ints, values: list[str]) -> Iterator[str]:

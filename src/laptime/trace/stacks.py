@@ -61,38 +61,40 @@ class Frames(NamedTuple):
 def stack_of(view: View, row: int) -> list[str]:
     """Frames around a host row, innermost first; empty where the trace does not tell."""
     trace, frames = view.trace, frames_of(view)
-    found, at = list[str](), int(frames.around[row])
+    names, at = list[str](), int(frames.around[row])
     while at >= 0:
-        found.append(frames.texts[int(trace.host.name[at])])
+        names.append(frames.texts[int(trace.host.name[at])])
         at = int(frames.around[at])
-    at = NONE if found else int(row)
+    at = NONE if names else int(row)
     while at >= 0:
         if frames.own[at] >= 0:
             return [frame for frame in str(trace.texts[frames.own[at]]).split(";") if frame]
         at = int(view.links.calls.parent[at])
-    return found
+    return names
 
 
 def user_frame(frames: list[str]) -> str:
     """The innermost frame of the user's own code, else of a library above torch, else any; "" without."""
     calls = [frame for frame in frames if not frame.startswith(("<", MODULE))]
     above = [frame for frame in calls if not _INTERNAL.fullmatch(_package(frame))]
-    own = [frame for frame in above if not (_INSTALLED.search(frame) or _LIBRARY.fullmatch(_package(frame)))]
-    return next(iter(own or above or calls or frames), "")
+    users = [
+        frame for frame in above if not (_INSTALLED.search(frame) or _LIBRARY.fullmatch(_package(frame)))
+    ]
+    return next(iter(users or above or calls or frames), "")
 
 
 def places(view: View, rows: Rows) -> Ints:
     """For every one of these host rows a number: equal numbers are equal stacks, 0 is none."""
     frames, parent = frames_of(view), view.links.calls.parent
-    found = frames.place[rows]
-    todo = np.flatnonzero(found == 0) if frames.told else np.empty(0, np.int64)
+    place = frames.place[rows]
+    todo = np.flatnonzero(place == 0) if frames.told else np.empty(0, np.int64)
     at = np.array(rows)
     while len(todo):
-        own = frames.own[at[todo]]
-        found[todo] = own + 1
+        written = frames.own[at[todo]]
+        place[todo] = written + 1
         at[todo] = parent[at[todo]]
-        todo = todo[(own < 0) & (at[todo] >= 0)]
-    return found
+        todo = todo[(written < 0) & (at[todo] >= 0)]
+    return place
 
 
 def enclosing(view: View, take: Mask) -> Index:
@@ -118,8 +120,8 @@ def frames_of(view: View) -> Frames:
     around = _enclosing(trace, tree, home)
     tells = np.array([bool(text) for text in trace.texts] + [False], bool)[host.stack]
     tells &= ~names.rows(trace.texts, host.name, names.is_step)
-    own = np.where(tells, host.stack, NONE).astype(np.int32)
-    return Frames(own, bool(tells.any()), around, chain[around].astype(np.int64), texts, home)
+    written = np.where(tells, host.stack, NONE).astype(np.int32)
+    return Frames(written, bool(tells.any()), around, chain[around].astype(np.int64), texts, home)
 
 
 def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
@@ -141,17 +143,17 @@ def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
 
 def _enclosing(trace: Trace, tree: range_tree.RangeTree, home: Index) -> Index:
     """The parents of the functions in this tree, and for all other rows the innermost of them around it."""
-    host, found = trace.host, tree.parent.copy()
+    host, enclosing = trace.host, tree.parent.copy()
     functions = _by_thread(host, tree.rows)
     if not functions:
-        return found
+        return enclosing
     other = np.ones(len(host), bool)
     other[tree.rows] = False
     for thread, rows in _by_thread(host, np.flatnonzero(other)).items():
         block = functions.get(int(home[thread]))
         if block is not None:
-            found[rows] = _innermost(host, tree, block, rows)
-    return found
+            enclosing[rows] = _innermost(host, tree, block, rows)
+    return enclosing
 
 
 def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
@@ -163,13 +165,13 @@ def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
 def _innermost(host: Host, tree: range_tree.RangeTree, functions: Rows, rows: Rows) -> Index:
     """For every row the innermost of one thread's functions around it: the last to begin, or one above."""
     last = np.searchsorted(host.start[functions], host.start[rows], side="right") - 1
-    found = np.where(last >= 0, functions[last], NONE).astype(np.int32)
-    todo = np.flatnonzero(found >= 0)
+    innermost = np.where(last >= 0, functions[last], NONE).astype(np.int32)
+    todo = np.flatnonzero(innermost >= 0)
     while len(todo):
-        todo = todo[host.end[found[todo]] < host.end[rows[todo]]]
-        found[todo] = tree.parent[found[todo]]
-        todo = todo[found[todo] >= 0]
-    return found
+        todo = todo[host.end[innermost[todo]] < host.end[rows[todo]]]
+        innermost[todo] = tree.parent[innermost[todo]]
+        todo = todo[innermost[todo] >= 0]
+    return innermost
 
 
 def _frame(name: str) -> str:

@@ -32,8 +32,8 @@ def find(trace: Trace, links: Links) -> Steps:
     begin = max(int(start[0]), int(before.max(initial=start[0])))
     stop = np.maximum(end, np.where(launched > 0, last, end))
     steps = Steps(number, *_contiguous(np.maximum(start, begin), stop), start, end)
-    kept = _complete(launched)
-    return Steps(*(column[:kept] for column in steps))
+    complete = _complete(launched)
+    return Steps(*(column[:complete] for column in steps))
 
 
 def _annotated(trace: Trace) -> tuple[Ints, Ints, Ints]:
@@ -65,13 +65,13 @@ def _extent(trace: Trace) -> tuple[int, int]:
 
 def _launched_in(trace: Trace, links: Links, start: Ints, end: Ints) -> Index:
     """Per device row the step in whose annotation its launch lies as a whole; NONE without."""
-    found = np.full(len(trace.device), NONE, np.int32)
+    step_of = np.full(len(trace.device), NONE, np.int32)
     linked = np.flatnonzero(links.launch >= 0)
     launch = links.launch[linked]
     step = np.searchsorted(start, trace.host.start[launch], side="right") - 1
     inside = (step >= 0) & (trace.host.end[launch] <= end[np.maximum(step, 0)])
-    found[linked[inside]] = step[inside]
-    return found
+    step_of[linked[inside]] = step[inside]
+    return step_of
 
 
 def _device_extent(trace: Trace, step_of: Index, steps: int) -> tuple[Ints, Ints, Ints]:

@@ -42,21 +42,21 @@ _DIRECTIONS = {
 
 def direction(name: str) -> str:
     """HtoD, DtoH, DtoD, HtoH or PtoP by the name of a copy on the device; "" when it does not tell."""
-    return next((found for found, pattern in _DIRECTIONS.items() if pattern.search(name)), "")
+    return next((name_of for name_of, pattern in _DIRECTIONS.items() if pattern.search(name)), "")
 
 
 def memory(name: str) -> str:
     """pageable or pinned: the host side of a copy; device when it has none; "" when its name is silent."""
-    for found in ("pageable", "pinned"):
-        if found in name.lower():
-            return found
+    for kind in ("pageable", "pinned"):
+        if kind in name.lower():
+            return kind
     return "device" if direction(name) in ("DtoD", "PtoP") or "(Device)" in name else ""
 
 
 def sorts(view: View, rows: Index) -> tuple[Words, Words]:
     """Direction and host memory of these device rows, by their names."""
-    known, of = np.unique(view.trace.device.name[rows], return_inverse=True)
-    texts = [view.trace.texts[name] for name in known]
+    kernel_names, of = np.unique(view.trace.device.name[rows], return_inverse=True)
+    texts = [view.trace.texts[name] for name in kernel_names]
     return np.array([*map(direction, texts), ""])[of], np.array([*map(memory, texts), ""])[of]
 
 
@@ -77,8 +77,8 @@ def waiting(view: View) -> Index:
 def uploads(view: View) -> Index:
     """Host rows of calls that copied to the device and were carried out by the host, or waited; ascending."""
     copies = _copies(view)
-    own = (copies.memory == "pageable") | np.isin(copies.launch, waiting(view))
-    return np.unique(copies.launch[own & (copies.direction == "HtoD")])
+    is_upload = (copies.memory == "pageable") | np.isin(copies.launch, waiting(view))
+    return np.unique(copies.launch[is_upload & (copies.direction == "HtoD")])
 
 
 def culprits(view: View, rows: Index) -> Index:
@@ -88,30 +88,30 @@ def culprits(view: View, rows: Index) -> Index:
     `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`.
     """
     texts, name, parent = view.trace.texts, view.trace.host.name, view.links.calls.parent
-    found = np.full(len(rows), NONE, np.int32)
-    found[rows >= 0] = view.links.operator_of[rows[rows >= 0]]
-    at = np.flatnonzero(found >= 0)
-    step = names.rows(texts, name[found[at]], names.is_step)
-    found[at[step]] = NONE
+    callers = np.full(len(rows), NONE, np.int32)
+    callers[rows >= 0] = view.links.operator_of[rows[rows >= 0]]
+    at = np.flatnonzero(callers >= 0)
+    step = names.rows(texts, name[callers[at]], names.is_step)
+    callers[at[step]] = NONE
     at = at[~step]
     while len(at):
-        above = parent[found[at]]
-        both = names.rows(texts, name[found[at]], _is_aten) & (above >= 0)
+        above = parent[callers[at]]
+        both = names.rows(texts, name[callers[at]], _is_aten) & (above >= 0)
         both &= names.rows(texts, name[above], _is_aten)
         at = at[both]
-        found[at] = parent[found[at]]
-    return found
+        callers[at] = parent[callers[at]]
+    return callers
 
 
 def labels(view: View, rows: Index) -> list[str]:
     """What to call these waits: the call, and for an asynchronous copy the memory that made it wait."""
     copies = _copies(view)
-    found = [view.trace.texts[name] for name in view.trace.host.name[rows]]
+    calls = [view.trace.texts[name] for name in view.trace.host.name[rows]]
     for word, way in (("HtoD", "from"), ("DtoH", "to")):
         for at in np.flatnonzero(np.isin(rows, copies.launch[copies.direction == word])).tolist():
-            if _COPIES_LATER.search(found[at]):
-                found[at] += f" {word} {way} pageable memory"
-    return found
+            if _COPIES_LATER.search(calls[at]):
+                calls[at] += f" {word} {way} pageable memory"
+    return calls
 
 
 class _Copies(NamedTuple):

@@ -87,25 +87,25 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
 
 def _merged(lists: list[list[Any]]) -> tuple[list[Any], list[Any]]:
     """All distinct values in order of appearance, and for each list the new indices of its values."""
-    known: dict[Any, int] = {}
+    indices: dict[Any, int] = {}
     maps = []
     for values in lists:
         # The last entry is where index -1 leads: nowhere.
-        maps.append(np.array([*(known.setdefault(v, len(known)) for v in values), -1], np.int32))
-    return list(known), maps
+        maps.append(np.array([*(indices.setdefault(v, len(indices)) for v in values), -1], np.int32))
+    return list(indices), maps
 
 
 def _column(parts: list[Part], name: str, field: str, maps: list[Any] | None) -> Any:
-    found = []
+    arrays = []
     for number, part in enumerate(parts):
         if name in part.columns:
             values = part.column(name)
-            found.append(maps[number][values] if maps else values)
+            arrays.append(maps[number][values] if maps else values)
             del part.columns[name]
     kind = _TYPES.get(field, np.int64)
-    if not found:
+    if not arrays:
         return np.empty(0, kind)
-    whole = found[0] if len(found) == 1 else np.concatenate(found)
+    whole = arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
     if kind is np.int32 and whole.dtype != np.int32:
         whole = np.where(np.abs(whole) < 1 << 31, whole, -1)
     return whole.astype(kind, copy=False)
@@ -149,8 +149,8 @@ def _format(parts: list[Part], metadata: dict[str, Any]) -> str:
 
 
 def _accelerators(metadata: dict[str, Any]) -> list[Accelerator]:
-    found = metadata.get("deviceProperties")
-    rows = [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    properties = metadata.get("deviceProperties")
+    rows = [row for row in properties if isinstance(row, dict)] if isinstance(properties, list) else []
     return [
         Accelerator(
             id=_whole(row.get("id")) or 0,
@@ -183,12 +183,14 @@ def _whole(value: Any) -> int | None:
 
 
 def _warnings(parts: list[Part], broken: str) -> list[str]:
-    found = []
+    warnings = []
     if parts[-1].truncated or broken:
         why = f" ({broken})" if broken else ""
-        found.append(f"the file ends in the middle{why}: what comes before the break is shown")
+        warnings.append(f"the file ends in the middle{why}: what comes before the break is shown")
     if lost := sum(part.lost for part in parts):
-        found.append(f"{count(lost, 'event')} could not be read and {'is' if lost == 1 else 'are'} left out")
+        warnings.append(
+            f"{count(lost, 'event')} could not be read and {'is' if lost == 1 else 'are'} left out"
+        )
     if absurd := sum(part.absurd for part in parts):
-        found.append(f"{count(absurd, 'event')} left out: negative times, or longer than a week")
-    return found
+        warnings.append(f"{count(absurd, 'event')} left out: negative times, or longer than a week")
+    return warnings

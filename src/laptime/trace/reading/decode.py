@@ -155,10 +155,10 @@ def strictly(chunk: bytes, *, exact: bool = False) -> Events:
         Refused: not all of the chunk can be taken.
     """
     try:
-        found: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
+        events: Events = (_exact if exact else _quick).decode(b"[" + chunk + b"]")
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Refused from error
-    return found
+    return events
 
 
 def loosely(chunk: bytes, *, exact: bool = False) -> tuple[Events, int]:
@@ -248,19 +248,19 @@ def _time(value: Any, number: type[Decimal] | type[float]) -> Decimal | float | 
     return time if abs(float(time)) < 1e18 else None  # not so NaN
 
 
-def _filled(kind: type[Struct], found: dict[str, Any]) -> Any:
+def _filled(kind: type[Struct], fields: dict[str, Any]) -> Any:
     """Arguments from plain data."""
     args = kind()
-    for own in msgspec.structs.fields(kind):
-        if own.encode_name not in found:
+    for field_info in msgspec.structs.fields(kind):
+        if field_info.encode_name not in fields:
             continue
-        value = found[own.encode_name]
-        if own.type is Raw:
-            setattr(args, own.name, Raw(json.dumps(value).encode()))
+        value = fields[field_info.encode_name]
+        if field_info.type is Raw:
+            setattr(args, field_info.name, Raw(json.dumps(value).encode()))
             continue
         for candidate in (value, value if isinstance(value, bool) else _number(value)):
             try:
-                setattr(args, own.name, msgspec.convert(candidate, own.type))
+                setattr(args, field_info.name, msgspec.convert(candidate, field_info.type))
             except msgspec.ValidationError:
                 continue
             break

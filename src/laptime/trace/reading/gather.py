@@ -240,14 +240,14 @@ class Gather:
         self._append("memory", columns, np.ones(len(events), bool))
 
     def _arrows(self, events: Events) -> None:
-        known = [event for event in events if isinstance(event.id, int) and abs(event.id) < _LARGEST]
+        arrows = [event for event in events if isinstance(event.id, int) and abs(event.id) < _LARGEST]
         columns = {
-            "id": np.array([event.id for event in known], np.int64),
-            "at": _nanoseconds(list(map(_TIME, known))),
-            "thread": self._thread(known),
-            "begin": np.array([type(event) is Begins for event in known], bool),
+            "id": np.array([event.id for event in arrows], np.int64),
+            "at": _nanoseconds(list(map(_TIME, arrows))),
+            "thread": self._thread(arrows),
+            "begin": np.array([type(event) is Begins for event in arrows], bool),
         }
-        self._append("flows", columns, np.ones(len(known), bool))
+        self._append("flows", columns, np.ones(len(arrows), bool))
 
     def _append(self, table: str, columns: dict[str, np.ndarray[Any, Any]], keep: Mask) -> None:
         whole = bool(keep.all())
@@ -271,25 +271,25 @@ class Gather:
         values = list(map(attrgetter(field), args))
         if values.count(None) == len(values):  # most files have no stacks, or no shapes
             return np.full(len(values), -1, np.int32)
-        known = self._raws
-        return np.array([-1 if value is None else known[bytes(value)] for value in values], np.int32)
+        indices = self._raws
+        return np.array([-1 if value is None else indices[bytes(value)] for value in values], np.int32)
 
     def _shapes(self, args: list[Args]) -> Any:
         """`Input Dims`, which torch 1.10 wrote otherwise."""
-        found = self._raw(args, "dims")
-        return np.where(found >= 0, found, self._raw(args, "older_dims"))
+        indices = self._raw(args, "dims")
+        return np.where(indices >= 0, indices, self._raw(args, "older_dims"))
 
     def _thread(self, events: Events) -> Any:
         return np.fromiter(map(self._threads.__getitem__, map(_PLACE, events)), np.int32, len(events))
 
     def _collective(self, args: list[Args]) -> Any:
-        found = np.full(len(args), -1, np.int32)
+        indices = np.full(len(args), -1, np.int32)
         names = list(map(attrgetter("collective"), args))
         if names.count("") < len(names):
             for row, each in enumerate(args):
                 if each.collective:
-                    found[row] = self._collectives[_collective_of(each)]
-        return found
+                    indices[row] = self._collectives[_collective_of(each)]
+        return indices
 
 
 def _nanoseconds(times: list[Any]) -> Ints:
@@ -313,8 +313,8 @@ def _nanoseconds(times: list[Any]) -> Ints:
     large = np.flatnonzero(np.abs(values) >= _FINE).tolist()
     if any(type(times[row]) is float and abs(times[row]) < _SANE for row in large):
         raise Imprecise
-    found: Ints = whole.astype(np.int64) * 1000 + np.rint((values - whole) * 1000).astype(np.int64)
-    return found
+    nanoseconds: Ints = whole.astype(np.int64) * 1000 + np.rint((values - whole) * 1000).astype(np.int64)
+    return nanoseconds
 
 
 def _device_of(event: Event) -> int:
@@ -354,10 +354,10 @@ def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) ->
     rows = np.flatnonzero(mask)
     if len(rows) == len(args):
         return column(args)
-    found = np.full(len(args), -1, np.int64)
+    values = np.full(len(args), -1, np.int64)
     if len(rows):
-        found[rows] = column([args[row] for row in rows.tolist()])
-    return found
+        values[rows] = column([args[row] for row in rows.tolist()])
+    return values
 
 
 def _filled(values: Ints, events: Events, other: Callable[[Event], int]) -> Ints:

@@ -96,17 +96,17 @@ class _Bounded:
 
 def _cuts(path: Path, size: int, processes: int) -> list[int]:
     """Where events begin, near shares of the file that take equally long."""
-    found = []
-    own = (size + min(HEAD_START, size // 4) * (processes - 1)) // processes
+    cuts = []
+    first_size = (size + min(HEAD_START, size // 4) * (processes - 1)) // processes
     with path.open("rb") as file:
         for number in range(processes - 1):
-            at = own + (size - own) * number // (processes - 1)
+            at = first_size + (size - first_size) * number // (processes - 1)
             file.seek(at)
             corner = first_corner(file.read(_WINDOW))
             if corner is None:
                 return []
-            found.append(at + corner)
-    return sorted(set(found))
+            cuts.append(at + corner)
+    return sorted(set(cuts))
 
 
 def _main(path: str, begin: str, end: str, exact: str) -> int:

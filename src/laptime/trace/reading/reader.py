@@ -123,11 +123,11 @@ def _metadata(parts: list[Part]) -> dict[str, Any]:
         return {}
     for text in (head + b"]" + tail, head + b"]}"):
         with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
-            found = msgspec.json.decode(text)
-            return found if isinstance(found, dict) else {}
+            metadata = msgspec.json.decode(text)
+            return metadata if isinstance(metadata, dict) else {}
         with contextlib.suppress(ValueError, RecursionError):
-            found = json.loads(text.decode(errors="replace"), strict=False)
-            return found if isinstance(found, dict) else {}
+            metadata = json.loads(text.decode(errors="replace"), strict=False)
+            return metadata if isinstance(metadata, dict) else {}
     return {}
 
 

@@ -40,15 +40,15 @@ def find(paths: Sequence[Path]) -> Found:
     Raises:
         UsageError: a path does not exist. NoTraces: a folder has none.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            found += _inside(path)
+            files += _inside(path)
         elif path.exists():
-            found.append(path)
+            files.append(path)
         else:
             raise _missing(path)
-    latest, dropped = _latest(dict.fromkeys(found))
+    latest, dropped = _latest(dict.fromkeys(files))
     return Found(latest, _told(len(dropped)))
 
 
@@ -62,17 +62,17 @@ def rank_in(name: str) -> int | None:
 
 
 def _inside(folder: Path) -> list[Path]:
-    own = sorted(path for path in folder.iterdir() if _is_trace(path))
-    found = own or sorted(
+    direct = sorted(path for path in folder.iterdir() if _is_trace(path))
+    files = direct or sorted(
         path for path in folder.rglob("*") if _is_trace(path) and ".laptime" not in path.parts
     )
-    if not found:
+    if not files:
         raise NoTraces(
             f"there is no trace in {folder}",
             why=f"no file in it ends in {' or '.join(SUFFIXES)}",
             next="laptime profile script.py, or laptime trace FILE",
         )
-    return found
+    return files
 
 
 def _is_trace(path: Path) -> bool:
@@ -80,7 +80,7 @@ def _is_trace(path: Path) -> bool:
 
 
 def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    kept: dict[tuple[Path, str], tuple[int, Path]] = {}
+    latest: dict[tuple[Path, str], tuple[int, Path]] = {}
     dropped = []
     for path in paths:
         match = _SPAN.search(path.name)
@@ -88,13 +88,13 @@ def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         span = int(match.group(1)) if match else 0
         if path.name.endswith(".xplane.pb") and (session := _SESSION.match(path.parent.name)):
             key, span = (path.parent.parent, path.name), int("".join(session.groups()))
-        if key in kept and kept[key][0] >= span:
+        if key in latest and latest[key][0] >= span:
             dropped.append(path)
             continue
-        if key in kept:
-            dropped.append(kept[key][1])
-        kept[key] = (span, path)
-    return [path for _, path in kept.values()], dropped
+        if key in latest:
+            dropped.append(latest[key][1])
+        latest[key] = (span, path)
+    return [path for _, path in latest.values()], dropped
 
 
 def _told(dropped: int) -> list[str]:

@@ -82,6 +82,6 @@ def _inside(view: View, rows: Rows, events: Rows, weights: Ints | None = None) -
 
 
 def _sum(of: Ints, values: Ints, length: int) -> Ints:
-    found = np.zeros(length, np.int64)
-    np.add.at(found, of, values)
-    return found
+    sums = np.zeros(length, np.int64)
+    np.add.at(sums, of, values)
+    return sums

@@ -76,9 +76,9 @@ def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostK
         intervals.union(host.start[take], host.end[take]) for take in (works & talking, calls, loads, runs)
     ]
     classes = [*on_device[:3], intervals.join(on_device[3], on_host[0]), *on_host[1:]]
-    taken = [covered_by(ranges, steps) for ranges in accumulate(classes, intervals.join)]
+    covered = [covered_by(ranges, steps) for ranges in accumulate(classes, intervals.join)]
     length = steps.end - steps.start
-    columns = np.diff(np.stack([np.zeros_like(length), *taken, length]), axis=0).T
+    columns = np.diff(np.stack([np.zeros_like(length), *covered, length]), axis=0).T
     return [Breakdown(**dict(zip(CATEGORIES, row, strict=True))) for row in columns.tolist()]
 
 

@@ -23,19 +23,19 @@ def copies(view: View) -> list[CopyRow]:
     direction = np.where(device.kind[rows] == DeviceKind.MEMSET, "memset", direction)
     exposed = _exposed(view, rows)
     waited = _waited(view, rows)
-    found = []
+    table = []
     for key in sorted(set(zip(direction.tolist(), memory.tolist(), strict=True))):
-        own = (direction == key[0]) & (memory == key[1])
-        found.append(_row(view, key, rows[own], exposed[own], waited[own]))
-    return sorted(found, key=lambda row: -row.total_ns)
+        in_group = (direction == key[0]) & (memory == key[1])
+        table.append(_row(view, key, rows[in_group], exposed[in_group], waited[in_group]))
+    return sorted(table, key=lambda row: -row.total_ns)
 
 
 def _row(view: View, key: tuple[str, str], rows: Index, exposed: Ints, waited: Mask) -> CopyRow:
     device = view.trace.device
     direction, memory = key
     length = device.end[rows] - device.start[rows]
-    total, told = int(length.sum()), device.bytes[rows] >= 0
-    size, time = int(device.bytes[rows][told].sum()), int(length[told].sum())
+    total, sized = int(length.sum()), device.bytes[rows] >= 0
+    size, time = int(device.bytes[rows][sized].sum()), int(length[sized].sum())
     operators, stack = _causes(view, rows, length)
     return CopyRow(
         id=" ".join(word for word in key if word) or "copy",
@@ -44,8 +44,8 @@ def _row(view: View, key: tuple[str, str], rows: Index, exposed: Ints, waited: M
         calls=len(rows),
         total_ns=total,
         exposed_ns=int(exposed.sum()),
-        bytes=size if told.all() else None,
-        bandwidth=size * 1e9 / time if told.any() and time else None,
+        bytes=size if sized.all() else None,
+        bandwidth=size * 1e9 / time if sized.any() and time else None,
         operators=operators,
         stack=stack,
         blocking="all" if waited.all() else "some" if waited.any() else "",
@@ -62,24 +62,24 @@ def _causes(view: View, rows: Index, length: Ints) -> tuple[list[tuple[str, int]
     if not len(launch):
         return [], []
     name = np.where(operator >= 0, host.name[operator], host.name[launch])
-    known, of = np.unique(name, return_inverse=True)
+    causes, of = np.unique(name, return_inverse=True)
     ns = np.bincount(of, length).astype(np.int64)
     order = np.argsort(-ns, kind="stable")[:MOST].tolist()
     first = np.flatnonzero(of == order[0])
     worst = int(launch[first[np.argmax(length[first])]])
-    return [(texts[known[each]], int(ns[each])) for each in order], stacks.stack_of(view, worst)
+    return [(texts[causes[each]], int(ns[each])) for each in order], stacks.stack_of(view, worst)
 
 
 def _exposed(view: View, rows: Index) -> Ints:
     """Per copy: ns in which no kernel ran on its accelerator."""
     device = view.trace.device
-    found = device.end[rows] - device.start[rows]
-    for each in np.unique(device.device[rows]):
-        kernels = (device.device == each) & (device.kind == DeviceKind.KERNEL)
+    exposed = device.end[rows] - device.start[rows]
+    for gpu in np.unique(device.device[rows]):
+        kernels = (device.device == gpu) & (device.kind == DeviceKind.KERNEL)
         busy = intervals.union(device.start[kernels], device.end[kernels])
-        own = device.device[rows] == each
-        found[own] -= intervals.within(busy, device.start[rows[own]], device.end[rows[own]])
-    return found
+        mine = device.device[rows] == gpu
+        exposed[mine] -= intervals.within(busy, device.start[rows[mine]], device.end[rows[mine]])
+    return exposed
 
 
 def _waited(view: View, rows: Index) -> Mask:

@@ -44,9 +44,9 @@ def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_co
     above = np.zeros(len(could), bool)  # has one below it that could
     for rows in reversed(range_tree.levels(links.calls)[1:]):
         above[links.calls.parent[rows[could[rows] | above[rows]]]] = True
-    found: Mask = launched & (trace.device.kind == DeviceKind.KERNEL)
-    found[found] = (could & ~above)[links.operator[found]]
-    return found
+    kernels: Mask = launched & (trace.device.kind == DeviceKind.KERNEL)
+    kernels[kernels] = (could & ~above)[links.operator[kernels]]
+    return kernels
 
 
 def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
@@ -97,11 +97,11 @@ def _sm_efficiency(start: Ints, end: Ints, blocks_per_sm: Floats, window: int) -
 
     Lies when: one block does not keep an SM busy, which is the rule for small blocks.
     """
-    known = blocks_per_sm > 0  # NaN is not
-    if not known.any():
+    estimated = blocks_per_sm > 0  # NaN is not
+    if not estimated.any():
         return None
-    at = np.concatenate([start[known], end[known]])
-    change = np.concatenate([blocks_per_sm[known], -blocks_per_sm[known]])
+    at = np.concatenate([start[estimated], end[estimated]])
+    change = np.concatenate([blocks_per_sm[estimated], -blocks_per_sm[estimated]])
     order = np.argsort(at, kind="stable")
     running = np.clip(np.cumsum(change[order])[:-1], 0, 1)
     return float((running * np.diff(at[order])).sum() / window)
@@ -112,9 +112,9 @@ def _occupancy(length: Ints, percent: Floats) -> float | None:
 
     Lies when: the estimate comes from the launch configuration alone, as kineto's does.
     """
-    known = ~np.isnan(percent)
-    total = int(length[known].sum())
-    return float((percent[known] * length[known]).sum() / total / 100) if total else None
+    estimated = ~np.isnan(percent)
+    total = int(length[estimated].sum())
+    return float((percent[estimated] * length[estimated]).sum() / total / 100) if total else None
 
 
 def _curve(busy: Ranges, begin: int, end: int) -> list[float]:

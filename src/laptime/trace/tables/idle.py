@@ -60,18 +60,18 @@ def idle(view: View) -> Idle | None:
     device = view.trace.device
     begin, end = view.window
     inside = (device.start < end) & (device.end > begin)
-    known = np.unique(device.device[inside]).tolist()
-    if not known:
+    used_devices = np.unique(device.device[inside]).tolist()
+    if not used_devices:
         return None
     ledger, host = _Ledger(view), _Host(view)
-    for each in known:
-        rows = np.flatnonzero(device.device == each).astype(np.int32)
+    for device_id in used_devices:
+        rows = np.flatnonzero(device.device == device_id).astype(np.int32)
         busy = intervals.union(device.start[rows], device.end[rows])
         gaps = _gaps(view, rows, busy)
         ledger.open(gaps)
         _after_launch(ledger, gaps)
         _before_launch(ledger, host, gaps, busy)
-    return Idle(total_ns=ledger.total, window_ns=(end - begin) * len(known), causes=ledger.causes())
+    return Idle(total_ns=ledger.total, window_ns=(end - begin) * len(used_devices), causes=ledger.causes())
 
 
 class _Gaps(NamedTuple):
@@ -117,8 +117,8 @@ class _Host:
         self.launching: list[int] = np.unique(view.trace.host.thread[launch]).tolist()
         self.collective = np.flatnonzero(phases.named(view, names.is_host_collective)).astype(np.int32)
         self.waiting = waits.waiting(view)
-        own = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
-        self.delays = self.waiting[own]
+        on_loop = np.isin(view.trace.host.thread[self.waiting], [self.loop, *self.launching])
+        self.delays = self.waiting[on_loop]
         self.delays = self.delays[np.argsort(view.trace.host.end[self.delays], kind="stable")]
         self.uploads = waits.uploads(view)
         self._loading = phases.loading(view)
@@ -157,27 +157,27 @@ class _Host:
 
 def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
     """From the end of the launch to the beginning of the work."""
-    known = gaps.thread >= 0
-    queued = known & (gaps.launched == gaps.start)
-    for told, text in ((queued, "between launched activities"), (known & ~queued, "launch latency")):
-        ledger.add("other", Ranges(gaps.launched[told], gaps.end[told]))
-        ledger.say("other", text, int((gaps.end - gaps.launched)[told].sum()))
+    launched = gaps.thread >= 0
+    queued = launched & (gaps.launched == gaps.start)
+    for chosen, text in ((queued, "between launched activities"), (launched & ~queued, "launch latency")):
+        ledger.add("other", Ranges(gaps.launched[chosen], gaps.end[chosen]))
+        ledger.say("other", text, int((gaps.end - gaps.launched)[chosen].sum()))
 
 
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
     """What the host did instead of launching."""
-    told = defaultdict[int, list[Ranges]](list)
+    by_thread = defaultdict[int, list[Ranges]](list)
     for thread in np.unique(gaps.thread).tolist():
-        own = (gaps.thread == thread) & (gaps.launched > gaps.start)
-        ranges = Ranges(gaps.start[own], gaps.launched[own])
+        on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)
+        ranges = Ranges(gaps.start[on_thread], gaps.launched[on_thread])
         if thread == NONE:
             _without_launch(ledger, host, ranges)
             continue
         for speaker, part in host.speakers(thread, ranges):
-            told[speaker].append(part)
+            by_thread[speaker].append(part)
     rests = dict[int, Ranges]()
     spent = list[Ranges]()
-    for speaker, parts in told.items():
+    for speaker, parts in by_thread.items():
         rests[speaker] = _waits_of(ledger, host, speaker, intervals.join(*parts), spent)
     _rests(ledger, host, rests, spent, busy)
 
@@ -195,7 +195,7 @@ def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
 def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
     """Enters what a thread waited for in these ranges; returns the rest. Lead is lost in all of `spent`."""
     view = host.view
-    own = view.trace.host.thread
+    threads = view.trace.host.thread
     for cause, did in host.did(thread).items():
         part = intervals.intersect(ranges, did)
         ranges = intervals.subtract(ranges, did)
@@ -204,11 +204,11 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
         if cause == "data":
             shares = host_attribution.innermost(view, thread, part)
         elif cause == "communication":
-            rows = host.collective[own[host.collective] == thread]
+            rows = host.collective[threads[host.collective] == thread]
             shares = host_attribution.of_calls(view, rows, np.full(len(rows), NONE, np.int32), part)
         else:
             rows = np.union1d(host.waiting, host.uploads)
-            rows = rows[own[rows] == thread]
+            rows = rows[threads[rows] == thread]
             shares = host_attribution.of_calls(view, rows, waits.culprits(view, rows), part)
         ledger.add(cause, part, shares)
         if cause != "synchronisation":
@@ -223,9 +223,9 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     ends = np.unique(host.view.trace.host.end[host.delays])
     first, last = np.iinfo(np.int64).min, np.iinfo(np.int64).max
     between = Ranges(np.append(first, ends), np.append(ends, last))
-    told = rests | {NONE: intervals.join(*spent)} if spent else rests
-    parts = [intervals.intersect(each, between) for each in told.values()]
-    thread = np.repeat(list(told), [len(part.start) for part in parts])
+    by_cause = rests | {NONE: intervals.join(*spent)} if spent else rests
+    parts = [intervals.intersect(each, between) for each in by_cause.values()]
+    thread = np.repeat(list(by_cause), [len(part.start) for part in parts])
     start, end = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
     order = np.argsort(start, kind="stable")
     start, end, thread = start[order], end[order], thread[order]
@@ -239,8 +239,8 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     names_ = host.view.trace.host.name[np.where(cause >= 0, cause, rows)]
     ledger.add("synchronisation", Ranges(start[some], middle[some]), Shares(rows, names_, ns))
     for each in rests:
-        own = (thread == each) & (middle < end)
-        part = Ranges(middle[own], end[own])
+        on_thread = (thread == each) & (middle < end)
+        part = Ranges(middle[on_thread], end[on_thread])
         ledger.add("host", part, host_attribution.innermost(host.view, each, part))
 
 
@@ -322,8 +322,8 @@ class _Ledger:
 
     def causes(self) -> list[IdleCause]:
         """One row a cause, most time first."""
-        found = [self._cause(cause) for cause in get_args(Cause)]
-        return sorted((row for row in found if row.total_ns), key=lambda row: -row.total_ns)
+        causes = [self._cause(cause) for cause in get_args(Cause)]
+        return sorted((row for row in causes if row.total_ns), key=lambda row: -row.total_ns)
 
     def _cause(self, cause: Cause) -> IdleCause:
         if not self._of[cause]:

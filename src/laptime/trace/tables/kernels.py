@@ -37,12 +37,12 @@ def kernels_by_launch(view: View) -> list[KernelRow]:
 def kinds(view: View) -> Index:
     """Per device row its kind, an index into KINDS."""
     trace, links = view.trace, view.links
-    found = names.rows(trace.texts, trace.device.name, names.is_communication).astype(np.int32)
+    result = names.rows(trace.texts, trace.device.name, names.is_communication).astype(np.int32)
     replayed = names.rows(trace.texts, _of_host(trace.host.name, links.launch), _is_graph_launch)
     bare = links.operator == NONE
-    found[bare & (links.launch == NONE)] = KINDS.index("unlaunched")
-    found[bare & (replayed | ((links.launch == NONE) & (trace.device.graph > 0)))] = KINDS.index("graph")
-    return found
+    result[bare & (links.launch == NONE)] = KINDS.index("unlaunched")
+    result[bare & (replayed | ((links.launch == NONE) & (trace.device.graph > 0)))] = KINDS.index("graph")
+    return result
 
 
 def _is_graph_launch(texts: Sequence[str]) -> Mask:

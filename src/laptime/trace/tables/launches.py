@@ -134,10 +134,10 @@ def _replayed(view: View) -> Mask:
     """Device rows that CUDA graphs replayed."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
     replays = names.rows(view.trace.texts, host.name, _is_graph_launch)
-    found: Mask = device.graph > 0
+    in_graph: Mask = device.graph > 0
     linked = np.flatnonzero(launch >= 0)
-    found[linked] |= replays[launch[linked]]
-    return found
+    in_graph[linked] |= replays[launch[linked]]
+    return in_graph
 
 
 def _by_name(view: View) -> list[tuple[str, int, int]]:
@@ -146,31 +146,31 @@ def _by_name(view: View) -> list[tuple[str, int, int]]:
     rows = np.flatnonzero((host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER))
     number = np.bincount(host.name[rows])
     total = np.bincount(host.name[rows], (host.end - host.start)[rows]).astype(np.int64)
-    known = np.flatnonzero(number)
-    known = known[np.lexsort((-number[known], -total[known]))]
-    return [(view.trace.texts[name], int(number[name]), int(total[name])) for name in known]
+    names_used = np.flatnonzero(number)
+    names_used = names_used[np.lexsort((-number[names_used], -total[names_used]))]
+    return [(view.trace.texts[name], int(number[name]), int(total[name])) for name in names_used]
 
 
 def _per_operator(view: View, calls: _Calls) -> list[LaunchRow]:
     """Innermost operators that launched, most launches first."""
     operator = view.links.operator_of[calls.row]
-    own = np.flatnonzero(operator >= 0)
-    name = view.trace.host.name[operator[own]]
-    known, of = np.unique(name, return_inverse=True)
-    order = np.lexsort((calls.delay[own], of))
-    bounds = np.append(np.searchsorted(of[order], np.arange(len(known))), len(own))
+    launched = np.flatnonzero(operator >= 0)
+    name = view.trace.host.name[operator[launched]]
+    operators, of = np.unique(name, return_inverse=True)
+    order = np.lexsort((calls.delay[launched], of))
+    bounds = np.append(np.searchsorted(of[order], np.arange(len(operators))), len(launched))
     number, short, host_ns, device_ns = (
-        np.bincount(of, column[own], len(known)).astype(np.int64)
+        np.bincount(of, column[launched], len(operators)).astype(np.int64)
         for column in (calls.number, calls.short, calls.host_ns, calls.device_ns)
     )
     most = np.lexsort((-device_ns, -number))[:MOST]
     return [
         LaunchRow(
-            operator=view.trace.texts[known[each]],
+            operator=view.trace.texts[operators[each]],
             launches=int(number[each]),
             host_ns=int(host_ns[each]),
             device_ns=int(device_ns[each]),
-            delay_median_ns=_quantile(calls.delay[own[order[bounds[each] : bounds[each + 1]]]], 0.5),
+            delay_median_ns=_quantile(calls.delay[launched[order[bounds[each] : bounds[each + 1]]]], 0.5),
             short=int(short[each]),
         )
         for each in most.tolist()

@@ -59,11 +59,11 @@ def memory(view: View) -> list[Memory]:
         return []
     owners = _owners(view)
     calls = _calls(view)
-    found = []
+    devices = []
     for kind, index in sorted(set(zip(events.device_type.tolist(), events.device.tolist(), strict=True))):
         rows = np.flatnonzero((events.device_type == kind) & (events.device == index))
-        found.append(_device(view, owners, calls, rows, kind, index))
-    return sorted(found, key=lambda each: each.device == "cpu")
+        devices.append(_device(view, owners, calls, rows, kind, index))
+    return sorted(devices, key=lambda each: each.device == "cpu")
 
 
 def device_name(kind: int, index: int) -> str:
@@ -74,9 +74,9 @@ def device_name(kind: int, index: int) -> str:
 
 def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, index: int) -> Memory:
     events = view.trace.memory
-    told = rows[events.allocated[rows] != NONE]
-    peak = int(told[np.argmax(events.allocated[told])]) if len(told) else None
-    reserved = int(events.reserved[told].max(initial=NONE))
+    totals = rows[events.allocated[rows] != NONE]
+    peak = int(totals[np.argmax(events.allocated[totals])]) if len(totals) else None
+    reserved = int(events.reserved[totals].max(initial=NONE))
     blocks = _blocks(events, rows)
     live, unknown = _live(view, owners, blocks, peak) if peak is not None else ([], None)
     return Memory(
@@ -87,7 +87,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         capacity=next(
             (a.memory for a in view.trace.accelerators if kind and a.id == index and a.memory), None
         ),
-        curve=_curve(events, told),
+        curve=_curve(events, totals),
         live=live,
         unknown_live=unknown,
         operators=_operators(view, owners, calls, rows),
@@ -107,15 +107,15 @@ def _owners(view: View) -> _Owners:
         rows = taking[bounds[thread] : bounds[thread + 1]]
         if not len(rows):
             continue
-        own = np.flatnonzero(events.thread == thread)
+        on_thread = np.flatnonzero(events.thread == thread)
         # The last range to begin is the innermost, unless it is over: then one of those around it.
-        last = np.searchsorted(host.start[rows], events.at[own], side="right") - 1
+        last = np.searchsorted(host.start[rows], events.at[on_thread], side="right") - 1
         at = np.where(last >= 0, rows[last], NONE)
-        over = (at >= 0) & (host.end[at] <= events.at[own])
+        over = (at >= 0) & (host.end[at] <= events.at[on_thread])
         while over.any():
             at[over] = links.calls.parent[at[over]]
-            over = (at >= 0) & (host.end[at] <= events.at[own])
-        innermost[own] = np.where(at >= 0, links.operator_of[at], NONE)
+            over = (at >= 0) & (host.end[at] <= events.at[on_thread])
+        innermost[on_thread] = np.where(at >= 0, links.operator_of[at], NONE)
     above = _operator_above(view)
     around = np.where(innermost >= 0, above[innermost], NONE) if len(host) else innermost
     return _Owners(innermost, around.astype(np.int32), *_named(innermost, above, host.name))
@@ -123,19 +123,19 @@ def _owners(view: View) -> _Owners:
 
 def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
     """(event, name) for every operator around every event, from the inside out, each name once."""
-    event, row, seen = np.arange(len(innermost)), innermost, list[Index]()
-    events, found = [event[:0]], [event[:0]]
+    event, row, levels = np.arange(len(innermost)), innermost, list[Index]()
+    events, rows = [event[:0]], [event[:0]]
     while (inside := row >= 0).any():
-        event, row, seen = event[inside], row[inside], [each[inside] for each in seen]
+        event, row, levels = event[inside], row[inside], [each[inside] for each in levels]
         name = names[row]
         fresh = np.ones(len(name), bool)
-        for each in seen:
+        for each in levels:
             fresh &= each != name
         events.append(event[fresh])
-        found.append(name[fresh].astype(np.int64))
-        seen.append(name)
+        rows.append(name[fresh].astype(np.int64))
+        levels.append(name)
         row = above[row]
-    return np.concatenate(events), np.concatenate(found)
+    return np.concatenate(events), np.concatenate(rows)
 
 
 def _operator_above(view: View) -> Index:
@@ -161,7 +161,7 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
     event, name = owners.event[pick], owners.name[pick]
     texts = view.trace.texts
     used = np.flatnonzero(np.bincount(name, minlength=len(texts)))
-    own = view.trace.host.name[owners.innermost[event]] == name if len(event) else np.empty(0, bool)
+    innermost = view.trace.host.name[owners.innermost[event]] == name if len(event) else np.empty(0, bool)
     size = events.bytes[event]
 
     def total(weights: Ints | Mask, take: Mask) -> list[int]:
@@ -172,11 +172,11 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
     columns = (
         [int(each) for each in calls[used]],
         total(size, everything),
-        total(size, own),
+        total(size, innermost),
         total(grown, grown),
-        total(grown, grown & own),
+        total(grown, grown & innermost),
         total(size, grown),
-        total(size, grown & own),
+        total(size, grown & innermost),
     )
     names = [texts[index] for index in used]
     table = [MemoryRow(**dict(zip(_FIELDS, row, strict=True))) for row in zip(names, *columns, strict=True)]
@@ -246,9 +246,9 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
         entry[0] += int(events.bytes[alive[column]].sum())
         entry[1] += len(column)
     live = [LiveAtPeak(operator=label, bytes=size, blocks=number) for label, (size, number) in sums.items()]
-    known = int(events.bytes[alive].sum())
+    live_bytes = int(events.bytes[alive].sum())
     return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
-        int(events.allocated[peak]) - known, 0
+        int(events.allocated[peak]) - live_bytes, 0
     )
 
 

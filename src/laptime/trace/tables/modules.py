@@ -60,11 +60,11 @@ def modules(view: View) -> list[ModuleRow]:
     """One row a node, in tree order; none where the trace has no modules."""
     host, texts = view.trace.host, view.trace.texts
     functions = (host.kind == HostKind.PYTHON) & names.rows(texts, host.name, _is_module)
-    found = {"python": _from_functions(view, functions)} if functions.any() else {}
+    sources = {"python": _from_functions(view, functions)} if functions.any() else {}
     if any(texts[at] for at in np.unique(host.module[host.module >= 0])):
-        found["hierarchy"] = _from_hierarchy(view)
-    source = max(found, key=lambda each: len(found[each].nodes), default="")
-    return _table(view, found[source], source) if source and found[source].nodes else []
+        sources["hierarchy"] = _from_hierarchy(view)
+    source = max(sources, key=lambda each: len(sources[each].nodes), default="")
+    return _table(view, sources[source], source) if source and sources[source].nodes else []
 
 
 def _is_module(texts: Sequence[str]) -> Mask:
@@ -77,9 +77,9 @@ def _from_functions(view: View, take: Mask) -> Spans:
     nodes = list[Node]()
     node = np.full(len(host) + 1, NONE, np.int32)  # the last one is NONE
     for level in range_tree.levels(range_tree.build(host, take)):
-        found = group(node[around[level]], host.name[level], host.module_id[level])
-        node[level] = len(nodes) + found.of
-        for parent, name, number in zip(*(codes.tolist() for codes in found.codes), strict=True):
+        groups = group(node[around[level]], host.name[level], host.module_id[level])
+        node[level] = len(nodes) + groups.of
+        for parent, name, number in zip(*(codes.tolist() for codes in groups.codes), strict=True):
             text = texts[name].removeprefix(stacks.MODULE)
             plain = number < 0 or _NUMBERED.search(text)
             nodes.append(Node(parent, text, text if plain else f"{text}_{number}"))
@@ -99,10 +99,10 @@ def _from_hierarchy(view: View) -> Spans:
     inside[:-1] = inside[links.operator_of]
     outermost = inside[_operator_above(view, operators)] != inside[operators]
     rows = operators[outermost & (inside[operators] >= 0)]
-    own = np.full(len(host), NONE, np.int32)
-    own[rows] = np.arange(len(rows))
+    module_rows = np.full(len(host), NONE, np.int32)
+    module_rows[rows] = np.arange(len(rows))
     above = links.calls.parent[rows]
-    outer = np.where(above >= 0, range_tree.inherit(links.calls, own)[above], NONE).astype(np.int32)
+    outer = np.where(above >= 0, range_tree.inherit(links.calls, module_rows)[above], NONE).astype(np.int32)
     visited = operators[outermost | (inside[operators] < 0)]
     calls = _entries(nodes, inside[visited], host.thread[visited])
     return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)
@@ -157,9 +157,9 @@ def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
     inside = np.append(spans.inside, NONE)
 
     def sums(node: Index, weights: Ints | None = None) -> Ints:
-        known = node >= 0
-        chosen = None if weights is None else weights[known]
-        return np.bincount(node[known], chosen, minlength=len(nodes)).astype(np.int64)
+        in_module = node >= 0
+        chosen = None if weights is None else weights[in_module]
+        return np.bincount(node[in_module], chosen, minlength=len(nodes)).astype(np.int64)
 
     def with_children(own: Ints) -> Ints:
         whole = own.copy()
@@ -202,16 +202,16 @@ def _rows(view: View, spans: Spans, columns: dict[str, list[int]], source: str) 
         children.setdefault(parent, []).append(at)
         if parent >= 0:
             begun[parent] = min(begun[parent], begun[at])
-    found = list[ModuleRow]()
+    rows = list[ModuleRow]()
 
     def add(parent: int, above: str, depth: int) -> None:
         for at in sorted(children.get(parent, []), key=lambda each: (begun[each], each)):
             path = f"{above}/{nodes[at].label}" if above else nodes[at].label
             numbers = {name: column[at] for name, column in columns.items()}
-            found.append(
+            rows.append(
                 ModuleRow(id=path, name=nodes[at].name, parent=above, depth=depth, source=source, **numbers)
             )
             add(at, path, depth + 1)
 
     add(NONE, "", 0)
-    return found
+    return rows

@@ -71,23 +71,23 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
 def calls_of(view: View) -> Calls:
     """Self times and launched work of every operator call."""
     host, device, links = view.trace.host, view.trace.device, view.links
-    own, up = _merged(view)
+    call, up = _merged(view)
     inside = links.calls.rows
-    inside = inside[(links.calls.parent[inside] >= 0) & ((own[inside] == inside) | (own[inside] == NONE))]
+    inside = inside[(links.calls.parent[inside] >= 0) & ((call[inside] == inside) | (call[inside] == NONE))]
     around = links.calls.parent[inside]
-    taken = np.minimum(host.end[inside], host.end[around]) - host.start[inside]
-    holder = own[around]
+    child_ns = np.minimum(host.end[inside], host.end[around]) - host.start[inside]
+    holder = call[around]
     is_operator = holder >= 0
-    children = np.bincount(holder[is_operator], taken[is_operator], minlength=len(host))
+    children = np.bincount(holder[is_operator], child_ns[is_operator], minlength=len(host))
     host_self = host.end - host.start - children.astype(np.int64)
 
     launched = np.flatnonzero(links.operator >= 0)
-    by = own[links.operator[launched]]
+    by = call[links.operator[launched]]
     duration = (device.end - device.start)[launched]
     matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
     matrix &= device.kind[launched] == DeviceKind.KERNEL
     could = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
-    could &= own == np.arange(len(host))
+    could &= call == np.arange(len(host))
     could[by[matrix]] = True
     eligible = could.copy()
     at: Rows = np.flatnonzero(eligible)
@@ -98,7 +98,7 @@ def calls_of(view: View) -> Calls:
         eligible[at] = True
     size = len(host)
     return Calls(
-        own=own,
+        own=call,
         up=up,
         host_self=host_self,
         device_self=np.bincount(by, duration, minlength=size).astype(np.float64),
@@ -119,25 +119,25 @@ def _merged(view: View) -> tuple[Index, Index]:
     only = np.bincount(around, minlength=len(host))[around] == 1
     both = (host.kind[rows] == HostKind.OPERATOR) & (host.kind[around] == HostKind.OPERATOR)
     same = rows[only & both & (host.name[rows] == host.name[around])]
-    own = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
-    own[same] = parent[same]
+    call_rows = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
+    call_rows[same] = parent[same]
     while len(same):
-        above = own[own[same]]
-        same, above = same[above != own[same]], above[above != own[same]]
-        own[same] = above
+        above = call_rows[call_rows[same]]
+        same, above = same[above != call_rows[same]], above[above != call_rows[same]]
+        call_rows[same] = above
     up = np.full(len(host), NONE, np.int32)
     up[rows] = links.operator_of[around]
-    up[up >= 0] = own[up[up >= 0]]
-    return own, up
+    up[up >= 0] = call_rows[up[up >= 0]]
+    return call_rows, up
 
 
 def _listed(view: View, calls: Calls) -> Ints:
     """Host rows of the operators that the tables show."""
     names_of = view.trace.host.name
     rows = np.flatnonzero(calls.own == np.arange(len(calls.own)))
-    found = group(names_of[rows])
-    shown = np.array([not _UNLISTED.match(view.trace.texts[name]) for name in found.codes[0]], bool)
-    return rows[shown[found.of]] if len(rows) else rows
+    names = group(names_of[rows])
+    listed = np.array([not _UNLISTED.match(view.trace.texts[name]) for name in names.codes[0]], bool)
+    return rows[listed[names.of]] if len(rows) else rows
 
 
 def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[OperatorRow]:
@@ -146,19 +146,19 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
     number[rows] = groups.of
     total = _with_children(calls, number, len(groups), calls.device_self)
     matrix_total = _with_children(calls, number, len(groups), calls.tensor_cores)
-    own, matrix = groups.sums(calls.device_self[rows]), groups.sums(calls.tensor_cores[rows])
+    self_ns, matrix = groups.sums(calls.device_self[rows]), groups.sums(calls.tensor_cores[rows])
     host_total = groups.sums((host.end - host.start)[rows])
     host_self = groups.sums(calls.host_self[rows])
     count, launched = groups.sizes(), groups.sums(calls.kernels[rows])
     eligible = groups.sums(calls.eligible[rows]) > 0
-    cost = (own, host_self) if len(view.trace.device) else (host_self, own)
+    cost = (self_ns, host_self) if len(view.trace.device) else (host_self, self_ns)
     order = np.lexsort((groups.codes[0], -cost[1], -cost[0]))
     dtypes = _dtypes(view, rows, groups)
-    found = []
+    table = []
     for place, at in enumerate(order.tolist()):
         name = texts[groups.codes[0][at]]
         shapes = texts[groups.codes[1][at]] if len(groups.codes) > 1 and groups.codes[1][at] >= 0 else ""
-        found.append(
+        table.append(
             OperatorRow(
                 id=f"{name} {shapes}" if shapes else name,
                 name=name,
@@ -167,39 +167,39 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
                 host_total_ns=int(host_total[at]),
                 host_self_ns=int(host_self[at]),
                 device_total_ns=int(total[at]),
-                device_self_ns=int(own[at]),
+                device_self_ns=int(self_ns[at]),
                 tensor_core_eligible=bool(eligible[at]),
-                tensor_core_self=_share(matrix[at], own[at]),
+                tensor_core_self=_share(matrix[at], self_ns[at]),
                 tensor_core_total=_share(matrix_total[at], total[at]),
                 kernels=int(launched[at]),
                 dtypes=dtypes.get(at, []),
                 stacks=_stacks(view, calls, rows[groups.of == at]) if place < WITH_STACKS else [],
             )
         )
-    return found
+    return table
 
 
 def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) -> Floats:
     """Per group: weights of its operators and of all in them. `number` is the group of a host row."""
-    found = np.zeros(groups)
+    totals = np.zeros(groups)
     at: Rows = np.flatnonzero(weights)
     weights = weights[at]
     while len(at):
         of = number[at]
-        found += np.bincount(of[of >= 0], weights[of >= 0], minlength=groups)
+        totals += np.bincount(of[of >= 0], weights[of >= 0], minlength=groups)
         at = calls.up[at]
         at, weights = at[at >= 0], weights[at >= 0]
-    return found
+    return totals
 
 
 def _dtypes(view: View, rows: Ints, groups: Groups) -> dict[int, list[str]]:
     """Per group its `Input type`s, most frequent first."""
     types = view.trace.host.types[rows]
     pairs = group(groups.of[types >= 0], types[types >= 0])
-    found = dict[int, list[str]]()
+    dtypes = dict[int, list[str]]()
     for at in np.lexsort((pairs.codes[1], -pairs.sizes())).tolist():
-        found.setdefault(int(pairs.codes[0][at]), []).append(view.trace.texts[pairs.codes[1][at]])
-    return found
+        dtypes.setdefault(int(pairs.codes[0][at]), []).append(view.trace.texts[pairs.codes[1][at]])
+    return dtypes
 
 
 def _stacks(view: View, calls: Calls, rows: Ints) -> list[StackRow]:

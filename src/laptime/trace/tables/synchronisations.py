@@ -25,19 +25,19 @@ def find(view: View) -> list[Synchronisation]:
     cause = waits.culprits(view, rows)
     operator = np.where(cause >= 0, host.name[cause], NONE)
     labels = waits.labels(view, rows)
-    known, call = np.unique(np.array(labels, object), return_inverse=True)
+    distinct, call = np.unique(np.array(labels, object), return_inverse=True)
     keys, group = np.unique(np.stack([call, operator]), axis=1, return_inverse=True)
     length = host.end[rows] - host.start[rows]
-    found = []
+    table = []
     for number, (called, by) in enumerate(keys.T.tolist()):
-        own = np.flatnonzero(group.reshape(-1) == number)
-        found.append(
+        in_group = np.flatnonzero(group.reshape(-1) == number)
+        table.append(
             Synchronisation(
-                call=known[called],
+                call=distinct[called],
                 operator=texts[by] if by >= 0 else "",
-                calls=len(own),
-                wait_ns=int(length[own].sum()),
-                stack=stacks.stack_of(view, int(rows[own[np.argmax(length[own])]])),
+                calls=len(in_group),
+                wait_ns=int(length[in_group].sum()),
+                stack=stacks.stack_of(view, int(rows[in_group[np.argmax(length[in_group])]])),
             )
         )
-    return sorted(found, key=lambda row: -row.wait_ns)
+    return sorted(table, key=lambda row: -row.wait_ns)

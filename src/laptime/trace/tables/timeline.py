@@ -106,20 +106,20 @@ def _choose(view: View, start: int, end: int, budget: int) -> _Chosen:
     work = np.flatnonzero((device.start < end) & (device.end > start))
     calls, frames = inside[~python], inside[python]
     spent = np.concatenate([(host.end - host.start)[calls], (device.end - device.start)[work]])
-    kept = _longest(spent, budget)
+    chosen = _longest(spent, budget)
     room = max(budget - len(spent), 0)
     frames_kept = _longest((host.end - host.start)[frames], room)
-    drawn = np.sort(np.concatenate([calls[kept[: len(calls)]], frames[frames_kept]]))
-    dropped = int((~kept).sum() + (~frames_kept).sum())
-    return _Chosen(drawn, work[kept[len(calls) :]], dropped)
+    drawn = np.sort(np.concatenate([calls[chosen[: len(calls)]], frames[frames_kept]]))
+    dropped = int((~chosen).sum() + (~frames_kept).sum())
+    return _Chosen(drawn, work[chosen[len(calls) :]], dropped)
 
 
 def _longest(spent: Ints, number: int) -> Mask:
     """The longest `number` of them."""
-    kept = np.ones(len(spent), bool)
+    longest = np.ones(len(spent), bool)
     if len(spent) > number:
-        kept[np.argsort(-spent, kind="stable")[number:]] = False
-    return kept
+        longest[np.argsort(-spent, kind="stable")[number:]] = False
+    return longest
 
 
 def _host_lanes(view: View, rows: Ints, name: Ints, start: int, end: int) -> tuple[list[Lane], Index]:

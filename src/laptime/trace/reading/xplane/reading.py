@@ -69,8 +69,8 @@ def parse(data: bytes, *, name: str = f"trace{SUFFIX}") -> Trace:
         "framework": "tensorflow",
         "deviceProperties": [streams.properties(plane, number) for plane, number in devices],
     }
-    found = assemble.trace([rows.part(len(data))], about, name=Path(name).name)
-    return replace(found, format=FORMAT, warnings=[*found.warnings, *_unread(planes)])
+    trace = assemble.trace([rows.part(len(data))], about, name=Path(name).name)
+    return replace(trace, format=FORMAT, warnings=[*trace.warnings, *_unread(planes)])
 
 
 class _Rows:
@@ -87,12 +87,12 @@ class _Rows:
     def add_hosts(self, planes: list[Plane]) -> None:
         """Threads of all host planes, with the steps found on them."""
         lines = [(plane, self._sane(line)) for plane in planes for line in plane.lines]
-        found = steps.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
+        step_ranges = steps.find([line for _, line in lines], [plane.kinds for plane, _ in lines])
         for at, (plane, line) in enumerate(lines):
             thread = self._thread(line)
-            self._add_line(plane, line, thread, found.instead_of if found else "")
-            if found is not None and found.line == at:
-                for mark in found.marks:
+            self._add_line(plane, line, thread, step_ranges.instead_of if step_ranges else "")
+            if step_ranges is not None and step_ranges.line == at:
+                for mark in step_ranges.marks:
                     sort = host.Sort(HostKind.ANNOTATION, mark.name)
                     self._add_host(mark.start, mark.end, thread, sort)
 
@@ -128,14 +128,14 @@ class _Rows:
 
     def _sane(self, line: Line) -> Line:
         """The line without events whose times only damage can explain."""
-        kept = [
+        sane_events = [
             event
             for event in line.events
             if -_LATEST < event.start < _LATEST and 0 <= event.end - event.start <= WEEK
         ]
         self._events += len(line.events)
-        self._absurd += len(line.events) - len(kept)
-        return Line(line.name, kept)
+        self._absurd += len(line.events) - len(sane_events)
+        return Line(line.name, sane_events)
 
     def _thread(self, line: Line) -> int:
         """A number for this line; several lines may have one name."""

@@ -109,18 +109,18 @@ def _entry(data: bytes, at: int, end: int) -> tuple[int, Kind]:
 
 
 def _line(data: bytes, at: int, end: int, words: Words) -> Line:
-    name, shown, began = "", "", 0
-    found = []
+    name, display_name, began = "", "", 0
+    events = []
     for field, value, stop in fields(data, at, end):
         if _whole(field, 2, stop):
             name = _text(data, value, stop)
         elif _whole(field, 11, stop):
-            shown = _text(data, value, stop)
+            display_name = _text(data, value, stop)
         elif field == 3 and stop == NUMBER:
             began = signed(value)
         elif _whole(field, 4, stop):
-            found.append((value, stop))
-    return Line(shown or name, [_event(data, *each, began, words) for each in found])
+            events.append((value, stop))
+    return Line(display_name or name, [_event(data, *each, began, words) for each in events])
 
 
 def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:
@@ -135,9 +135,9 @@ def _event(data: bytes, at: int, end: int, began: int, words: Words) -> Event:
             elif field == 3:
                 duration = signed(value)
         elif field == 4:
-            own = facts or {}
-            if _stat(data, value, stop, words, own, wanted=False):
-                facts = own
+            event_facts = facts or {}
+            if _stat(data, value, stop, words, event_facts, wanted=False):
+                facts = event_facts
     # Both ends are rounded the same way, so that what lies inside in ps does so in ns.
     return Event(kind, began + offset // 1000, began + (offset + duration) // 1000, facts)
 

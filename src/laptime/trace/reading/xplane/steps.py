@@ -51,17 +51,17 @@ class Found(NamedTuple):
 
 def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Found | None:
     """Steps and phases of these lines (one dictionary of kinds each); None where nothing tells a step."""
-    told = _numbered(lines, kinds) or _called(lines, kinds)
-    if told is None:
+    candidates = _numbered(lines, kinds) or _called(lines, kinds)
+    if candidates is None:
         return None
-    line, name, steps = told
+    line, name, steps = candidates
     marks = [Mark(f"ProfilerStep#{number}", start, end) for number, start, end in steps]
     # Reading the next element may happen on a thread of tf.data, while the loop's thread waits for it.
     waits = [
         event
-        for each, own in zip(lines, kinds, strict=True)
+        for each, line_kinds in zip(lines, kinds, strict=True)
         for event in each.events
-        if _WAITS.match(_name(own, event))
+        if _WAITS.match(_name(line_kinds, event))
     ]
     computes = [
         event
@@ -89,30 +89,30 @@ def _numbered(
     lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
 ) -> tuple[int, str, list[tuple[int, int, int]]] | None:
     """Ranges with a number: those called train, else the most frequent ones, by start."""
-    found = defaultdict[tuple[int, str], list[tuple[int, int, int]]](list)
+    numbered = defaultdict[tuple[int, str], list[tuple[int, int, int]]](list)
     for at, line in enumerate(lines):
         for event in line.events:
             number = event.facts.get("step_num")
             if isinstance(number, int) and number >= 0:
-                found[at, _name(kinds[at], event)].append((number, event.start, event.end))
-    if not found:
+                numbered[at, _name(kinds[at], event)].append((number, event.start, event.end))
+    if not numbered:
         return None
-    at, name = max(found, key=lambda key: (key[1] == OWN, key[1] == "train", len(found[key]), -key[0]))
-    return at, name, sorted(found[at, name], key=lambda step: step[1:])
+    at, name = max(numbered, key=lambda key: (key[1] == OWN, key[1] == "train", len(numbered[key]), -key[0]))
+    return at, name, sorted(numbered[at, name], key=lambda step: step[1:])
 
 
 def _called(
     lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
 ) -> tuple[int, str, list[tuple[int, int, int]]] | None:
     """From each call of the function that takes most time to its next."""
-    taken = defaultdict[tuple[int, str], int](int)
+    durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):
         for event in line.events:
             if match := _FUNCTION.match(_name(kinds[at], event)):
-                taken[at, match[1]] += event.end - event.start
-    if not taken:
+                durations[at, match[1]] += event.end - event.start
+    if not durations:
         return None
-    at, chosen = max(taken, key=lambda key: taken[key])
+    at, chosen = max(durations, key=lambda key: durations[key])
     calls, others = list[tuple[int, int]](), list[int]()
     for event in lines[at].events:
         match = _FUNCTION.match(_name(kinds[at], event))
@@ -141,11 +141,11 @@ def _whole(calls: Sequence[tuple[int, int]], line: Line) -> list[tuple[int, int]
     for start, end in python:
         if not outer or -end > outer[-1][1]:
             outer.append((start, -end))
-    found = []
+    ranges = []
     for call in calls:
         place = bisect_right(outer, call[0], key=lambda each: each[0]) - 1
-        found.append(outer[place] if place >= 0 and call[1] <= outer[place][1] else call)
-    return found
+        ranges.append(outer[place] if place >= 0 and call[1] <= outer[place][1] else call)
+    return ranges
 
 
 def _columns(ranges: Sequence[tuple[int, int]]) -> tuple[Ints, Ints]:

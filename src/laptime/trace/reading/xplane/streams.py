@@ -18,8 +18,8 @@ _LARGEST = 1 << 53
 
 def device_of(plane: Plane) -> int | None:
     """The number of the GPU; None for a plane that is none."""
-    found = _PLANE.match(plane.name)
-    return int(found[1]) if found else None
+    match = _PLANE.match(plane.name)
+    return int(match[1]) if match else None
 
 
 def properties(plane: Plane, device: int) -> dict[str, Any]:
@@ -50,14 +50,14 @@ def rows(plane: Plane, device: int) -> Iterator[dict[str, Any]]:
 
 def _row(event: Event, name: str) -> dict[str, Any]:
     facts = event.facts
-    kind, told = DeviceKind.KERNEL, _told(facts.get("kernel_details"))
+    kind, launch = DeviceKind.KERNEL, _told(facts.get("kernel_details"))
     if "memcpy_details" in facts or name.startswith("Memcpy"):
-        kind, told = DeviceKind.MEMCPY, _told(facts.get("memcpy_details"))
-        source, target = told.get("kind_src", ""), told.get("kind_dst", "")
+        kind, launch = DeviceKind.MEMCPY, _told(facts.get("memcpy_details"))
+        source, target = launch.get("kind_src", ""), launch.get("kind_dst", "")
         name = _COPY.sub(r"Memcpy \1to\2", name)
         name = f"{name} ({source} -> {target})" if source or target else name
     elif "memset_details" in facts or name.startswith("Memset"):
-        kind, told = DeviceKind.MEMSET, _told(facts.get("memset_details"))
+        kind, launch = DeviceKind.MEMSET, _told(facts.get("memset_details"))
     correlation = facts.get("correlation_id", NONE)
     return {
         "start": event.start,
@@ -65,14 +65,16 @@ def _row(event: Event, name: str) -> dict[str, Any]:
         "name": name,
         "kind": kind,
         "correlation": correlation if isinstance(correlation, int) else NONE,
-        "occupancy": _number(told.get("occ_pct"), float("nan")),
-        "grid": _three(told.get("grid", "")),
-        "block": _three(told.get("block", "")),
-        "registers": int(_number(told.get("regs"), NONE)),
-        "shared_memory": int(_number(told.get("static_shared"), 0) + _number(told.get("dynamic_shared"), 0))
-        if "static_shared" in told
+        "occupancy": _number(launch.get("occ_pct"), float("nan")),
+        "grid": _three(launch.get("grid", "")),
+        "block": _three(launch.get("block", "")),
+        "registers": int(_number(launch.get("regs"), NONE)),
+        "shared_memory": int(
+            _number(launch.get("static_shared"), 0) + _number(launch.get("dynamic_shared"), 0)
+        )
+        if "static_shared" in launch
         else NONE,
-        "bytes": int(_number(told.get("size", told.get("num_bytes")), NONE)),
+        "bytes": int(_number(launch.get("size", launch.get("num_bytes")), NONE)),
     }
 
 
@@ -88,7 +90,7 @@ def _three(text: str) -> str:
 
 def _number(text: str | None, otherwise: float) -> float:
     try:
-        found = float(text) if text is not None else otherwise
+        number = float(text) if text is not None else otherwise
     except ValueError:
         return otherwise
-    return found if abs(found) < _LARGEST else otherwise
+    return number if abs(number) < _LARGEST else otherwise

@@ -71,5 +71,5 @@ def signed(value: int) -> int:
 
 def double(value: int) -> float:
     """The double that these 64 bits spell."""
-    found: float = struct.unpack("<d", struct.pack("<Q", value))[0]
-    return found
+    number: float = struct.unpack("<d", struct.pack("<Q", value))[0]
+    return number
