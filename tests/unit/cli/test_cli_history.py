@@ -101,7 +101,7 @@ def test_a_second_import_adds_nothing_and_says_so(laptime: Laptime) -> None:
     laptime("import", path)
     ended = laptime("import", path)
     assert (ended.code, ended.out) == (0, "")
-    assert "is there already" in ended.err
+    assert "is already stored" in ended.err
     assert len(files.stored()) == 1
 
 

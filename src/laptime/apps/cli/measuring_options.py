@@ -252,8 +252,10 @@ _OPTIONS = (
         help="Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
-    click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT."),
-    click.option("--no-save", "save", is_flag=True, flag_value=False, default=None, help="Store nothing."),
+    click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT."),
+    click.option(
+        "--no-save", "save", is_flag=True, flag_value=False, default=None, help="Do not store the run."
+    ),
 )
 
 

@@ -21,8 +21,8 @@ def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> 
 def voice_options(command: Decorated) -> Decorated:
     """`-q` and `-v`."""
     for short, long, text in (
-        ("-v", "--verbose", "With an error, show where it came from."),
-        ("-q", "--quiet", "Say nothing on stderr but errors."),
+        ("-v", "--verbose", "Show where an error came from."),
+        ("-q", "--quiet", "Print nothing but errors on stderr."),
     ):
         option = click.option(
             short, long, is_flag=True, expose_value=False, callback=_set_voice, is_eager=True, help=text
@@ -39,6 +39,6 @@ def report_options(command: Decorated) -> Decorated:
         "outputs",
         multiple=True,
         metavar="FILE",
-        help="Write a report, picked by suffix: .html .json .md .txt ... Repeatable; - is stdout.",
+        help="Write a report; its suffix picks the format: .html .json .md .txt ... Repeatable; - is stdout.",
     )(command)
-    return click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 
 @click.command("check", cls=measuring_options.Measuring)
 @click.argument("subject", metavar="RUN | TARGET", default="last")
-@click.option("--against", metavar="RUN", help="No slower than this stored run.")
+@click.option("--against", metavar="RUN", help="Fail if slower than this stored run.")
 @click.option(
-    "--against-rev", metavar="REV", help="No slower than at this git revision: both measured, interleaved."
+    "--against-rev",
+    metavar="REV",
+    help="Fail if slower than this git revision; both are measured now, interleaved.",
 )
-@click.option("--budgets", metavar="FILE", help="Limits. [default: laptime.toml, where there is one]")
-@click.option("--tolerance", metavar="PERCENT", help="So much slower is allowed. [default: 5%]")
-@click.option("--force", is_flag=True, help="Check runs made under different conditions all the same.")
+@click.option("--budgets", metavar="FILE", help="File with budgets. [default: laptime.toml, if it exists]")
+@click.option("--tolerance", metavar="PERCENT", help="How much slower is still allowed. [default: 5%]")
+@click.option("--force", is_flag=True, help="Check even if the runs were made under different conditions.")
 @measuring_options.all_options
 @report_options
 @voice_options
@@ -53,8 +55,9 @@ def command(
 ) -> int:
     """Check a run against budgets, a baseline, or an earlier revision.
 
-    The subject is a stored run (the last one, unless told), or a target, which is measured first. Exits with
-    0 when all is kept, 1 when something is broken, 3 when the intervals cannot decide.
+    RUN is a stored run, by default the last one. A TARGET is measured first.
+
+    Exit codes: 0 every limit is kept, 1 one is broken, 3 the intervals cannot decide.
 
     \b
     laptime check last --against baseline -o junit.xml

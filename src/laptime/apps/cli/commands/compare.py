@@ -21,7 +21,7 @@ from laptime.verbs.compare import compare_runs, refuse_profiles
 @click.command("compare", cls=measuring_options.Measuring)
 @click.argument("a", metavar="A", default="")
 @click.argument("b", metavar="B", default="")
-@click.option("--force", is_flag=True, help="Compare runs made under different conditions all the same.")
+@click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
 @measuring_options.same_option
 @measuring_options.all_options
 @report_options
@@ -40,13 +40,14 @@ def command(
 ) -> int:
     """Compare two runs, or two targets measured side by side, in words.
 
-    A is the baseline. Each is a stored run (last, last~1, an id, a name, a file) or a target. Two targets
-    are measured interleaved, which tells most; a run and a target: the target is measured as the run was.
+    A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
+    are measured interleaved, which is the most precise. A target compared with a
+    run is measured as the run was.
 
-    With --same NAME no A and B: one architecture is measured in every framework here that knows it; whether
-    it is one model (parameters, FLOPs) is said before any speed.
+    --same NAME takes the place of A and B: it measures one architecture in every installed framework that
+    has it, and first checks that all are the same model (parameters, FLOPs).
 
-    The words are faster, slower, same (proved to lie within the margin) and unclear, which exits with 3.
+    The result is faster, slower, same (shown to lie within the margin) or unclear (exit code 3).
 
     \b
     laptime compare last~1 last

@@ -1,4 +1,4 @@
-"""What this machine can measure, and the smallest difference it can show."""
+"""Show what this machine can measure, and the smallest difference it can show."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from laptime.apps.cli.progress import progress
 
 
 @click.command("doctor")
-@click.option("--quick", is_flag=True, help="Only what takes a few seconds: measures no peaks.")
-@click.option("--fresh", is_flag=True, help="Measure the peaks again, although they are known.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--quick", is_flag=True, help="Only what takes a few seconds: peak rates are not measured.")
+@click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @voice_options
 @click.pass_context
 def command(context: click.Context, *, quick: bool, fresh: bool, as_json: bool) -> int:
-    """What this machine can measure, and the smallest difference it can show.
+    """Show what this machine can measure, and the smallest difference it can show.
 
-    Looks at limits, clocks, neighbours, timers, devices and energy meters; measures what the hardware can do
-    (kept until the machine changes), and a program against itself. A line that says warn ends with the
-    command that mends it; laptime itself changes nothing.
+    Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
+    until the machine changes) and times a program against itself. Every warning comes with the command that
+    fixes it; laptime itself changes nothing.
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.reports import _doctor as report

@@ -20,18 +20,23 @@ SUFFIXES = (".html", ".json", ".md", ".txt")
 
 @click.command("history")
 @click.argument("pattern", metavar="[TARGET]", default="*")
-@click.option("--metric", metavar="TAG", default="", help="Which number. [default: the median latency]")
+@click.option("--metric", metavar="TAG", default="", help="Metric to show. [default: median latency]")
 @click.option(
     "--by",
     type=click.Choice(["run", "commit", "version"]),
     default="run",
     show_default=True,
-    help="What to tell apart; under version, runs with other libraries are put together.",
+    help="Group runs by commit, or by the library versions that differ.",
 )
 @click.option(
-    "-n", "--last", type=click.IntRange(min=1), default=200, show_default=True, help="So many runs at most."
+    "-n",
+    "--last",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Newest runs to show, at most.",
 )
-@click.option("--force", is_flag=True, help="Put runs made under different conditions together.")
+@click.option("--force", is_flag=True, help="Put runs under different conditions into one history.")
 @report_options
 @voice_options
 @click.pass_context
@@ -48,9 +53,9 @@ def command(
 ) -> None:
     """Show a metric over stored runs, commits or versions, and where its level changed.
 
-    TARGET is a case key, a target or the name of runs; * and ? stand for any letters. Runs made under
-    different conditions are histories of their own. Changes are named with a chance of 1 % of naming any
-    where there is none (docs/history.md).
+    TARGET is a case key, a target or the name of runs; * and ? are wildcards. Runs under different
+    conditions (machine, driver, libraries ...) get histories of their own. The chance of reporting a change
+    where there is none is 1 % (docs/history.md).
 
     \b
     laptime history

@@ -22,16 +22,16 @@ from laptime.store import files, folder, imports
     "format_",
     metavar="NAME",
     default="",
-    help="pytest_benchmark, asv, perfzero. [default: by content]",
+    help="pytest_benchmark, asv or perfzero. [default: by content]",
 )
-@click.option("--name", metavar="TEXT", default="", help="A name to find these runs by.")
+@click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
 @click.pass_context
 def command(context: click.Context, /, paths: tuple[str, ...], format_: str, name: str) -> int:
     """Import results of pytest-benchmark, asv or PerfZero as runs.
 
-    They are then listed, shown, compared and part of histories as any run. Nothing is known about what
-    disturbed them, so their verdict is `noisy`. A file that was imported before adds nothing.
+    They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
+    because these files do not say what disturbed the measurement. Importing a file again changes nothing.
 
     \b
     laptime import .benchmarks/*/*.json
@@ -45,7 +45,7 @@ def command(context: click.Context, /, paths: tuple[str, ...], format_: str, nam
             runs = imports.read(Path(path), format_)
             for run in runs:
                 if run.id in known:
-                    voice.say(f"{one_line(path)}: run {run.id} is there already")
+                    voice.say(f"{one_line(path)}: run {run.id} is already stored")
                     continue
                 files.save(structs.replace(run, name=name) if name else run)
                 known.add(run.id)

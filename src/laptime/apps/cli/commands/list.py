@@ -20,16 +20,16 @@ from laptime.store.index import Line
 
 @click.command("list")
 @click.option(
-    "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many."
+    "-n", "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Runs to list, at most."
 )
-@click.option("--all", "everything", is_flag=True, help="All there are.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON document on stdout.")
+@click.option("--all", "everything", is_flag=True, help="List all runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @voice_options
 @click.pass_context
 def command(context: click.Context, /, limit: int, everything: bool, as_json: bool) -> None:
     """List stored runs, newest first.
 
-    Interrupted runs hold what was measured until then. Damaged files are listed, not hidden.
+    Interrupted runs keep what was measured until then. Damaged files are listed, too.
     """
     voice = context.find_object(Voice) or Voice()
     lines, total = index.lines(limit=None if everything else limit)

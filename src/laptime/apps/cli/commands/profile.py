@@ -70,8 +70,8 @@ _AT_LEAST_0 = click.IntRange(min=0)
     metavar="FOLDER",
     help="Keep the trace here. [default: beside the run]",
 )
-@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context

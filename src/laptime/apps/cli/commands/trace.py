@@ -36,8 +36,8 @@ _SUFFIXES = (".json", ".json.gz")
     type=_PATH,
     help="Write a small trace that Perfetto opens, with counters for utilisation and queue length.",
 )
-@click.option("--name", default="", metavar="NAME", help="A name to find the run by: laptime show NAME.")
-@click.option("--no-save", is_flag=True, help="Do not keep the run under .laptime/.")
+@click.option("--name", default="", metavar="NAME", help="Name of this run: laptime show NAME.")
+@click.option("--no-save", is_flag=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context

@@ -35,7 +35,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.option(
-    "--python", metavar="PATH", default="", help="Interpreter to run it with. [default: laptime's own]"
+    "--python", metavar="PATH", default="", help="Interpreter that runs the script. [default: laptime's own]"
 )
 @click.option(
     "--budget",
@@ -43,62 +43,78 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="The whole session takes no longer than this: 90s, 10m, 1h.",
+    help="Time limit of the whole session: 90s, 10m, 1h.",
 )
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
     default=None,
     callback=lambda context, option, value: value or 0,
-    help="Timed steps in a block. [default: found out]",
+    help="Steps timed together as one block. [default: chosen from the length of a step]",
 )
 @click.option(
     "--allow",
     type=click.Choice(["algorithm"]),
     multiple=True,
-    help="Try changes of this class, too: algorithm changes the batch and the learning rate.",
+    help="Also try changes of this class: algorithm changes the batch size and the learning rate.",
 )
-@click.option("--strict", is_flag=True, help="Leave out changes of random numbers and of precision.")
+@click.option("--strict", is_flag=True, help="Leave out changes that alter random numbers or precision.")
 @click.option(
-    "--only", multiple=True, callback=_names, metavar="NAME,...", help="Try these alone. Repeatable."
+    "--only",
+    multiple=True,
+    callback=_names,
+    metavar="NAME,...",
+    help="Try only these optimizations. Repeatable.",
 )
-@click.option("--skip", multiple=True, callback=_names, metavar="NAME,...", help="Not these. Repeatable.")
+@click.option(
+    "--skip",
+    multiple=True,
+    callback=_names,
+    metavar="NAME,...",
+    help="Leave these optimizations out. Repeatable.",
+)
 @click.option(
     "--with",
     "extra",
     multiple=True,
     type=click.Path(dir_okay=False),
     metavar="FILE.py",
-    help="A file with a further optimization. Repeatable.",
+    help="File with another optimization to try. Repeatable.",
 )
 @click.option(
     "--goal",
     type=click.Choice(["throughput", "memory"]),
     default="throughput",
     show_default=True,
-    help="What is to become better.",
+    help="What to improve.",
 )
 @click.option(
     "--max-memory",
     callback=_size,
     metavar="SIZE",
-    help="A trial may use so much: 8GB. [default: what the machine has free]",
+    help="Memory limit of a trial: 8GB. [default: what the machine has free]",
 )
-@click.option("--certify", is_flag=True, help="Error rates corrected for all looks and candidates; slower.")
-@click.option("--resume", is_flag=True, help="Go on with the last session of the same script and arguments.")
-@click.option("--dry-run", is_flag=True, help="Diagnose only: what would be tried, and how long.")
+@click.option(
+    "--certify",
+    is_flag=True,
+    help="Keep the error rate over all candidates and looks together; slower.",
+)
+@click.option("--resume", is_flag=True, help="Continue the last session of the same script and arguments.")
+@click.option(
+    "--dry-run", is_flag=True, help="Only diagnose; list what would be tried and how long it would take."
+)
 @click.option(
     "--patch",
     type=click.Path(path_type=Path),
     metavar="PATH",
-    help="Where the patch goes. [default: SCRIPT.laptime.patch]",
+    help="File to write the patch to. [default: SCRIPT.laptime.patch]",
 )
 @click.option(
     "--step-by",
     type=click.Choice(["optimizer", "loader", "forward"]),
     default=None,
     callback=lambda context, option, value: value or "",
-    help="What a step is. [default: the first of these that the script has]",
+    help="What ends a step. [default: the first of these that the script has]",
 )
 @click.option(
     "--timeout",
@@ -106,22 +122,23 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="One trial takes no longer than this.",
+    help="Time limit of one trial.",
 )
-@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context
 def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Make a training script faster, with proof, and hand the change back as a patch.
 
-    The script is not edited. What bounds its step is found first; then changes are raced against it, one
-    after the other, and checked to train the same. What helps is kept, measured afresh in new processes, and
-    written as a patch. Options of laptime come before the script, those of the script behind it.
+    The script itself is not edited. tune first finds what limits its step, then races one change after
+    another against it and checks that each trains the same. It measures all kept changes together in new
+    processes and writes them as a patch. Options of laptime come before
+    SCRIPT.py, options of the script after it.
 
-    Exits with 0 when it got faster, 5 when no change helped, 3 when that could not be decided, 1 when what
-    was found does not train the same, 4 when the script fails.
+    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the kept changes do not train the same, 4 the
+    script fails.
 
     \b
     laptime tune train.py --epochs 10

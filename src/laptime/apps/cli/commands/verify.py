@@ -24,13 +24,13 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
     default="5m",
     show_default=True,
     metavar="TIME",
-    help="It takes no longer than this: 90s, 5m, 1h.",
+    help="Time limit of the whole check: 90s, 5m, 1h.",
 )
 @click.option(
     "--python",
     metavar="PATH",
     default="",
-    help="Interpreter to run it with. [default: laptime's own]",
+    help="Interpreter that runs the script. [default: laptime's own]",
 )
 @click.option(
     "--timeout",
@@ -38,19 +38,20 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="One trial takes no longer than this.",
+    help="Time limit of one trial.",
 )
-@click.option("--name", default="", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
+@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context
 def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
-    """Check that an earlier result of `tune` still holds, after an upgrade of torch, say.
+    """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
 
-    RECIPE is the file that `tune` has left beside the patch. The script is timed with and without the recipe
-    in new processes, and the recipe is gated again. Exits with 0 when it still is faster and trains the same,
-    1 when it does not, 3 when that could not be decided.
+    RECIPE is the .laptime.json file that `tune` wrote beside the patch. verify times the script with and
+    without the recipe in new processes and checks again that both train the same.
+
+    Exit codes: 0 still faster and trains the same, 1 not any more, 3 undecided.
 
     \b
     laptime verify train.laptime.json

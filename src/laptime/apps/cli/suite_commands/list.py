@@ -17,12 +17,17 @@ from laptime.suites.loading import SHIPPED, load
 
 @click.command("list")
 @click.argument("where", metavar="[SUITE]", required=False)
-@click.option("--match", multiple=True, metavar="TEXT", help="Found in the name, or a tag. Repeatable.")
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="TEXT",
+    help="Only with TEXT in the name or as a tag. Repeatable.",
+)
 @voice_options
 def command(where: str | None, match: tuple[str, ...]) -> int:
     """List the suites that come with laptime, or the benchmarks of one.
 
-    SUITE is a .toml or .py file, a folder of them, or the name of a shipped one.
+    SUITE is a .toml or .py file, a folder of such files, or the name of a suite that comes with laptime.
     """
     if where is None:
         rows = [(name, one_line(load(name)[0].about)) for name in SHIPPED]

@@ -35,7 +35,7 @@ _PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "benchmark_num_trials",
-        {"type": int, "metavar": "N", "help": "Run the whole list so often. [default: 1]"},
+        {"type": int, "metavar": "N", "help": "Times to run the whole list. [default: 1]"},
     ),
     (
         "benchmark_class_type",
@@ -49,7 +49,7 @@ _PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
         "git_repos",
         {"multiple": True, "metavar": "URL;BRANCH;HASH,...", "help": "Clones to make. Repeatable."},
     ),
-    ("use_cached_site_packages", {"is_flag": True, "help": "Take clones that exist as they are."}),
+    ("use_cached_site_packages", {"is_flag": True, "help": "Use existing clones as they are."}),
     ("python_path", {"metavar": "FOLDER,...", "help": "Import folders, in site-packages of the workspace."}),
     ("workspace", {"metavar": "FOLDER", "help": "Where clones and results go. [default: workspace]"}),
     ("execution_id", {"metavar": "NAME", "help": "Folder of the results. [default: the time, UTC]"}),
@@ -58,7 +58,7 @@ _PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
         "data_downloads",
         {
             "metavar": "URL;PATH[;SHA256],...",
-            "help": "Files to fetch under the data folder: http, https, file, and what fsspec knows.",
+            "help": "Files to download into the data folder: http, https, file, or any fsspec URL.",
         },
     ),
     ("gcs_downloads", {"metavar": "URL;PATH,...", "help": "PerfZero's old name of --data_downloads."}),
@@ -70,7 +70,7 @@ _PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
         "profiler_enabled_time",
         {"metavar": "BEGIN:END,...", "help": "Seconds into a method to run TensorFlow's profiler."},
     ),
-    ("tpu_parameters", {"metavar": "JSON", "help": "Name of a TPU that runs already."}),
+    ("tpu_parameters", {"metavar": "JSON", "help": "Name of a running TPU."}),
     ("ml_framework_build_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
     ("execution_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
     ("platform_name", {"metavar": "TEXT", "help": "Copied to the summary."}),
@@ -108,11 +108,14 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @perfzero_options
 @click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
 @click.option(
-    "--timeout", callback=duration, metavar="TIME", help="A method that takes longer is hung. [default: 1h]"
+    "--timeout",
+    callback=duration,
+    metavar="TIME",
+    help="Time limit of a method; a longer one counts as hung. [default: 1h]",
 )
-@click.option("--list", "only_list", is_flag=True, help="Name the methods that would run, and stop.")
-@click.option("--name", metavar="TEXT", help="A name to find this run by: laptime show TEXT.")
-@click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="No run in the store.")
+@click.option("--list", "only_list", is_flag=True, help="List the methods that would run, measure nothing.")
+@click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT.")
+@click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context
@@ -127,8 +130,8 @@ def command(
 ) -> int:
     """Run PerfZero's benchmark classes as they are, and write its JSON.
 
-    Every method runs in a process of its own; one that crashes, hangs or reports nothing is marked, and the
-    rest goes on. Results lie in WORKSPACE/output/ID/perfzero_summary.json. docs/perfzero.md lists every flag.
+    Each method runs in its own process. If one crashes, hangs or reports nothing, the others still run.
+    Results go to WORKSPACE/output/ID/perfzero_summary.json. docs/perfzero.md lists every flag.
 
     \b
     laptime suite perfzero --benchmark_methods=bench.Tiny.benchmark_add --python_path=.

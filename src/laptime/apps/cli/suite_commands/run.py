@@ -1,4 +1,4 @@
-"""Run named benchmarks, store each as it ends, and tell which budgets were kept."""
+"""Run named benchmarks, store each as it ends, and check their budgets."""
 
 from __future__ import annotations
 
@@ -25,21 +25,32 @@ from laptime.verbs.suite import Item
 
 @click.command("run")
 @click.argument("where", metavar="FILE.toml | FILE.py | FOLDER | NAME")
-@click.option("--match", multiple=True, metavar="TEXT", help="Found in the name, or a tag. Repeatable.")
-@click.option("--quick", is_flag=True, help="Smallest batch, preset quick, none tagged large: for a laptop.")
-@click.option("--list", "only_list", is_flag=True, help="Say what there is, measure nothing.")
-@click.option("--dry-run", is_flag=True, help="Say what would run and about how long, measure nothing.")
-@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes of every variant.")
+@click.option(
+    "--match",
+    multiple=True,
+    metavar="TEXT",
+    help="Only with TEXT in the name or as a tag. Repeatable.",
+)
+@click.option(
+    "--quick", is_flag=True, help="Smallest batch, preset quick, nothing tagged large: for a laptop."
+)
+@click.option("--list", "only_list", is_flag=True, help="List the benchmarks, measure nothing.")
+@click.option("--dry-run", is_flag=True, help="Show what would run and for about how long, measure nothing.")
+@click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes per variant.")
 @click.option(
     "--timeout",
     callback=measuring_options.duration,
     metavar="TIME",
-    help="A step that takes longer counts as hung.",
+    help="Time limit of a step; a longer one counts as hung.",
 )
-@click.option("--resume", is_flag=True, help="Keep what the last run of this suite has measured.")
-@click.option("--baseline", metavar="SUITE", help="Judge regressions against this suite's stored runs.")
+@click.option("--resume", is_flag=True, help="Skip what the last run of this suite has measured.")
+@click.option(
+    "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
+)
 @click.option("--name", metavar="TEXT", help="Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Store nothing.")
+@click.option(
+    "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the runs."
+)
 @report_options
 @voice_options
 @click.pass_context
@@ -54,11 +65,12 @@ def command(
     as_json: bool,
     **wishes: Any,
 ) -> int:
-    """Run named benchmarks, store each as it ends, and tell which budgets were kept.
+    """Run named benchmarks, store each as it ends, and check their budgets.
 
-    Each benchmark runs in fresh processes of its own; one that fails is marked, and the rest goes on.
-    Exits with 1 when a budget is broken, 3 when one cannot be decided, 4 when measured code failed, 5 when
-    nothing matches.
+    Each benchmark runs in fresh processes of its own. If one fails, the others still run.
+
+    Exit codes: 0 all budgets kept, 1 one is broken, 3 one is undecided, 4 measured code failed, 5 nothing
+    matches.
 
     \b
     laptime suite run standard --quick
