@@ -63,13 +63,13 @@ def finding(
         gain=gain,
         change=change,
         optimization=optimization,
-        stack=ours(stack or []),
+        stack=from_user_code(stack or []),
         rows=[row for row in dict.fromkeys(rows) if row in existing_rows][:8],
         next=next,
     )
 
 
-def ours(stack: list[str]) -> list[str]:
+def from_user_code(stack: list[str]) -> list[str]:
     """A call stack (innermost first) from the first frame that is the user's; all of it when none is."""
     first = next((at for at, frame in enumerate(stack) if not _LIBRARY.search(frame)), 0)
     return stack[first:]

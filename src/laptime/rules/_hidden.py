@@ -47,7 +47,7 @@ def hidden(profile: Profile) -> Wait | None:
     loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
     if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
         return None
-    longest = max(_told(profile), _in_ranges(profile), _in_operators(profile))
+    longest = max(_attributed(profile), _in_ranges(profile), _in_operators(profile))
     if share(profile, longest.seconds) <= DATA_WAIT:
         longest = _before_work(profile)
     return longest if share(profile, longest.seconds) > DATA_WAIT else None
@@ -61,7 +61,7 @@ def mistaken(profile: Profile) -> float:
     return wait.seconds
 
 
-def _told(profile: Profile) -> Wait:
+def _attributed(profile: Profile) -> Wait:
     """What is attributed to data already: by the device's idle time, else by the timed loader."""
     if profile.overview.devices:
         return Wait(idle_seconds(profile, "data"), "the device is idle meanwhile", [])
@@ -116,7 +116,7 @@ def _named(timeline: Timeline, gap: int) -> int:
         (start, min(gap, start + dur))
         for lane in timeline.lanes
         if lane.kind == "host"
-        for start, dur in _speaking(timeline, lane)
+        for start, dur in _named_ranges(timeline, lane)
         if start < gap
     )
     covered, reached = 0, 0
@@ -126,7 +126,7 @@ def _named(timeline: Timeline, gap: int) -> int:
     return covered
 
 
-def _speaking(timeline: Timeline, lane: Lane) -> list[tuple[int, int]]:
+def _named_ranges(timeline: Timeline, lane: Lane) -> list[tuple[int, int]]:
     """(start, duration) of its ranges other than Python functions and the step itself."""
     columns = zip(lane.start_ns, lane.dur_ns, lane.name_index, lane.category, strict=True)
     return [

@@ -1,4 +1,5 @@
-"""Collectives: those of one rank, the same one found on all ranks, what it took and who came last.
+"""Collectives: those of one rank, the same collective on all ranks, its duration, and which rank came
+last.
 
 A collective's kernel runs from the arrival of its own rank until all have got what they need. So the shortest
 of its durations, that of the last arriver, is the transfer, and what the others take longer is waiting.
@@ -205,7 +206,7 @@ def meet(ranks: Sequence[Sequence[Collective]]) -> list[Meeting]:
 
 
 def _ambiguous(met: Meeting) -> bool:
-    """More ranks than the group has: several groups go by one name."""
+    """Whether more ranks met than the group has: then several groups share one name."""
     return any(0 < each.group_size < len(met) for each in met.values())
 
 
@@ -242,13 +243,14 @@ def _times(collectives: list[Collective]) -> tuple[Ints, Ints]:
 
 
 def common_share(met: Iterable[Meeting]) -> float:
-    """Share of collectives in which all ranks were at one instant, as they must be on one clock."""
+    """Share of collectives in which all ranks were at the same instant. On one clock it is 1."""
     together = [max(o.start_ns for o in one.values()) < min(o.end_ns for o in one.values()) for one in met]
     return sum(together) / len(together) if together else 1.0
 
 
 def offsets(met: Sequence[Meeting], ranks: int) -> list[int]:
-    """What to add to each rank's times so that collectives end together: they do, within the transfer.
+    """Nanoseconds to add to each rank's times so that collectives end together, which they do within a
+    transfer.
 
     All 0 when nine of ten collectives already have an instant at which all ranks are in them.
     """

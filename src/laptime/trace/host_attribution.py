@@ -1,4 +1,4 @@
-"""What a host thread was doing during some ranges: which calls had how much of them to themselves."""
+"""What a host thread did during given ranges: the self time that each call had inside them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laptime.trace.view import View
 
 
 class Shares(NamedTuple):
-    """Host rows and the ns that each had; `name` (index into texts) is what to call it."""
+    """Host rows, the self time of each in ns, and the text (index) that names it."""
 
     row: Index
     name: Index
@@ -21,7 +21,7 @@ class Shares(NamedTuple):
 
 
 def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
-    """The ranges by innermost operator, runtime calls counted with the operator that made them.
+    """Time of the ranges by innermost operator; a runtime call counts for the operator that made it.
 
     Time outside operators goes to the innermost Python function, where the trace has any, else to the
     innermost annotation. Time in none of them, or in nothing but the step, is in no share.
@@ -52,7 +52,7 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
 
 
 def of_calls(view: View, rows: Index, cause: Index, ranges: Ranges) -> Shares:
-    """The ranges by these calls, named after what caused them, or themselves where nothing did."""
+    """Time of the ranges by these calls, each named after its cause, or after itself where it has none."""
     host = view.trace.host
     ns = intervals.within(ranges, host.start[rows], host.end[rows])
     return Shares(rows, host.name[np.where(cause >= 0, cause, rows)], ns)
@@ -65,7 +65,7 @@ def _of_thread(view: View, thread: int) -> Index:
 
 
 def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tuple[Index, Ints]:
-    """The rows that have any of the ranges inside them and not inside a row below, and how many ns."""
+    """The rows with self time inside the ranges, and that time in ns."""
     host = view.trace.host
     whole = intervals.within(ranges, host.start[rows], host.end[rows])
     rows, whole = rows[whole > 0], whole[whole > 0]

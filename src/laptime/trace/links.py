@@ -14,7 +14,7 @@ from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Trace
 
 
 class Links(NamedTuple):
-    """What belongs to what.
+    """Which host row launched and contains which work.
 
     Attributes:
         calls: the forest of annotations, operators, runtime and driver calls.

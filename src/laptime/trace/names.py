@@ -1,4 +1,4 @@
-"""Families of kernels and operators, told by their names.
+"""Families of kernels and operators, recognised by their names.
 
 Every family is a function of texts that returns one bool each; `rows` applies it to a column of names, so
 that each distinct name is looked at once. Names tell what somebody called a thing, not what it does: each
@@ -34,7 +34,7 @@ def _matching(pattern: str) -> Family:
 
 
 def _holding(words: str, but: str = "") -> Family:
-    """Names that hold one of the words in any case, and none of the others; fast."""
+    """Names that contain one of the words, in any case, and none of the excluded ones."""
     wanted, unwanted = words.split(), but.split()
 
     def holds(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Remembering what several tables need, for as long as the trace lives."""
+"""A cache of what several tables need, which lives as long as its trace."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Found = TypeVar("Found")
 
 
 def once(find: Callable[[View], Found]) -> Callable[[View], Found]:
-    """Work this out once a trace. Links follow from the trace; what depends on steps must not use this."""
+    """Compute the function once per trace. Only for what follows from the trace alone, not from its steps."""
     results: WeakKeyDictionary[Trace, Found] = WeakKeyDictionary()
 
     @wraps(find)

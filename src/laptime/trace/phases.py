@@ -126,7 +126,7 @@ def cover(view: View, take: Mask, thread: int) -> Ranges:
 
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
-    """Phases and what they claim of the loop's thread, in the order in which they may take it."""
+    """The ranges of the loop's thread that each phase claims, by precedence: an earlier phase wins."""
     written = named(view, _is_own)
     ranges = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
     for name in ranges if written.any() else ():

@@ -29,7 +29,8 @@ def view(trace: Trace) -> View:
 
 
 def profile(view: View) -> Profile:
-    """Everything that one file tells; ranks, verdict and differences are for those who know more files."""
+    """All tables of one file. Ranks, verdict and differences need more than one file and are added
+    elsewhere."""
     trace = view.trace
     begin, end = view.window
     rows = overview.step_rows(view)
@@ -77,7 +78,7 @@ def span(trace: Trace) -> int:
 
 
 def _accelerators(trace: Trace) -> list[records.Accelerator]:
-    """Those that worked, with what the file knows of them.
+    """The accelerators that did any work, with their properties from the file.
 
     ROCm counts its devices from another number than deviceProperties; where all are alike, any will do.
     """

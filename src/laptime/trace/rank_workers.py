@@ -1,4 +1,4 @@
-"""The other ranks of a job: each read and reduced to its share in a process of its own, a few at a time.
+"""The other ranks of a job: processes, one per CPU, read each file and reduce it to its share.
 
 A worker is `python -m laptime.trace.rank_workers FILE`; it answers with one RankShare as MessagePack, or with
 what is wrong on stderr and exit code 2.
@@ -27,15 +27,16 @@ SMALL = 24 << 20
 """Bytes of all files together up to which starting processes costs more than it saves."""
 
 
-class Crowd(NamedTuple):
+class OtherRanks(NamedTuple):
     """Shares in the order of the files, and a sentence on each file that gave none."""
 
     shares: list[RankShare]
     warnings: list[str]
 
 
-def shares(paths: Sequence[Path], mine: RankShare) -> Crowd:
-    """The shares of other ranks; ranks that files do not tell, or tell twice, are filled in by order."""
+def shares(paths: Sequence[Path], mine: RankShare) -> OtherRanks:
+    """The shares of the other ranks. A rank that a file does not state, or that two files state, gets the
+    next free number."""
     if sum(path.stat().st_size for path in paths) <= SMALL:
         answers = [_here(path) for path in paths]
     else:
@@ -56,7 +57,7 @@ def shares(paths: Sequence[Path], mine: RankShare) -> Crowd:
             answer = structs.replace(answer, rank=free)
         ranks_taken.add(answer.rank)
         shares_read.append(answer)
-    return Crowd(shares_read, warnings)
+    return OtherRanks(shares_read, warnings)
 
 
 def share_of(path: Path, *, processes: int = 1) -> RankShare:
@@ -72,7 +73,7 @@ def share_of(path: Path, *, processes: int = 1) -> RankShare:
 
 
 def rank_of(name: str, in_file: int | None) -> int:
-    """The rank that a file tells, else its name, else 0."""
+    """The rank stated in the file, else in its name, else 0."""
     if in_file is not None:
         return in_file
     return trace_files.rank_in(name) or 0

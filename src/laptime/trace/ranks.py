@@ -1,4 +1,4 @@
-"""Several files that are the ranks of one job: each tells a share of its own, and the shares are combined.
+"""The ranks of one job: each file is reduced to a share, and the shares are combined.
 
 share(view) in the process that read the file -> RankShare -> combine([...]) where all come together
 """
@@ -28,7 +28,7 @@ EXPLAINS = 0.5
 
 
 class RankShare(Struct, frozen=True, kw_only=True):
-    """What one rank tells the others.
+    """What combining the ranks needs from one rank.
 
     Attributes:
         origin_ns: first event of the file, on the clock of the machine.
@@ -58,7 +58,7 @@ class RankShare(Struct, frozen=True, kw_only=True):
 
 
 def share(view: View, *, rank: int | None = None) -> RankShare:
-    """What this rank tells; `rank` is that of the file's name, should the file itself have none."""
+    """The share of one rank; `rank` comes from the file's name and is used where the file states none."""
     trace = view.trace
     clock = trace.base + trace.origin
     rows = overview.step_rows(view)
@@ -83,7 +83,7 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
 
 
 def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[CollectiveRow], list[Straggler]]:
-    """All ranks on one page, their collectives in time order, and those that others wait for.
+    """All ranks, their collectives in time order, and the stragglers that others wait for.
 
     The ranks of one machine share its clock. Where collectives show that they do not, times are moved until
     collectives end together, and `clock_offset_ns` says by how much; who came last is an estimate then.
@@ -128,7 +128,7 @@ def _rank(
 def _stragglers(
     shares: list[RankShare], met: list[Meeting], rows: list[CollectiveRow], offset: list[int]
 ) -> list[Straggler]:
-    """Ranks that cause clearly more waiting than an even share of it, most first."""
+    """Ranks that cause clearly more than an even share of all waiting, the worst first."""
     waiting = sum(row.waiting_ns for row in rows)
     stragglers = []
     for index, rank_share in enumerate(shares):
@@ -155,7 +155,8 @@ def _stragglers(
 
 
 def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) -> str:
-    """What this rank takes longer than the median of the others, if it is much of the delay per step."""
+    """Why a rank is late: the part that takes longer than the other ranks' median, if it explains much of
+    the delay."""
     rank_share = shares[index]
     others = [each for each in shares if each.rank != rank_share.rank]
     delay = caused / max(len(others), 1) / max(rank_share.steps, 1)

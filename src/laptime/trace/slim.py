@@ -57,7 +57,8 @@ def write(view: View, path: Path, *, extra: Mapping[str, Fact] | None = None) ->
 
 @contextmanager
 def _open(path: Path) -> Iterator[BinaryIO]:
-    """The same events give the same bytes: no name and no time in the archive."""
+    """Open the file for writing. A gzip archive holds no name and no time, so the same events give the
+    same bytes."""
     with path.open("wb") as raw:
         if path.suffix == ".gz":
             with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=raw, mtime=0) as packed:

@@ -84,7 +84,7 @@ def user_frame(frames: list[str]) -> str:
 
 
 def places(view: View, rows: Rows) -> Ints:
-    """For every one of these host rows a number: equal numbers are equal stacks, 0 is none."""
+    """A number per host row: rows with equal numbers have equal stacks; 0 means no stack."""
     frames, parent = frames_of(view), view.links.calls.parent
     place = frames.place[rows]
     todo = np.flatnonzero(place == 0) if frames.told else np.empty(0, np.int64)
@@ -104,7 +104,7 @@ def enclosing(view: View, take: Mask) -> Index:
 
 @once
 def frames_of(view: View) -> Frames:
-    """All that the trace tells of stacks."""
+    """Call stacks and Python functions of the trace."""
     trace, host = view.trace, view.trace.host
     tree = range_tree.frames(host)
     texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[tree.rows])}

@@ -104,7 +104,7 @@ def culprits(view: View, rows: Index) -> Index:
 
 
 def labels(view: View, rows: Index) -> list[str]:
-    """What to call these waits: the call, and for an asynchronous copy the memory that made it wait."""
+    """Labels of these waits: the call, and for an asynchronous copy the memory that made it wait."""
     copies = _copies(view)
     calls = [view.trace.texts[name] for name in view.trace.host.name[rows]]
     for word, way in (("HtoD", "from"), ("DtoH", "to")):
@@ -131,7 +131,7 @@ def _copies(view: View) -> _Copies:
 
 
 def _waited(view: View, copies: _Copies) -> Mask:
-    """Which copies their call waited for, whatever it is called."""
+    """Which copies their call waited for, whatever the call's name."""
     returned = view.trace.host.end[copies.launch]
     begun, done = (
         returned >= instant[copies.row] for instant in (view.trace.device.start, view.trace.device.end)

@@ -261,8 +261,8 @@ def test_stacks_begin_with_the_users_own_frame() -> None:
         "train.py(12): loop",
         "torch/_dynamo/x.py(1): y",
     ]
-    assert _evidence.ours(stack)[0] == "train.py(12): loop"
-    assert _evidence.ours(stack[:2]) == stack[:2]
+    assert _evidence.from_user_code(stack)[0] == "train.py(12): loop"
+    assert _evidence.from_user_code(stack[:2]) == stack[:2]
 
 
 def test_dtypes_are_read_from_the_files_texts() -> None:

@@ -112,7 +112,7 @@ def _column(parts: list[Part], name: str, field: str, maps: list[Any] | None) ->
 
 
 def _order(columns: dict[str, Any]) -> Any:
-    """Rows as the tables promise; file order where nothing else decides."""
+    """Sort the rows as the column classes promise; ties keep the order of the file."""
     if "id" in columns:
         return np.lexsort((~columns["begin"], columns["id"]))
     if "at" in columns:

@@ -22,7 +22,8 @@ _NOTHING: Any = None  # a Raw cannot be in a union; its default can be anything
 
 
 class Args(Struct, gc=False):
-    """What a range says of itself, on any thread or stream. `External id` is left out: it lies."""
+    """Arguments of a range on any thread or stream. `External id` is left out: newer traces fill it with
+    other numbers."""
 
     correlation: int = -1
     device: int = -1
@@ -54,7 +55,7 @@ class Args(Struct, gc=False):
 
 
 class MemoryArgs(Struct, gc=False):
-    """What an allocation or a free says of itself."""
+    """Arguments of an allocation or a free."""
 
     bytes: int = field(name="Bytes", default=0)
     address: int = field(name="Addr", default=-1)
@@ -190,7 +191,7 @@ _CORNER = re.compile(rb"\}\s*,\s*(?=\{)")
 
 
 def mend(chunk: bytes) -> bytes:
-    """The chunk made valid: N/A, NaN, control characters and other encodings are what some writers leave."""
+    """The chunk as valid JSON: some writers leave N/A, NaN, control characters and other encodings."""
     chunk = _BARE.sub(rb"\1null", chunk)
     chunk = _CONTROL.sub(b" ", chunk)
     try:
@@ -220,7 +221,7 @@ _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
 
 
 def _coerced(value: Any, *, exact: bool) -> Event | None:
-    """An event from plain data, field by field; a field of the wrong type is as good as missing."""
+    """An event from plain data, field by field; a field of the wrong type counts as missing."""
     if not isinstance(value, dict) or not isinstance(value.get("ph"), str):
         return None
     kind = _KINDS.get(value["ph"], _OTHERS[0])

@@ -60,7 +60,7 @@ class Part(Struct):
 
 
 class _Numbered(dict[Any, int]):
-    """Numbers its keys in the order in which they are first asked for, in C as long as they are known."""
+    """A dict that numbers its keys in the order of their first use; a hit costs no Python call."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = number = len(self)
@@ -350,7 +350,7 @@ def _unwrapped(data: bytes) -> str:
 
 
 def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) -> Ints:
-    """A column of which only these rows can have a value."""
+    """A column in which only the rows of the mask can have a value; the others get -1."""
     rows = np.flatnonzero(mask)
     if len(rows) == len(args):
         return column(args)
@@ -361,14 +361,14 @@ def _only(mask: Mask, args: list[Args], column: Callable[[list[Args]], Ints]) ->
 
 
 def _filled(values: Ints, events: Events, other: Callable[[Event], int]) -> Ints:
-    """The column, with what an event tells elsewhere where its arguments are silent."""
+    """The column, its missing values taken from other fields of the event."""
     for row in np.flatnonzero(values < 0).tolist():
         values[row] = other(events[row])
     return values
 
 
 def _ints(args: list[Args], field: str) -> Ints:
-    """Integers; -1 for null and for what no id or size can be."""
+    """Integers; -1 for null and for values that no id or size can have."""
     try:
         return np.fromiter(map(attrgetter(field), args), np.int64, len(args))
     except (OverflowError, TypeError):

@@ -54,7 +54,7 @@ def mean(breakdowns: Sequence[Breakdown]) -> Breakdown:
 
 
 def _by_priority(view: View, talks: Mask, talking: Mask, runtime: Iterable[HostKind]) -> list[Breakdown]:
-    """The rule with a choice of what communicates: device rows in `talks`, host rows in `talking`."""
+    """The breakdown, given which rows communicate: device rows in `talks`, host rows in `talking`."""
     trace, steps = view.trace, view.steps
     device, host = trace.device, trace.host
     kernel = device.kind == DeviceKind.KERNEL

@@ -50,7 +50,8 @@ def eligible(view: View, matrix: Mask, family: names.Family = names.is_tensor_co
 
 
 def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
-    """One accelerator: its rows inside the window, those that use tensor cores, those that could."""
+    """Use of one accelerator, from its rows inside the window, those on tensor cores and those eligible
+    for them."""
     begin, end = view.window
     device, window = view.trace.device, end - begin
     start, stop = np.maximum(device.start, begin), np.minimum(device.end, end)

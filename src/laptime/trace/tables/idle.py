@@ -101,7 +101,7 @@ def _gaps(view: View, rows: Index, busy: Ranges) -> _Gaps:
 
 
 class _Host:
-    """The host side of a trace as far as gaps ask for it: what each thread did, found once.
+    """The host side of a trace as the gaps need it: what each thread did, computed once.
 
     Attributes:
         waiting: rows of calls that waited for the device; delays: those on threads that matter, by their end.
@@ -123,25 +123,27 @@ class _Host:
         self.uploads = waits.uploads(view)
         self._loading = phases.loading(view)
         self._working = phases.at_work(view) | self._loading | self._mask(self.collective)
-        self._known: dict[int, dict[Cause, Ranges]] = {}
+        self._waits: dict[int, dict[Cause, Ranges]] = {}
         self._busy: dict[int, Ranges] = {}
 
-    def did(self, thread: int) -> dict[Cause, Ranges]:
-        """What a thread waited for, over the whole file; an earlier one hides a later one."""
-        if thread not in self._known:
+    def waits(self, thread: int) -> dict[Cause, Ranges]:
+        """The waits of a thread over the whole file, by cause; where two overlap, the earlier cause in the
+        list wins."""
+        if thread not in self._waits:
             takes: dict[Cause, Mask] = {
                 "data": self._loading,
                 "communication": self._mask(self.collective),
                 "synchronisation": self._mask(np.setdiff1d(self.waiting, self.uploads)),
                 "copy": self._mask(self.uploads),
             }
-            self._known[thread] = {
+            self._waits[thread] = {
                 cause: phases.cover(self.view, take, thread) for cause, take in takes.items()
             }
-        return self._known[thread]
+        return self._waits[thread]
 
-    def speakers(self, thread: int, ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
-        """Who tells of what: the launching thread where it works, else others; the loop's of the rest."""
+    def explaining_threads(self, thread: int, ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
+        """Which thread explains which ranges: the launching thread where it works, else another one, else
+        the loop's thread."""
         for speaker in dict.fromkeys([thread, self.loop, *self.launching]):
             if speaker not in self._busy:
                 self._busy[speaker] = phases.cover(self.view, self._working, speaker)
@@ -161,7 +163,7 @@ def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
     queued = launched & (gaps.launched == gaps.start)
     for chosen, text in ((queued, "between launched activities"), (launched & ~queued, "launch latency")):
         ledger.add("other", Ranges(gaps.launched[chosen], gaps.end[chosen]))
-        ledger.say("other", text, int((gaps.end - gaps.launched)[chosen].sum()))
+        ledger.label("other", text, int((gaps.end - gaps.launched)[chosen].sum()))
 
 
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
@@ -173,7 +175,7 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
         if thread == NONE:
             _without_launch(ledger, host, ranges)
             continue
-        for speaker, part in host.speakers(thread, ranges):
+        for speaker, part in host.explaining_threads(thread, ranges):
             by_thread[speaker].append(part)
     rests = dict[int, Ranges]()
     spent = list[Ranges]()
@@ -185,20 +187,21 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
 def _without_launch(ledger: _Ledger, host: _Host, ranges: Ranges) -> None:
     """Gaps that end with an activity whose launch is not in the file."""
     if host.loop != NONE:
-        loading = intervals.intersect(ranges, host.did(host.loop)["data"])
+        loading = intervals.intersect(ranges, host.waits(host.loop)["data"])
         ledger.add("data", loading, host_attribution.innermost(host.view, host.loop, loading))
         ranges = intervals.subtract(ranges, loading)
     ledger.add("other", ranges)
-    ledger.say("other", "no launch in the trace", ranges.total)
+    ledger.label("other", "no launch in the trace", ranges.total)
 
 
 def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: list[Ranges]) -> Ranges:
-    """Enters what a thread waited for in these ranges; returns the rest. Lead is lost in all of `spent`."""
+    """Book what a thread waited for in these ranges, and return the rest. `spent` collects ranges that
+    cost the host its lead."""
     view = host.view
     threads = view.trace.host.thread
-    for cause, did in host.did(thread).items():
-        part = intervals.intersect(ranges, did)
-        ranges = intervals.subtract(ranges, did)
+    for cause, waited in host.waits(thread).items():
+        part = intervals.intersect(ranges, waited)
+        ranges = intervals.subtract(ranges, waited)
         if not len(part.start):
             continue
         if cause == "data":
@@ -217,7 +220,7 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
 
 
 def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:
-    """The host at work: what a wait had cost it, and what was late without any."""
+    """Book the time in which the host was at work: late because of an earlier wait, or late without one."""
     if not rests:
         return
     ends = np.unique(host.view.trace.host.end[host.delays])
@@ -245,7 +248,7 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
 
 
 def _lost_lead(host: _Host, start: Ints, end: Ints, busy: Ranges) -> tuple[Ints, Index]:
-    """How much of each piece of idle time a wait before it had cost, and which (host row; NONE for none).
+    """The part of each idle piece that an earlier wait explains, and that wait's host row (NONE without).
 
     A wait adds what it took while the device was busy: so far ahead the host would have been without it. Idle
     time uses that up. It never grows beyond a mean step: a host cannot be further ahead than its queue.
@@ -289,12 +292,12 @@ class _Ledger:
         self._longest = defaultdict[Cause, dict[str, tuple[int, int]]](dict)
 
     def open(self, gaps: _Gaps) -> None:
-        """The gaps that the next parts are of."""
+        """Set the gaps to which the next parts belong."""
         self._gaps.append(gaps.start)
         self.total += int((gaps.end - gaps.start).sum())
 
     def add(self, cause: Cause, part: Ranges, shares: Shares | None = None) -> None:
-        """Some parts of gaps, and who had which share of them."""
+        """Add parts of gaps to a cause, with the calls that had them."""
         before = sum(len(each) for each in self._gaps[:-1])
         self._of[cause].append(np.searchsorted(self._gaps[-1], part.start, side="right") - 1 + before)
         self._lengths[cause].append(part.end - part.start)
@@ -310,13 +313,13 @@ class _Ledger:
             name[last].tolist(), totals.tolist(), row[last].tolist(), ns[last].tolist(), strict=True
         ):
             text = functions.get(index, self._view.trace.texts[index])
-            self.say(cause, text, total)
+            self.label(cause, text, total)
             left -= total
             self._longest[cause][text] = max(self._longest[cause].get(text, (0, NONE)), (most, at))
-        self.say(cause, PYTHON, left)
+        self.label(cause, PYTHON, left)
 
-    def say(self, cause: Cause, text: str, ns: int) -> None:
-        """What some ns of a cause were."""
+    def label(self, cause: Cause, text: str, ns: int) -> None:
+        """Name what some nanoseconds of a cause were."""
         if ns > 0:
             self._names[cause][text] += ns
 

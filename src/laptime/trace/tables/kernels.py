@@ -109,7 +109,7 @@ def _means(groups: Groups, values: Floats, duration: Rows) -> Floats:
 
 
 def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
-    """The fields that tell rows by launch apart; none for rows by name."""
+    """The fields that distinguish rows by launch; none for rows by name."""
     if not codes:
         return {}
     operator, grid, block, registers, shared_memory = codes

@@ -125,7 +125,7 @@ class _Queue(NamedTuple):
 
 
 def _elapsed(instants: Ints, at: Ints) -> Ints:
-    """For every `at`: the sum of what has passed since those sorted instants that lie before it."""
+    """For every `at`: the sum of the times that have passed since the earlier instants."""
     number = np.searchsorted(instants, at)
     return np.asarray(number * at - np.append(0, np.cumsum(instants))[number], np.int64)
 

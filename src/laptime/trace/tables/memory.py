@@ -122,7 +122,7 @@ def _owners(view: View) -> _Owners:
 
 
 def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
-    """(event, name) for every operator around every event, from the inside out, each name once."""
+    """(event, name) pairs: every operator around every event, innermost first, each name once."""
     event, row, levels = np.arange(len(innermost)), innermost, list[Index]()
     events, rows = [event[:0]], [event[:0]]
     while (inside := row >= 0).any():
@@ -257,7 +257,7 @@ def _name_of(rows: Index, names: Index) -> Index:
 
 
 def _grouped(keys: Index) -> list[tuple[tuple[int, int], Ints]]:
-    """Columns of a 2 x n array that are equal: the column, and which they are."""
+    """Groups of equal columns of a 2 x n array: the column, and the indices of its equals."""
     if not keys.shape[1]:
         return []
     distinct, inverse = np.unique(keys, axis=1, return_inverse=True)

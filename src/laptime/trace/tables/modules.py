@@ -130,7 +130,7 @@ def _hierarchies(view: View, used: Rows) -> tuple[list[Node], Index]:
 
 
 def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
-    """Per node how often one after the other of these ranges comes into it from outside."""
+    """Per node: how often a range enters it from outside, in the order of the ranges."""
 
     def path(at: int) -> set[int]:
         return {at} | path(nodes[at].parent) if at >= 0 else set()
@@ -192,7 +192,7 @@ def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
 
 
 def _rows(view: View, spans: Spans, columns: dict[str, list[int]], source: str) -> list[ModuleRow]:
-    """Rows in tree order; siblings as they begin first."""
+    """Rows in tree order; siblings by their first start."""
     nodes = spans.nodes
     begun = np.full(len(nodes), np.iinfo(np.int64).max)
     np.minimum.at(begun, spans.node, view.trace.host.start[spans.rows])

@@ -33,7 +33,7 @@ _UNLISTED = re.compile(
 
 
 class Calls(NamedTuple):
-    """Operators as calls: one entry a host row, which counts where `own` is the row itself.
+    """Operators as calls: one entry per host row, which counts only where `own` is the row itself.
 
     Attributes:
         own: the operator that this one is one with: itself for most. NONE for rows that are no operators.

@@ -1,4 +1,4 @@
-"""The first page: steps, where their time goes, devices, idle time, synchronisation, phases."""
+"""The overview: steps, where their time goes, devices, idle time, synchronisation, phases."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from laptime.trace.view import View
 
 
 def overview(view: View, rows: list[Step] | None = None) -> Overview:
-    """What the whole of the steps says; `rows` are those of `step_rows`, made here unless given."""
+    """The overview of all steps; `rows` are those of `step_rows`, computed here unless given."""
     threads, busy = phases.threads(view)
     mean = breakdown.mean([row.breakdown for row in rows] if rows else breakdown.breakdown(view))
     return Overview(

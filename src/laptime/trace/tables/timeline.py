@@ -179,7 +179,7 @@ def _lanes(
     start: int,
     end: int,
 ) -> tuple[list[Lane], Index]:
-    """The lanes, and where each row went: (lane, row in it)."""
+    """The lanes, and the place of each row: (lane, row in it)."""
     place = np.zeros((len(lane), 2), np.int32)
     lanes = []
     for number, (key, title) in enumerate(titles):
