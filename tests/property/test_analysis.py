@@ -14,7 +14,7 @@ from laptime.analysis.quantiles import interval, quantile
 from laptime.analysis.steady import settle
 from laptime.analysis.summary import summarize
 from laptime.records.case import Case
-from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
+from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 seconds = st.floats(min_value=1e-6, max_value=100, allow_nan=False)
 many = st.lists(seconds, min_size=6, max_size=200)
@@ -78,9 +78,9 @@ def test_evidence_never_looks_at_the_size_of_a_sample(rows: list[tuple[float, in
     assert one.basis == other.basis
     assert len(one.values) > 0
     if one.basis == "undisturbed":
-        assert not any(label[i] & int(SET_ASIDE) for i in one.positions)
+        assert not any(label[i] & int(EXCLUDED) for i in one.positions)
     assert 0 <= one.disturbed <= 1
-    settled = [bits for bits in label if not bits & int(SET_ASIDE & ~DISTURBED)]
+    settled = [bits for bits in label if not bits & int(EXCLUDED & ~DISTURBED)]
     assert one.disturbed * len(settled) == sum(bool(bits & int(DISTURBED)) for bits in settled)
 
 

@@ -12,7 +12,8 @@ from laptime.records.case import Case
 from laptime.records.check import Check, trust
 from laptime.records.environment import Environment, differences
 from laptime.records.event import CaseAdded, Event, Measured, Progress, RunBuilder, RunStarted
-from laptime.records.metric import REGIMES, Metric
+from laptime.records.metric import Metric
+from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.records.series import Label, Series
 
@@ -37,7 +38,7 @@ def all_series(draw: st.DrawFn, size: int | None = None) -> Series:
     return Series(
         metric=draw(st.sampled_from(METRICS)),
         samples=samples,
-        regime=draw(st.sampled_from([None, *REGIMES])),
+        regime=draw(st.sampled_from([None, *(regime.value for regime in Regime)])),
         at=column(FINITE),
         process=column(st.integers(0, 5)),
         label=column(st.integers(0, max(Label) * 2 - 1)),

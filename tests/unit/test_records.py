@@ -25,7 +25,7 @@ from laptime.records.finding import Finding
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
 from laptime.records.run import Run, Subject
-from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
+from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 LATENCY = Metric(tag="latency", unit="s", title="Latency", better="lower")
 MACHINE = Environment(
@@ -98,8 +98,8 @@ def test_labels_have_words() -> None:
 
 
 def test_garbage_collection_is_the_programs_own_and_stays_in_the_headline() -> None:
-    assert Label.GC not in SET_ASIDE
-    assert DISTURBED & SET_ASIDE == DISTURBED
+    assert Label.GC not in EXCLUDED
+    assert DISTURBED & EXCLUDED == DISTURBED
     assert Label.WARM_UP not in DISTURBED
 
 

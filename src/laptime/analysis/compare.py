@@ -21,7 +21,8 @@ from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats, t_quantile
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
-from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
+from laptime.records.regime import COMPARISON_ORDER, Regime
+from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 MARGIN = 0.01
 """Relative difference below which nothing is claimed, and within which `same` is."""
@@ -66,11 +67,11 @@ class Effect(NamedTuple):
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
-    Disturbed samples are set aside on both sides or on neither: when they leave too few rounds in common,
+    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common,
     all settled samples speak, and the error grows with what disturbed them.
     """
-    for aside in (SET_ASIDE, SET_ASIDE & ~DISTURBED, Label.NONE):
-        left, right = _block_levels(baseline, aside), _block_levels(candidate, aside)
+    for labels in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
+        left, right = _block_levels(baseline, labels), _block_levels(candidate, labels)
         shared = sorted(left.keys() & right.keys())
         if len(shared) >= FEWEST_ROUNDS:
             break
@@ -90,10 +91,10 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
     return Effect(float(means.mean()), math.sqrt(variance / len(own)), freedom, len(shared), len(own))
 
 
-def _block_levels(series: Series, aside: Label) -> dict[tuple[int, int], float]:
+def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
     """Log median of every (process, round) that has samples without these labels."""
     n = len(series.samples)
-    kept = (np.asarray(series.label or [0] * n, dtype=int) & int(aside)) == 0
+    kept = (np.asarray(series.label or [0] * n, dtype=int) & int(excluded)) == 0
     if not kept.any():
         return {}
     values = np.asarray(series.samples, dtype=float)[kept]
@@ -142,7 +143,7 @@ def judge(found: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, flo
 
 
 def compare(
-    baseline: Case, candidate: Case, *, regime: str = "isolated", margin: float = MARGIN
+    baseline: Case, candidate: Case, *, regime: str = Regime.ISOLATED, margin: float = MARGIN
 ) -> Comparison | None:
     """Compare two interleaved cases; times are taken per item when their batch sizes differ.
 
@@ -173,6 +174,12 @@ def compare(
         processes=found.processes,
         sentence=told,
     )
+
+
+def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | None:
+    """Compare two interleaved cases in the first regime that both were measured in, and None without one."""
+    compared = (compare(baseline, candidate, regime=regime) for regime in COMPARISON_ORDER)
+    return next((comparison for comparison in compared if comparison is not None), None)
 
 
 def thin_evidence(baseline: Series, candidate: Series, found: Effect) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laptime.analysis.quantiles import Floats
-from laptime.records.series import DISTURBED, SET_ASIDE, Label, Series
+from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""
@@ -26,7 +26,7 @@ class Evidence(NamedTuple):
         values: samples the statistics use, shape (m,).
         positions: their places in the series.
         settled: places of all settled samples, disturbed ones too.
-        basis: undisturbed (warm-up and disturbed ones set aside), few (the same, but too few for an interval
+        basis: undisturbed (warm-up and disturbed ones excluded), few (the same, but too few for an interval
             of their own: it comes from the settled ones), settled (hardly any undisturbed ones: the
             disturbed are in it), all (nothing else left).
         disturbed: share of the settled samples with an outside cause.
@@ -50,7 +50,7 @@ def select(series: Series) -> Evidence:
     label = np.asarray(series.label or [0] * n, dtype=int)
     not_settled = (label & int(Label.WARM_UP | Label.RESUMED | Label.RECOMPILED)) != 0
     settled = np.nonzero(~not_settled)[0]
-    clean = np.nonzero((label & int(SET_ASIDE)) == 0)[0]
+    clean = np.nonzero((label & int(EXCLUDED)) == 0)[0]
     hit = int(((label[settled] & int(DISTURBED)) != 0).sum())
     causes: dict[str, int] = {}
     for flag in Label:

@@ -23,10 +23,8 @@ from laptime.analysis.quantiles import (
     t_quantile,
 )
 from laptime.records.case import Case
+from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER
 from laptime.records.series import Series
-
-ORDER = ("saturated", "isolated", "device", "paced")
-"""Regimes in the order in which they speak for throughput."""
 
 SOUND = 0.05
 """Half-width, as a share, up to which a throughput is taken as it is."""
@@ -82,7 +80,7 @@ def summarize(case: Case) -> dict[str, Stat]:
 
 def headline(case: Case) -> Stat | None:
     """The one number a case is known by: median latency, isolated where measured."""
-    for regime in ("isolated", "paced", "device", "saturated"):
+    for regime in HEADLINE_ORDER:
         series = case.find("latency", regime)
         if series is not None and series.samples:
             return median(series)
@@ -105,7 +103,9 @@ def throughput_regime(rates: list[dict[str, Stat]], *, on_cpu: bool) -> str | No
     Args:
         rates: one dict a case, throughput by regime.
     """
-    shared = [regime for regime in ORDER if rates and all(regime in own for own in rates)]
+    if not rates:
+        return None
+    shared = [regime for regime in THROUGHPUT_ORDER if all(regime in own for own in rates)]
     if not shared or not on_cpu:
         return shared[0] if shared else None
     worst = {regime: max(_width(own[regime]) for own in rates) for regime in shared}
@@ -362,11 +362,11 @@ def _rate_stat(tag: str, title: str, value: float, ci95: tuple[float, float] | N
 
 def _basis_note(evidence: Evidence) -> str:
     if evidence.basis == "undisturbed" and evidence.disturbed > 0:
-        return f"{evidence.disturbed:.0%} disturbed samples set aside"
+        return f"{evidence.disturbed:.0%} disturbed samples excluded"
     if evidence.basis == "few":
-        return f"{evidence.disturbed:.0%} disturbed samples set aside; few others are left"
+        return f"{evidence.disturbed:.0%} disturbed samples excluded; few others are left"
     if evidence.basis == "settled":
-        return f"{evidence.disturbed:.0%} of the samples disturbed, too few others to set them aside"
+        return f"{evidence.disturbed:.0%} of the samples disturbed, too few others to exclude them"
     if evidence.basis == "all":
         return "never settled: warm-up samples are in it"
     return ""

@@ -20,6 +20,7 @@ from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.metric import Metric
 from laptime.records.plan import Setting
+from laptime.records.regime import Regime
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.store.folder import new_id
@@ -176,10 +177,10 @@ class Procedure:
             for batch in self._samples:
                 self._run_warm_up(batch, runs=max(1, self._runs // 10))
                 program.prepare(batch)
-                case = self._timed(program, batch, "isolated")
-                main = "isolated"
+                case = self._timed(program, batch, Regime.ISOLATED)
+                main = Regime.ISOLATED
                 if self._device.type == "cuda":
-                    main = "device"
+                    main = Regime.DEVICE
                     for series in self._timed(program, batch, main).series:
                         case = case.with_series(series)
                 facts = program.facts("outputs", batch)
@@ -210,9 +211,9 @@ class Procedure:
             with self._program(call, prepare) as program:
                 for batch in self._samples:
                     program.prepare(batch)
-                    case = self._timed(program, batch, "isolated")
-                    timing[batch][name] = self._timing_of(case, "isolated")
-                    latency = case.find("latency", "isolated")
+                    case = self._timed(program, batch, Regime.ISOLATED)
+                    timing[batch][name] = self._timing_of(case, Regime.ISOLATED)
+                    latency = case.find("latency", Regime.ISOLATED)
                     assert latency is not None
                     series = structs.replace(latency, metric=metric, regime=None)
                     self._cases[batch] = self._cases[batch].with_series(series)

@@ -49,6 +49,7 @@ from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
+from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
 
 OpenModel = Callable[[Variant], Model]
@@ -175,7 +176,7 @@ class Engine:
 
     def _block(self, command: Block) -> Samples:
         workload = self._workload(command.batch)
-        if command.regime == "device":
+        if command.regime == Regime.DEVICE:
             return self._device_block(command, workload)
         assert self._evidence is not None
         self._evidence.refresh_threads()
@@ -191,7 +192,7 @@ class Engine:
                 label[index] |= Label.GC
         if self._compiles() != compiled:
             label = [bits | Label.RECOMPILED for bits in label]
-        if command.regime == "paced":
+        if command.regime == Regime.PACED:
             label = [b | (Label.LATE if late > 1e-3 else 0) for b, late in zip(label, tape.late, strict=True)]
         series = _as_series(tape, command.regime, label)
         if share is not None:
@@ -215,7 +216,7 @@ class Engine:
         return [_constant(clocks.CLOCK, hertz, latency)]
 
     def _record(self, command: Block, workload: Workload, evidence: Evidence) -> loop.Tape:
-        if command.regime == "paced":
+        if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
             return loop.paced(
@@ -227,7 +228,7 @@ class Engine:
                 evidence=evidence,
                 clock=self._clock,
             )
-        if command.regime == "saturated":
+        if command.regime == Regime.SATURATED:
             return loop.saturated(
                 workload,
                 seconds=command.seconds,
@@ -268,7 +269,7 @@ class Engine:
             times = model.device_times(command.batch, portion)
             at += [began + sum(times[:i]) for i in range(len(times))]
             seconds += times
-        series = Series(metric=LATENCY, regime="device", samples=seconds, at=at, clock="device events")
+        series = Series(metric=LATENCY, regime=Regime.DEVICE, samples=seconds, at=at, clock="device events")
         return Samples(batch=command.batch, series=[series, *self._clock_column(series)])
 
     def _failure(self, error: Exception, batch: int) -> Failure:
@@ -352,7 +353,7 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
     for name, values in (("waited", tape.waited), ("stolen", tape.stolen), ("throttled", tape.throttled)):
         if values:
             found.append(column(_EVIDENCE[f"disturbance/{name}"], values))
-    if regime == "paced":
+    if regime == Regime.PACED:
         found.append(column(LATENESS, tape.late))
     return found
 

@@ -6,6 +6,7 @@ import math
 
 from laptime.analysis.summary import Stat, main_throughput, median
 from laptime.records.case import Case
+from laptime.records.regime import Regime
 
 
 def printed(case: Case) -> list[Stat]:
@@ -13,7 +14,7 @@ def printed(case: Case) -> list[Stat]:
     found = [
         median(series)
         for series in case.series
-        if series.metric.tag == "latency" and series.samples and series.regime != "saturated"
+        if series.metric.tag == "latency" and series.samples and series.regime != Regime.SATURATED
     ]
     rate = main_throughput(case)
     return found if rate is None else [*found, rate]

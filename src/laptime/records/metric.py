@@ -6,9 +6,6 @@ from typing import Literal
 
 from msgspec import Struct
 
-Regime = Literal["isolated", "saturated", "device", "paced"]
-REGIMES: tuple[Regime, ...] = ("isolated", "saturated", "device", "paced")
-
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a number is.

@@ -32,7 +32,7 @@ class Label(IntFlag):
 DISTURBED = Label.WAITED | Label.STOLEN | Label.THROTTLED | Label.CLOCK
 """Labels with a cause outside the measured program. Garbage collection is the program's own."""
 
-SET_ASIDE = DISTURBED | Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
+EXCLUDED = DISTURBED | Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
 """Labels whose samples a headline does not use, while enough others are there."""
 
 

@@ -40,7 +40,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         interval: `[25.9, 26.8] ms`, the 95 % interval.
         margin: `±1.2 %`, half of it as a share of the value.
         value: in base units, for sorting and drawing.
-        note: why there is no value, or what was set aside for it.
+        note: why there is no value, or what was excluded from it.
     """
 
     text: str

@@ -16,15 +16,11 @@ from laptime.kit.units import show
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.check import Check, Outcome
 from laptime.records.environment import Environment
+from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.records.series import DISTURBED, Label
 
-REGIMES = {
-    "isolated": "one call at a time, waiting for each",
-    "saturated": "calls back to back, one wait at the end",
-    "device": "time on the device alone",
-    "paced": "calls at a fixed rate, counted from when each was due",
-}
+REGIMES: dict[str, str] = {regime.value: regime.meaning for regime in Regime}
 
 _ABSENT = {
     "compile": "no",

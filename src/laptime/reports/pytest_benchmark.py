@@ -1,6 +1,6 @@
 """The run as pytest-benchmark's JSON, for its `compare` and for dashboards that read it.
 
-Times only, in seconds; as in our own numbers, disturbed samples are set aside where enough others are there.
+Times only, in seconds; as in our own numbers, disturbed samples are excluded where enough others are there.
 """
 
 from __future__ import annotations

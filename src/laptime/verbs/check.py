@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from laptime.analysis import budgets
-from laptime.analysis.compare import compare
+from laptime.analysis.compare import compare_in_shared_regime
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.quantity import amount, share
@@ -204,11 +204,9 @@ def of_pairs(run: Run) -> list[Comparison]:
     pairs = [(first[_pair(case)], case) for case in run.cases if _is_second(case) and _pair(case) in first]
     found = []
     for baseline, candidate in pairs:
-        for regime in ("isolated", "device", "saturated", "paced"):
-            comparison = compare(baseline, candidate, regime=regime)
-            if comparison is not None:
-                found.append(comparison)
-                break
+        comparison = compare_in_shared_regime(baseline, candidate)
+        if comparison is not None:
+            found.append(comparison)
     return found
 
 

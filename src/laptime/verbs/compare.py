@@ -12,6 +12,7 @@ from laptime.kit.errors import UsageError
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
 from laptime.records.environment import differences
+from laptime.records.regime import COMPARISON_ORDER
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.verbs.bench.postprocess import worded
@@ -98,7 +99,7 @@ class _Level(NamedTuple):
 
 
 def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float) -> Comparison | None:
-    for regime in ("isolated", "device", "saturated", "paced"):
+    for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
         if left is None or right is None or not left.samples or not right.samples:
             continue

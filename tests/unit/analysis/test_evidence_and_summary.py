@@ -19,7 +19,7 @@ def series(samples: list[float], label: list[int] | None = None, **more: object)
     return structs.replace(made, **more)
 
 
-def test_warm_up_and_disturbed_samples_are_set_aside() -> None:
+def test_warm_up_and_disturbed_samples_are_excluded() -> None:
     found = select(series([9.0, 9.0, *[1.0] * 8, 5.0], [WARM, WARM, *[0] * 8, WAITED]))
     assert found.values.tolist() == [1.0] * 8
     assert found.basis == "undisturbed"
@@ -184,11 +184,11 @@ def test_headline_is_the_isolated_median_where_there_is_one() -> None:
     assert main_throughput(case()) is None
 
 
-def test_note_tells_what_was_set_aside() -> None:
+def test_note_tells_what_was_excluded() -> None:
     stat = headline(case(series([1.0] * 9 + [3.0], [0] * 9 + [WAITED])))
     assert stat is not None
     assert stat.value == 1.0
-    assert "10% disturbed samples set aside" in stat.note
+    assert "10% disturbed samples excluded" in stat.note
 
 
 def test_throughput_with_noise_larger_than_itself_has_no_upper_end() -> None:

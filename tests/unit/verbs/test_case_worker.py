@@ -9,6 +9,7 @@ from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.event import RunBuilder, RunStarted
 from laptime.records.plan import BenchRequest, Variant
+from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs.bench import bench
@@ -172,7 +173,7 @@ def worker_of(stage: Any) -> tuple[CaseWorker, RunBuilder]:
 
 def measure(worker: CaseWorker, regime: str, **more: Any) -> None:
     wishes = {"seconds": 0.1, "resumed": False, "round": 1, "epoch": 0.0} | more
-    worker.measure(1, regime=regime, **wishes)
+    worker.measure(1, regime=Regime(regime), **wishes)
 
 
 def test_waiting_in_line_does_not_change_the_estimate_of_a_call(stage: Any) -> None:

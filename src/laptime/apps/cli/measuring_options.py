@@ -13,6 +13,7 @@ from laptime.kit.errors import UsageError
 from laptime.kit.quantity import seconds, share
 from laptime.kit.text import closest
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
+from laptime.records.regime import Regime
 from laptime.store.folder import SUFFIXES
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -301,11 +302,11 @@ def request(
     """
     source = context.get_parameter_source
     flags = {name: value for name, value in given.items() if source(name) == ParameterSource.COMMANDLINE}
-    if flags.get("rate") is not None and flags.get("regimes") and "paced" not in flags["regimes"]:
+    if flags.get("rate") is not None and flags.get("regimes") and Regime.PACED not in flags["regimes"]:
         raise UsageError(
-            "--rate needs the paced regime",
+            f"--rate needs the {Regime.PACED} regime",
             why=f"--regime {','.join(flags['regimes'])} makes no calls on a schedule",
-            next=f"--regime {','.join([*flags['regimes'], 'paced'])} --rate {flags['rate']:g}",
+            next=f"--regime {','.join([*flags['regimes'], Regime.PACED])} --rate {flags['rate']:g}",
         )
     name = flags.get("name", "")
     if name == "last" or name.startswith("last~") or name.endswith(SUFFIXES) or "/" in name:

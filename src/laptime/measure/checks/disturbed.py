@@ -20,7 +20,7 @@ _CAUSES = {
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Note disturbed samples; warn when they are the majority or could not be set aside."""
+    """Note disturbed samples; warn when they are the majority or could not be excluded."""
     worst: Evidence | None = None
     for series in case.series:
         if series.metric.tag == "latency" and series.label and series.samples:
@@ -31,9 +31,9 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return None
     causes = [words for name, words in _CAUSES.items() if worst.causes.get(name)]
     kept = {
-        "undisturbed": "they are set aside",
-        "few": f"they are set aside, which leaves {len(worst.values)}",
-    }.get(worst.basis, "too few others to set them aside")
+        "undisturbed": "they are excluded",
+        "few": f"they are excluded, which leaves {len(worst.values)}",
+    }.get(worst.basis, "too few others to exclude them")
     serious = worst.disturbed > MANY or worst.basis != "undisturbed"
     return Check(
         name="disturbed",

@@ -7,6 +7,7 @@ from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
+from laptime.records.regime import Regime
 
 HEADROOM = 1.2
 """A peak measured by a few matrix products may be beaten by a little, not by a fifth ..."""
@@ -26,7 +27,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     both = measured and on_paper
     limit = max(HEADROOM * measured, on_paper) if both else DISTURBED * (measured or on_paper)
     stats = summarize(case)
-    for regime in ("isolated", "saturated", "device"):
+    for regime in (Regime.ISOLATED, Regime.SATURATED, Regime.DEVICE):
         stat = stats.get(f"latency/{regime}/median")
         if stat is None or not stat.value:
             continue

@@ -22,6 +22,6 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return Check(
         name="recompiled",
         outcome="warn",
-        sentence=f"a compiler ran during {hit} samples; they are set aside",
+        sentence=f"a compiler ran during {hit} samples; they are excluded",
         next="TORCH_LOGS=recompiles laptime bench ...   tells why",
     )

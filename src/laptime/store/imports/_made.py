@@ -14,6 +14,7 @@ from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.metric import Metric
+from laptime.records.regime import Regime
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 
@@ -72,7 +73,7 @@ def latency(samples: Sequence[float], *, calls: int = 1, note: str = "") -> Seri
         raise ValueError("a time is missing, not finite, or not above zero")
     return Series(
         metric=LATENCY,
-        regime="saturated" if calls > 1 else "isolated",
+        regime=Regime.SATURATED if calls > 1 else Regime.ISOLATED,
         samples=values,
         calls=[calls] * len(values) if calls > 1 else [],
         note=note,

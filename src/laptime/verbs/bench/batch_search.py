@@ -21,6 +21,7 @@ from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Failure
 from laptime.records.finding import Finding
 from laptime.records.plan import Variant
+from laptime.records.regime import Regime
 from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
 
 FAR = 0.25
@@ -173,7 +174,7 @@ class _Search:
             told = session.ask(Prepare(batch=batch), timeout=self._timeout)
             seconds = next(m.first_call for m in told if isinstance(m, Prepared))
             if seconds < 2.0:
-                block = Block(batch=batch, regime="isolated", seconds=0.1, min_calls=2, max_calls=20)
+                block = Block(batch=batch, regime=Regime.ISOLATED, seconds=0.1, min_calls=2, max_calls=20)
                 told = session.ask(block, timeout=self._timeout)
                 seconds = min(next(m.series[0].samples for m in told if isinstance(m, Samples)))
             told = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)

@@ -17,6 +17,7 @@ from laptime.records.case import Case, Failure, case_key
 from laptime.records.event import CaseAdded, Event, Measured
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
+from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
 from laptime.verbs.bench.planning import axes_of
 
@@ -124,7 +125,7 @@ class CaseWorker:
         self,
         batch: int,
         *,
-        regime: str,
+        regime: Regime,
         seconds: float,
         resumed: bool,
         round: int,
@@ -166,9 +167,9 @@ class CaseWorker:
                         round=[round] * n,
                     )
                     if series.metric.tag == "latency" and n:
-                        if regime != "paced":  # there it holds the waiting in line, too
+                        if regime != Regime.PACED:  # there it holds the waiting in line, too
                             self.estimate[batch] = sorted(series.samples)[n // 2]
-                        if resumed and regime != "saturated":
+                        if resumed and regime.times_calls:
                             placed = _with_label(placed, Label.RESUMED)
                     self._emit(Measured(self.keys[batch], placed))
 

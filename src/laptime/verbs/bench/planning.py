@@ -12,8 +12,8 @@ from laptime.kit.text import closest
 from laptime.launch import interpreter
 from laptime.records.case import Axis
 from laptime.records.finding import Finding
-from laptime.records.metric import REGIMES
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
+from laptime.records.regime import Regime
 from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
 from laptime.verbs.bench.backend_selection import check_installed, select_backends
@@ -228,19 +228,20 @@ def _check(request: BenchRequest, *, in_memory: bool) -> None:
                 next=f"did you mean --dtype {near}?" if near else "--dtype float32,bfloat16",
             )
     for regime in request.regimes:
-        if regime not in REGIMES:
-            near = closest(regime, REGIMES)
+        if regime not in list(Regime):
+            near = closest(regime, Regime)
             raise UsageError(
                 f"no regime is called {regime!r}",
-                why=f"known: {', '.join(REGIMES)}",
+                why=f"known: {', '.join(Regime)}",
                 next=f"did you mean --regime {near}?" if near else "--regime isolated,saturated",
             )
-    if "paced" in request.regimes and not request.rate:
-        raise UsageError(
-            "the paced regime needs a rate",
-            why="calls are made on a schedule",
-            next="--regime paced --rate 20",
-        )
+    for regime in map(Regime, request.regimes):
+        if regime.needs_rate and not request.rate:
+            raise UsageError(
+                f"the {regime} regime needs a rate",
+                why="calls are made on a schedule",
+                next=f"--regime {regime} --rate 20",
+            )
     _check_numbers(request)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from laptime.analysis.architecture import architecture, same_models
-from laptime.analysis.compare import compare, sentence
+from laptime.analysis.compare import compare_in_shared_regime, sentence
 from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
@@ -14,6 +14,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
+from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
 
 FAULTS_PER_SECOND = 50_000
@@ -38,7 +39,7 @@ def judged(case: Case, environment: Environment, plan: dict[str, Setting]) -> Ca
 def _with_costs(case: Case) -> Case:
     case = _with_cold_start(case)
     first = case.find(metrics.FIRST_CALL.tag)
-    main = case.find("latency", "isolated") or case.find("latency", "saturated")
+    main = case.find("latency", Regime.ISOLATED) or case.find("latency", Regime.SATURATED)
     if first is None or main is None:
         return case
     process = main.process or [0] * len(main.samples)
@@ -91,11 +92,9 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
         if not fair:
             continue
         baseline = fair[0]
-        for regime in ("isolated", "device", "saturated", "paced"):
-            comparison = compare(baseline, case, regime=regime)
-            if comparison is not None:
-                found.append(worded(comparison, baseline, case))
-                break
+        comparison = compare_in_shared_regime(baseline, case)
+        if comparison is not None:
+            found.append(worded(comparison, baseline, case))
     return found
 
 
@@ -166,7 +165,7 @@ def _knee(group: list[Case]) -> Finding | None:
 
 def _host_bound(case: Case) -> Finding | None:
     """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising."""
-    on_device, alone = case.find("latency", "device"), case.find("latency", "isolated")
+    on_device, alone = case.find("latency", Regime.DEVICE), case.find("latency", Regime.ISOLATED)
     if on_device is None or alone is None or not on_device.samples or not alone.samples:
         return None
     device, isolated = median(on_device), median(alone)

@@ -41,6 +41,7 @@ from laptime.records.event import (
     RunStarted,
 )
 from laptime.records.plan import BenchRequest, Setting
+from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.store.folder import new_id
 from laptime.verbs.bench import batch_search
@@ -284,7 +285,7 @@ class _Bench:
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = set() if self._is_comparison else enough
 
-    def _block(self, worker: CaseWorker, batch: int, regime: str, seconds: float) -> None:
+    def _block(self, worker: CaseWorker, batch: int, regime: Regime, seconds: float) -> None:
         resumed = self._last not in (None, (worker, batch))
         self._last = (worker, batch)
         worker.measure(
@@ -294,22 +295,22 @@ class _Bench:
             resumed=resumed,
             round=self._round,
             epoch=self._started,
-            rate=self._plan.rate if regime == "paced" else None,
+            rate=self._plan.rate if regime.needs_rate else None,
         )
 
-    def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[str, float]]:
+    def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[Regime, float]]:
         """Regimes of this round, each with its share of a block.
 
         Unasked, latency comes in every round and the others less often. On a CPU, where a call returns
         with its result, calls back to back differ little from calls one by one, and get less time.
         """
         if self._plan.regimes:
-            return [(regime, 1.0) for regime in self._plan.regimes]
+            return [(Regime(regime), 1.0) for regime in self._plan.regimes]
         on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
-        more = [("saturated", 0.4)] if on_cpu else [("saturated", 1.0), ("device", 1.0)]
-        paced = [("paced", 1.0)] if self._plan.rate else []
+        more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
+        paced = [(Regime.PACED, 1.0)] if self._plan.rate else []
         every = 4 if self._is_comparison else 2
-        return [("isolated", 1.0), *paced, *(more if number % every == 1 else [])]
+        return [(Regime.ISOLATED, 1.0), *paced, *(more if number % every == 1 else [])]
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""

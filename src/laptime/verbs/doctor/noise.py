@@ -23,6 +23,7 @@ from laptime.records.case import Case
 from laptime.records.doctor import NoiseFloor
 from laptime.records.event import Event
 from laptime.records.plan import BenchRequest
+from laptime.records.regime import Regime
 from laptime.verbs.bench import bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 
@@ -53,7 +54,7 @@ def noise_floor(
     request = BenchRequest(
         targets=[_NETWORK if has_torch else _PRODUCTS] * 2,
         backends=["torch" if has_torch else "null"],
-        regimes=["isolated"],
+        regimes=[Regime.ISOLATED],
         processes=2 if quick else 3,
         budget=2.0 if quick else 6.0,
         precision=1e-4,  # use the whole budget: the question is how good it gets
@@ -66,7 +67,7 @@ def noise_floor(
         raise KeyboardInterrupt
     seconds = clock.now() - started
     first, second = _both(run.cases)
-    left, right = first.find("latency", "isolated"), second.find("latency", "isolated")
+    left, right = first.find("latency", Regime.ISOLATED), second.find("latency", Regime.ISOLATED)
     found = effect(left, right) if left is not None and right is not None else None
     if found is None:
         raise LaptimeError("too few blocks of the same program were measured to tell the noise floor")
