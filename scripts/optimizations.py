@@ -7,8 +7,9 @@ from types import ModuleType
 
 import _pages
 
-from laptime.kit.registry import load, names
+from laptime.kit.registry import names
 from laptime.testing.rules import section
+from laptime.tuning.optimization import load
 
 HEADER = """# Optimizations
 
@@ -24,7 +25,7 @@ SECTIONS = ("Lies when", "Risk", "Source")
 
 def page() -> str:
     """The whole page: a table of all, then a section each."""
-    known = {name: load("optimizations", name) for name in names("optimizations")}
+    known = {name: load(name) for name in names("optimizations")}
     lines = [HEADER, "| name | what it does | class |", "| --- | --- | --- |"]
     lines += [f"| [`{name}`](#{name}) | {own.TITLE} | {own.NUMERICS} |" for name, own in known.items()]
     for name, own in known.items():
@@ -42,7 +43,7 @@ def _section(name: str, own: ModuleType) -> list[str]:
         facts.append("gives " + ", ".join(_fact(fact) for fact in sorted(own.GIVES)))
     if own.CONFLICTS:
         facts.append("not with " + ", ".join(_fact(fact) for fact in sorted(own.CONFLICTS)))
-    if getattr(own, "SUGGESTS", False):
+    if own.SUGGESTS:
         facts.append("only suggested, never applied on its own")
     made.append("; ".join(facts) + ".\n")
     for word in SECTIONS:

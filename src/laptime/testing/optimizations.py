@@ -24,7 +24,7 @@ from laptime.testing.conformance import documented, need, takes
 from laptime.testing.loops import FakeLoop
 from laptime.testing.rules import section
 from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile
-from laptime.tuning.optimization import NUMERICS, CannotEdit, Options
+from laptime.tuning.optimization import NUMERICS, CannotEdit, Options, load
 from laptime.tuning.trial.loop import CannotApply, Undo
 
 
@@ -35,7 +35,8 @@ def check_optimization(name: str, *more: LoopProfile) -> None:
         name: of the room `optimizations`.
         more: loop profiles that make it speak, where none of `stories()` does.
     """
-    module = documented("optimizations", name)
+    documented("optimizations", name)
+    module = load(name)
     _check_declared(name, module)
     asked = {**stories(), **{f"given {number}": each for number, each in enumerate(more)}}
     proposed: list[Options] = []
@@ -64,22 +65,16 @@ def _check_declared(name: str, module: ModuleType) -> None:
         need(isinstance(facts, frozenset), f"{who}: {word} is a {type(facts).__name__}, not a frozenset")
         strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - known
         need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no loop profile knows")
-    need(0.0 <= getattr(module, "PRIOR", 0.5) <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
-    need(
-        getattr(module, "GOAL", "throughput") in ("throughput", "memory"),
-        f"{who}: no goal {module.__dict__.get('GOAL')!r}",
-    )
+    need(0.0 <= module.PRIOR <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
+    need(module.GOAL in ("throughput", "memory"), f"{who}: no goal {module.GOAL!r}")
     takes(module.propose, "loop_profile")
+    takes(module.why_not, "loop_profile")
     takes(module.bound, "loop_profile", "options")
+    takes(module.numerics, "loop_profile", "options")
     takes(module.apply, "loop", "options")
     takes(module.edit, "script", "options")
-    for word, parameters in {
-        "why_not": ("loop_profile",),
-        "numerics": ("loop_profile", "options"),
-        "look": ("points",),
-    }.items():
-        if hasattr(module, word):
-            takes(getattr(module, word), *parameters)
+    if module.look is not None:
+        takes(module.look, "points")
 
 
 def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, story: str) -> list[Options]:
@@ -88,8 +83,7 @@ def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, sto
     options: list[Options] = module.propose(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
     need(options == module.propose(loop_profile), f"{who} proposes two things in one loop profile ({story})")
-    if hasattr(module, "why_not"):
-        need(isinstance(module.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
+    need(isinstance(module.why_not(loop_profile), str), f"{who}: why_not gives no text ({story})")
     texts = [_json(each, who) for each in options]
     need(len(set(texts)) == len(texts), f"{who} proposes the same twice ({story})")
     for each in options:
@@ -99,9 +93,8 @@ def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, sto
             f"{who} promises {bound!r} s of a step of {loop_profile.step:g} s ({story})",
         )
         need(bound == module.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
-        if hasattr(module, "numerics"):
-            found = module.numerics(loop_profile, each)
-            need(found in NUMERICS, f"{who}: numerics gives {found!r} ({story})")
+        numerics = module.numerics(loop_profile, each)
+        need(numerics in NUMERICS, f"{who}: numerics gives {numerics!r} ({story})")
     need(loop_profile == kept, f"{who} changed the loop profile that it was asked about ({story})")
     return options
 
@@ -142,7 +135,7 @@ def _check_apply(name: str, module: ModuleType, options: Options) -> None:
         loop.undo()
         need(_switches() == before, f"{who} refuses {options} and leaves switches changed")
         return
-    need(not getattr(module, "SUGGESTS", False), f"{who} is only suggested, and yet it can be applied")
+    need(not module.SUGGESTS, f"{who} is only suggested, and yet it can be applied")
     need(loop.kinds or loop.done, f"{who} attaches nothing for {options}")
     need(options == kept, f"{who} changed the options that it was given")
     failed = loop.undo()
@@ -280,10 +273,7 @@ _DETAILS: dict[str, Any] = {
     "gc_freeze": {"seconds": 0.05},
     "sdpa": ["eager"],
     "page_faults": 100_000,
-    "denormal_share": 0.1,
-    "gc_seconds": 0.05,
-    "alloc_retries": 3,
-    "attn_implementation": "eager",
+    "expandable_segments": {"retries": 3, "lost": 0.3},
 }
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import ModuleType
-from typing import Any
 
 from laptime.kit import registry
 from laptime.tuning import optimization
-from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, Offered
 from laptime.tuning.search.ranking import expected
@@ -80,7 +79,7 @@ def offered(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Co
         # Its own facts hold because it is kept: other options of it are still offered.
         own = module.GIVES if name in recipe.names else frozenset()
         facts = (loop_profile.facts | given | givable_needs(module, givable)) - own
-        why = _why_not(module, name, loop_profile, facts, choice)
+        why = _why_not(module, name, facts, choice)
         if why:
             ruled_out[name] = why
             continue
@@ -97,9 +96,9 @@ def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     found = []
     for name in choice.names():
         module = optimization.load(name)
-        if not getattr(module, "SUGGESTS", False) or not _is_chosen(name, choice):
+        if not module.SUGGESTS or not _is_chosen(name, choice):
             continue
-        if _missing(module.NEEDS, loop_profile.facts) is None:
+        if not unmet_need(module.NEEDS, loop_profile.facts):
             found += [Change(name, options) for options in module.propose(loop_profile)[:1]]
     return found
 
@@ -128,7 +127,7 @@ def facts_of(recipe: Recipe) -> frozenset[str]:
 def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
     known = replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
-    classes = [_numerics(optimization.load(own.name), known, own.options) for own in recipe]
+    classes = [optimization.load(own.name).numerics(known, own.options) for own in recipe]
     return max(classes, key=optimization.NUMERICS.index, default="exact")
 
 
@@ -138,22 +137,15 @@ def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]
     return frozenset(need for need in module.NEEDS if not need.startswith("!")) & (givable - own)
 
 
-def _why_not(
-    module: ModuleType, name: str, loop_profile: LoopProfile, facts: frozenset[str], choice: Choice
-) -> str:
+def _why_not(module: ModuleType, name: str, facts: frozenset[str], choice: Choice) -> str:
     """Why a name is not even a candidate; "" when it may be one."""
     if not _is_chosen(name, choice):
         return "left out by --only" if choice.only and name not in choice.only else "left out by --skip"
-    if getattr(module, "SUGGESTS", False):
+    if module.SUGGESTS:
         return "only ever suggested, never applied"
-    goal = getattr(module, "GOAL", "throughput")
-    if goal != choice.goal and goal == "memory":
+    if module.GOAL == "memory" and choice.goal != "memory":
         return "saves memory, not time: --goal memory"
-    missing = _missing(module.NEEDS, facts)
-    if missing is not None:
-        told: Any = getattr(module, "why_not", None)
-        return (told(loop_profile) if told else "") or missing
-    return ""
+    return unmet_need(module.NEEDS, facts)
 
 
 def _is_chosen(name: str, choice: Choice) -> bool:
@@ -162,47 +154,32 @@ def _is_chosen(name: str, choice: Choice) -> bool:
     return (not choice.only or name in choice.only) and name not in choice.skip
 
 
-def _missing(needs: frozenset[str], facts: frozenset[str]) -> str | None:
-    """The first need that does not hold, as a reason; None when all do."""
-    for need in sorted(needs):
-        fact = need.removeprefix("!")
-        if (fact in facts) == need.startswith("!"):
-            return f"the script has {fact} already" if need.startswith("!") else f"needs {fact}"
-    return None
-
-
-def _numerics(module: ModuleType, loop_profile: LoopProfile, options: dict[str, Any]) -> str:
-    refined: Any = getattr(module, "numerics", None)
-    return str(refined(loop_profile, options) if refined else module.NUMERICS)
-
-
 def _candidate(
     name: str, module: ModuleType, loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs
 ) -> Candidate | str:
     """The candidate, or why there is none."""
-    told: Any = getattr(module, "why_not", None)
     kept = [change.options for change in recipe if change.name == name]
     proposed = [options for options in module.propose(loop_profile) if options not in kept]
     if kept and not proposed:
         return "kept already"
     if not proposed:
-        return (told(loop_profile) if told else "") or "cannot help here"
-    classes = [_numerics(module, loop_profile, options) for options in proposed]
+        return module.why_not(loop_profile) or "cannot help here"
+    classes = [module.numerics(loop_profile, options) for options in proposed]
     allowed = [options for options, own in zip(proposed, classes, strict=True) if own in choice.classes]
     if not allowed:
         wanted = "--allow algorithm" if classes[0] == "algorithm" else "without --strict"
         return f"its class is {classes[0]}: {wanted}"
     changes = [Change(name, options) for options in allowed]
     live = module.TOGGLE == "live"
-    compiles = costs.compiling if getattr(module, "COMPILES", False) else 0.0
+    compiles = costs.compiling if module.COMPILES else 0.0
     return Candidate(
         change=changes[0],
         title=module.TITLE,
-        numerics=_numerics(module, loop_profile, allowed[0]),
+        numerics=module.numerics(loop_profile, allowed[0]),
         bound=max(module.bound(loop_profile, options) for options in allowed),
         cost=2 * (costs.block + costs.flip) if live else 2 * (costs.start + costs.block),
         start=costs.start + compiles if live else compiles,
-        prior=float(getattr(module, "PRIOR", 0.5)),
+        prior=float(module.PRIOR),
         space=_line(changes),
         needs=module.NEEDS,
         gives=module.GIVES,

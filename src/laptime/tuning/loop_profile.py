@@ -1,28 +1,7 @@
-"""What is known of a script's loop before anything is changed; read from the JSON that a diagnosing trial
-leaves.
+"""What is known of a script's loop before anything is changed: the JSON that a diagnosing trial leaves.
 
-Everything is seconds, bytes, counts. `facts` are names that optimizations `NEED` and `CONFLICT` with:
-
-    cuda cpu mps xpu              the device that the model is on
-    bf16 fp16 tf32 amx            what this device computes fast: bf16 on the CPU only with avx512_bf16 or amx
-    conv attention batchnorm dropout linear embedding     kinds of modules of the trained models
-    loader iterable_dataset map_dataset custom_sampler custom_batch_sampler custom_collate in_library
-    workers pinned persistent     how the training loader is made now
-    autocast grad_scaler compiled channels_last checkpointing ddp data_parallel    what the script does
-    already
-    fused foreach capturable sgd adam adamw adagrad  closure   its optimizer (fused: is set so already)
-    frozen_parameters several_optimizers several_models accumulation clipping scheduler
-    gcc                           torch.compile can build for this CPU
-    random_transforms             reading one sample twice gives two results
-    zero_grad_to_zero             gradients are set to zero, not to None
-    tf32_on cudnn_benchmark_on    torch's switches
-    syncs_every_step              .item(), .cpu(), print of tensors in every step
-    varying_shapes                inputs of the trained models change their shapes from step to step
-    find_unused                   DistributedDataParallel(find_unused_parameters=True)
-    hf_model                      a trained model is a transformers.PreTrainedModel
-    blocks                        a trained model has a Sequential or ModuleList of two or more alike children
-
-What single optimizations know of the loop by their `look` is in `details`, by their names.
+Everything is in seconds, bytes and counts. `facts` are names that optimizations `NEED` and `CONFLICT` with.
+What single optimizations have found by their `look` is in `details`, by their names.
 """
 
 from __future__ import annotations
@@ -35,19 +14,100 @@ UNKNOWN_NOISE = 0.03
 SHARES = ("data", "transfer", "forward", "backward", "optimizer", "other")
 """Parts of a step; their seconds add up to it."""
 
-_NAMES = """
-    cuda cpu mps xpu bf16 fp16 tf32 amx
-    conv attention batchnorm dropout linear embedding
-    loader iterable_dataset map_dataset custom_sampler custom_batch_sampler custom_collate in_library
-    workers pinned persistent
-    autocast grad_scaler compiled channels_last checkpointing ddp data_parallel
-    fused foreach capturable sgd adam adamw adagrad closure
-    frozen_parameters several_optimizers several_models accumulation clipping scheduler
-    gcc random_transforms zero_grad_to_zero tf32_on cudnn_benchmark_on syncs_every_step
-    varying_shapes find_unused hf_model blocks
-"""
-FACTS = frozenset(_NAMES.split())
-"""Facts of a loop, explained above. An optimization can also give a fact of its own name."""
+FACT_SENTENCES: dict[str, tuple[str, str]] = {
+    # The device that the model is on, and what it computes fast.
+    "cuda": ("the model is on an NVIDIA GPU", "the model is not on an NVIDIA GPU"),
+    "cpu": ("the model is on the CPU", "the model is not on the CPU"),
+    "mps": ("the model is on an Apple GPU", "the model is not on an Apple GPU"),
+    "xpu": ("the model is on an Intel GPU", "the model is not on an Intel GPU"),
+    "bf16": (
+        "the device computes in bfloat16",
+        "the device has no bfloat16 instructions (on a CPU avx512_bf16 or amx): it would be slower",
+    ),
+    "fp16": ("the device computes in float16", "the device does not compute in float16"),
+    "tf32": ("the GPU has TF32", "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"),
+    "amx": ("the CPU has AMX", "the CPU has no AMX"),
+    # Kinds of modules of the trained models.
+    "conv": ("the models have convolutions", "the trained models have no convolutions"),
+    "attention": ("the models have attention", "the trained models have no attention"),
+    "batchnorm": ("the model has batch normalisation", "the trained models have no batch normalisation"),
+    "dropout": ("the models have dropout", "the trained models have no dropout"),
+    "linear": ("the models have linear layers", "the trained models have no linear layers"),
+    "embedding": ("the models have embeddings", "the trained models have no embeddings"),
+    "hf_model": ("a model is a transformers.PreTrainedModel", "no trained model comes from transformers"),
+    "blocks": (
+        "a model has a Sequential or ModuleList of two or more alike children",
+        "the trained models have no Sequential or ModuleList of alike blocks",
+    ),
+    # Where batches come from, and how the training loader is made now.
+    "loader": ("batches come from a DataLoader", "batches do not come from a DataLoader"),
+    "iterable_dataset": ("the dataset is an IterableDataset", "the dataset is no IterableDataset"),
+    "map_dataset": (
+        "samples are read by index",
+        "the dataset is an IterableDataset: its samples cannot be read by index",
+    ),
+    "custom_sampler": ("the loader has a sampler of the script", "the loader has torch's own sampler"),
+    "custom_batch_sampler": ("the loader has a batch sampler of the script", "batches are torch's own"),
+    "custom_collate": ("the loader has a collate_fn of the script", "the loader collates as torch does"),
+    "in_library": ("a library runs the training loop", "the script runs the training loop itself"),
+    "workers": ("the loader has workers", "the loader has no workers"),
+    "pinned": ("batches are in page-locked memory already", "batches are not in page-locked memory"),
+    "persistent": ("loader workers live on between epochs already", "loader workers end with each epoch"),
+    "random_transforms": (
+        "reading a sample twice gives two results",
+        "reading a sample draws no random numbers",
+    ),
+    # What the script does already.
+    "autocast": ("the script uses mixed precision already", "the script uses no mixed precision"),
+    "grad_scaler": ("the script scales its loss already", "the script does not scale its loss"),
+    "compiled": ("the script compiles its model already", "the script compiles nothing"),
+    "channels_last": ("the model is laid out channels_last already", "the model is not channels_last"),
+    "checkpointing": ("the script recomputes activations already", "no activations are recomputed"),
+    "ddp": ("the script uses DistributedDataParallel", "the script does not use DistributedDataParallel"),
+    "data_parallel": ("the script uses DataParallel", "the script does not use DataParallel"),
+    "find_unused": (
+        "DistributedDataParallel searches for unused parameters",
+        "no unused parameters are searched for",
+    ),
+    "accumulation": ("the script accumulates gradients", "the script does not accumulate gradients"),
+    "clipping": ("the script clips gradients", "the script does not clip gradients"),
+    "scheduler": ("the script has a learning rate schedule", "the script has no learning rate schedule"),
+    "zero_grad_to_zero": ("gradients are filled with zeros", "gradients are set to None already"),
+    "syncs_every_step": (
+        "every step reads values of tensors (.item(), .cpu(), print)",
+        "no step waits for values of tensors",
+    ),
+    "tf32_on": ("TF32 is on already", "TF32 is off"),
+    "cudnn_benchmark_on": ("cudnn.benchmark is on already", "cudnn.benchmark is off"),
+    # Its optimizer and parameters.
+    "fused": ("the optimizer is fused already", "the optimizer is not fused"),
+    "foreach": ("the optimizer works on lists of tensors already", "the optimizer has no foreach set"),
+    "capturable": ("the optimizer is capturable", "the optimizer is not capturable"),
+    "sgd": ("the optimizer is SGD", "the optimizer is not SGD"),
+    "adam": ("the optimizer is Adam", "the optimizer is not Adam"),
+    "adamw": ("the optimizer is AdamW", "the optimizer is not AdamW"),
+    "adagrad": ("the optimizer is Adagrad", "the optimizer is not Adagrad"),
+    "closure": ("the optimizer calls a closure", "the optimizer calls no closure"),
+    "frozen_parameters": ("some parameters are frozen", "no parameters are frozen"),
+    "several_optimizers": ("there are several optimizers", "there is one optimizer"),
+    "several_models": ("there are several models", "there is one model"),
+    # Conditions of compiling.
+    "gcc": ("there is a C++ compiler", "torch.compile needs a C++ compiler, and there is none"),
+    "varying_shapes": ("shapes vary from step to step", "shapes are the same in every step"),
+}
+"""By fact: what it says of a loop, and what its absence says. Reports use them as reasons."""
+FACTS = frozenset(FACT_SENTENCES)
+"""An optimization can also give a fact of its own name."""
+
+
+def unmet_need(needs: frozenset[str], facts: frozenset[str]) -> str:
+    """The first need that does not hold, as a reason; "" when all do. "!" in front: it must not hold."""
+    for need in sorted(needs):
+        name = need.removeprefix("!")
+        if (name in facts) == need.startswith("!"):
+            present, absent = FACT_SENTENCES.get(name, (f"{name} is applied already", f"needs {name}"))
+            return present if need.startswith("!") else absent
+    return ""
 
 
 @dataclass(frozen=True)
@@ -56,9 +116,8 @@ class Site:
 
     Attributes:
         kind: loader, optimizer, model (the optimizer's line, where the model has a name too), forward,
-            backward,
-            step (optimizer.step), zero_grad, fetch (the loop over the loader), parallel (DDP), sync,
-            hf_arguments (transformers.TrainingArguments), lightning_trainer.
+            backward, step (optimizer.step), zero_grad, fetch (the loop over the loader), parallel (DDP),
+            sync, hf_arguments (transformers.TrainingArguments), lightning_trainer.
         file, line, function: the innermost frame in the user's own files (no site-packages, no standard
             library).
         end_line: last line of the call where it is known, else `line`.
@@ -104,7 +163,7 @@ class LoopProfile:
         padding: share of the batch that trailing padding takes; None where there are no padded sequences.
         syncs: synchronising calls of a step, as sites.
         sites: see Site.
-        facts: names, see the module.
+        facts: names, see FACT_SENTENCES.
         noise: relative standard deviation of a round of the script against itself (A/A).
         details: more that single optimizations ask for, by name.
         notes: what could not be diagnosed, and why.
@@ -145,6 +204,10 @@ class LoopProfile:
         """Seconds of these parts together."""
         return sum(self.shares.get(name, 0.0) for name in names)
 
+    def detail(self, name: str, key: str, default: Any) -> Any:
+        """One value of what is in `details` under a name; the default where nobody has looked."""
+        return (self.details.get(name) or {}).get(key, default)
+
     @property
     def bound(self) -> str:
         """What limits the step: its largest part; forward, backward and optimizer count as compute."""
@@ -157,12 +220,12 @@ class LoopProfile:
         return max(parts, key=lambda name: parts[name])
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> LoopProfile:
+    def from_json(cls, document: dict[str, Any]) -> LoopProfile:
         """What a trial has left: unknown names are dropped, lists become what they stand for."""
-        known = {each.name for each in fields(cls)}
-        given = {name: value for name, value in found.items() if name in known}
+        names = {field.name for field in fields(cls)}
+        values = {name: value for name, value in document.items() if name in names}
         for name in ("syncs", "sites"):
-            given[name] = tuple(Site(**item) for item in given.get(name, ()))
-        given["facts"] = frozenset(given.get("facts", ()))
-        given["notes"] = tuple(given.get("notes", ()))
-        return cls(**given)
+            values[name] = tuple(Site(**item) for item in values.get(name, ()))
+        values["facts"] = frozenset(values.get("facts", ()))
+        values["notes"] = tuple(values.get("notes", ()))
+        return cls(**values)

@@ -3,37 +3,44 @@ entry point.
 
 A module has
 
-    TITLE: str              what it does, in a few words: "memory format channels_last"
-    NUMERICS: str           exact, reassociated, random, precision, algorithm: picks the gate (`NUMERICS`
-    below)
-    TOGGLE: str             "live": can be put on and taken off between two steps of one process;
-                            "process": from the start of a process on
-    NEEDS: frozenset[str]   facts that must hold: of the loop (`LoopProfile.facts`) or given by other
-                            changes. A name with "!" in front must not hold. Facts are the names of
-                            `loop_profile.FACTS` and of optimizations
-    GIVES: frozenset[str]   facts that hold once it is applied. Two changes that give the same fact exclude
-    each other
-    CONFLICTS: frozenset[str]   facts that must not be given by another change of the recipe
+    TITLE: str      what it does, in a few words: "memory format channels_last"
+    NUMERICS: str   how far results may move, which picks the gate: one of `NUMERICS` below
+    TOGGLE: str     "live": can be switched between two steps of one process; "process": only at its start
+    bound(loop_profile, options) -> float
+            seconds of a step that it can save at most
+    apply(loop, options) -> None
+            attaches it to the running loop (`trial.loop.Loop`), or refuses with `loop.refuse(why)`
+    edit(script, options) -> None
+            makes the same change in the user's source (`patch.editor.Editor`), or raises CannotEdit
 
-    propose(loop_profile) -> list[dict]    options to try, the recommended one first; [] when it cannot help.
-                            More than one is a one-dimensional space: in the order of their `value` where all
-                            have a number of that name, else in this order
-    bound(loop_profile, options) -> float     seconds of a step that it can save at most
-    apply(loop, options) -> None           attach to the script's loop (`trial.loop.Loop`)
-    edit(script, options) -> None          the same in the user's source (`patch.editor.Editor`);
-                            raises CannotEdit with the reason
+and may have, with a default that `load` fills in where it does not
 
-and may have
+    propose(loop_profile) -> list[dict]
+            options to try, the recommended one first; [] when it cannot help. Several are a space of one
+            dimension: in the order of their `value` where all have a number of that name, else as given.
+            Asked where NEEDS hold, or another change could make them hold. Default: [{}]
+    why_not(loop_profile) -> str
+            why `propose` gives nothing, for `--dry-run` and the report. Default: ""
+    NEEDS: frozenset[str]
+            facts that must hold: of the loop (`loop_profile.FACT_SENTENCES`) or given by another change.
+            With "!" in front: facts that must not hold. Default: none
+    GIVES: frozenset[str]
+            facts that hold once it is applied. Changes that give the same one exclude each other.
+            Default: its own name
+    CONFLICTS: frozenset[str]
+            facts that no other change of the recipe may give. Default: none
+    look(points) -> JSON
+            what else it has to know, asked in a diagnosing trial after its steps (`trial.mode.Points`);
+            found again in `loop_profile.details[NAME]`
+    numerics(loop_profile, options) -> str
+            a finer class than NUMERICS, where the loop decides; its facts include what the other changes
+            of the recipe give. Default: NUMERICS
+    PRIOR: float    share of its bound that it is expected to reach, 0 to 1. Default: 0.5
+    COMPILES: bool  its first steps compile: these seconds count against the run that is left
+    GOAL: str       "memory": saves memory, not time, and is tried only where that is the goal
+    SUGGESTS: bool  never applied, only shown as a suggested diff by its `edit`
 
-    SUGGESTS: bool = True   never applied on its own: `edit` makes a suggested diff, `apply` is not called
-    why_not(loop_profile) -> str      why `propose` gives nothing, for `--dry-run` and the report
-    numerics(loop_profile, options) -> str   a finer class than NUMERICS, where the loop profile decides;
-                            `loop_profile.facts` then hold what the other changes of the recipe give, too
-    look(points) -> Any     in a diagnosing trial, after its steps: what else it has to know of the loop
-                            (`trial.mode.Points`); plain JSON, becomes `loop_profile.details[NAME]`
-    PRIOR: float            share of its bound that it is expected to reach, 0 to 1; 0.5 where it is not said
-    COMPILES: bool = True   the first steps compile: its seconds count against the run that is left
-    GOAL: str = "memory"    saves memory and not time: tried only where that is the goal
+`propose`, `bound`, `why_not` and `numerics` are pure functions.
 """
 
 from __future__ import annotations
@@ -44,7 +51,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
@@ -57,7 +64,7 @@ NUMERICS = ("exact", "reassociated", "random", "precision", "algorithm")
 
 
 class CannotEdit(Exception):
-    """The user's source cannot be changed so; the text says why. The recipe still holds it."""
+    """The user's source cannot be edited for a change; the text says why. The recipe still holds it."""
 
 
 @dataclass(frozen=True)
@@ -101,12 +108,12 @@ class Recipe:
     def plus(self, change: Change) -> Recipe:
         """With this change; it replaces the one of the same name, in its place."""
         if change.name in self.names:
-            return Recipe(tuple(change if own.name == change.name else own for own in self.changes))
+            return Recipe(tuple(change if old.name == change.name else old for old in self.changes))
         return Recipe((*self.changes, change))
 
     def without(self, name: str) -> Recipe:
         """Without the optimization of this name."""
-        return Recipe(tuple(own for own in self.changes if own.name != name))
+        return Recipe(tuple(change for change in self.changes if change.name != name))
 
     def to_json(self) -> list[dict[str, Any]]:
         """As it is written into files: [{"name": ..., "options": {...}}]."""
@@ -122,37 +129,40 @@ class Recipe:
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 
-class Optimization(Protocol):
-    """The module of an optimization, as the rest of the house sees it."""
-
-    TITLE: str
-    NUMERICS: str
-    TOGGLE: str
-    NEEDS: frozenset[str]
-    GIVES: frozenset[str]
-    CONFLICTS: frozenset[str]
-
-    def propose(self, loop_profile: Any) -> list[Options]: ...
-    def bound(self, loop_profile: Any, options: Options) -> float: ...
-    def apply(self, loop: Any, options: Options) -> None: ...
-    def edit(self, script: Any, options: Options) -> None: ...
-
-
-_PARTS = (
-    *("TITLE", "NUMERICS", "TOGGLE", "NEEDS", "GIVES", "CONFLICTS"),
-    *("propose", "bound", "apply", "edit"),
-)
+REQUIRED = ("TITLE", "NUMERICS", "TOGGLE", "bound", "apply", "edit")
 """What every module has."""
 
 
 def load(name: str) -> ModuleType:
-    """The module of an optimization: a name of the catalogue or of another package, or the path of a file.
+    """The module of an optimization with every part of the contract: those that it leaves out have defaults.
+
+    Args:
+        name: of the catalogue or of another package, or the path of a file.
 
     Raises:
         UsageError: there is none, or the file cannot be imported or lacks a part.
     """
-    if not name.endswith(".py"):
-        return registry.load("optimizations", name)
+    module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
+    defaults: dict[str, Any] = {
+        "propose": lambda loop_profile: [{}],
+        "why_not": lambda loop_profile: "",
+        "numerics": lambda loop_profile, options: module.NUMERICS,
+        "look": None,
+        "NEEDS": frozenset(),
+        "GIVES": frozenset({Path(name).stem.replace("-", "_")}),
+        "CONFLICTS": frozenset(),
+        "PRIOR": 0.5,
+        "COMPILES": False,
+        "GOAL": "throughput",
+        "SUGGESTS": False,
+    }
+    for part, default in defaults.items():
+        if not hasattr(module, part):
+            setattr(module, part, default)
+    return module
+
+
+def _from_file(name: str) -> ModuleType:
     path = Path(name)
     spec = importlib.util.spec_from_file_location(f"laptime_optimization_{path.stem}", path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -168,7 +178,7 @@ def load(name: str) -> ModuleType:
         raise UsageError(
             f"{name} is broken", why=f"{type(error).__name__}: {error}", next=f"python {name}   shows where"
         ) from error
-    if lacking := [each for each in _PARTS if not hasattr(module, each)]:
+    if lacking := [part for part in REQUIRED if not hasattr(module, part)]:
         raise UsageError(
             f"{name} is no optimization",
             why=f"it lacks {', '.join(lacking)}",

@@ -88,7 +88,7 @@ def test_what_another_change_would_give_is_waited_for() -> None:
     persistent = [each for each in waiting.candidates if each.change.name == "persistent_workers"]
     assert not persistent or "workers" in persistent[0].needs
     alone = offered(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
-    assert alone.ruled_out["persistent_workers"] == "needs workers"
+    assert alone.ruled_out["persistent_workers"] == "the loader has no workers"
 
 
 def test_a_recipe_is_as_far_reaching_as_its_farthest_change() -> None:

@@ -224,4 +224,4 @@ def _is_possible(name: str) -> bool:
     if name in _OF_THE_OPTIMIZER:
         return False
     module = optimization.load(name)
-    return module.TOGGLE == "live" or bool(module.NEEDS & {"loader"}) or getattr(module, "COMPILES", False)
+    return module.TOGGLE == "live" or bool(module.NEEDS & {"loader"}) or bool(module.COMPILES)

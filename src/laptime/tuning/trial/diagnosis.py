@@ -216,7 +216,7 @@ def _looks(seen: Differential, notes: list[str]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name in registry.names("optimizations"):
         try:
-            look = getattr(optimization.load(name), "look", None)
+            look = optimization.load(name).look
             if look is not None:
                 found[name] = look(seen.points)
         except Exception as error:  # a loop may be anything
