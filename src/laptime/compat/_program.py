@@ -9,7 +9,7 @@ from msgspec import structs
 
 from laptime.kit.errors import UserCodeError
 from laptime.kit.registry import load as extension
-from laptime.launch.session import CommandFailed, InProcess
+from laptime.launch.worker_process import CommandFailed, InProcessWorker
 from laptime.measure.engine import Engine
 from laptime.measure.labels import relabel
 from laptime.measure.protocol import (
@@ -90,7 +90,7 @@ class Program:
         self._subject = Subject(call, modules)
         self._inputs: dict[int, tuple[Held]] = {}
         self._make = prepare
-        self._session = InProcess(Engine(self._open))
+        self._session = InProcessWorker(Engine(self._open))
         self._variant = Variant(target=name, device=device, dtype="auto")
         self._failed: Exception | None = None
         self._blocks = 0

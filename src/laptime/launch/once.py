@@ -9,14 +9,13 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import signal
-import subprocess
 import sys
-from contextlib import suppress
+from subprocess import PIPE, TimeoutExpired
 from typing import Any
 
 from laptime.kit.errors import Died, Hung
 from laptime.launch.interpreter import environment, found
+from laptime.launch.process import Process, ending, last_line
 
 
 def call(function: str, arguments: dict[str, Any], *, timeout: float, python: str = "") -> Any:
@@ -30,27 +29,22 @@ def call(function: str, arguments: dict[str, Any], *, timeout: float, python: st
         Died: the process ended without an answer; its last line says why.
         Hung: it gave none within `timeout` seconds.
     """
-    process = subprocess.Popen(
+    process = Process(
         [found(python) if python else sys.executable, "-m", "laptime.launch.once", function],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
         env={**os.environ, **(environment(python) if python else {})},
     )
     try:
-        answer, complaint = process.communicate(json.dumps(arguments), timeout=timeout)
-    except subprocess.TimeoutExpired:
+        answer, complaint = process.communicate(json.dumps(arguments).encode(), timeout=timeout)
+    except TimeoutExpired:
         raise Hung(f"{function} gave no answer within {timeout:g} s", why="a driver may hang") from None
     finally:
-        if process.poll() is None:  # timeout, or Ctrl-C here
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if process.returncode != 0:
-        last = (complaint.strip().splitlines() or [f"status {process.returncode}"])[-1]
-        raise Died(f"{function} ended without an answer", why=last)
+        status = process.end()
+    if status != 0:
+        why = last_line(complaint.decode(errors="replace")) or f"it {ending(status)}"
+        raise Died(f"{function} ended without an answer", why=why)
     return json.loads(answer)
 
 

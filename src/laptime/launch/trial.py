@@ -1,28 +1,25 @@
-"""Trials of a user's script: one process each, followed while it runs, never left behind.
+"""Trials of a user's script: a process each, followed while it runs, and ended with all that it has started.
 
 with start(words, python=..., plan=plan, timeout=600) as trial:
     for block in trial.blocks():        # as they end
         ...
-    found = trial.finished()            # stopped, and how it went
+    outcome = trial.finished()          # stopped, and how it went
 """
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
+from subprocess import DEVNULL, STDOUT
 from typing import Any
 
 import msgspec
 
 from laptime.launch.hooked import environment
+from laptime.launch.process import Process, ending, last_line, tail, unwound_by_sigterm
 from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, Plan
 from laptime.tuning.trial.result import Block, Trial
 
@@ -32,8 +29,6 @@ GRACE = 10.0
 """Seconds that a script may take to end after it was told to."""
 LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
-TAIL = 4000
-"""Bytes of a failed script's output that are kept."""
 
 
 @dataclass
@@ -45,10 +40,9 @@ class Running:
         status: exit status once it has ended; negative is a signal.
     """
 
-    process: subprocess.Popen[bytes]
+    process: Process
     folder: Path
     timeout: float
-    began: float = field(default_factory=time.monotonic)
     hung: bool = False
     status: int | None = None
     _read: int = 0
@@ -60,11 +54,11 @@ class Running:
             if self.process.poll() is not None:
                 yield from self._new_blocks()
                 return
-            if time.monotonic() > self.began + self.timeout:
+            if self.process.seconds > self.timeout:
                 self.hung = True
                 self._end()
                 return
-            time.sleep(LOOK)
+            self.process.ends_within(LOOK)
 
     def _new_blocks(self) -> list[Block]:
         path = self.folder / "rounds.jsonl"
@@ -87,21 +81,11 @@ class Running:
         """Tell it to end at its next boundary, and see to it."""
         if self.process.poll() is None:
             (self.folder / "stop").touch()
-            until = min(time.monotonic() + GRACE, self.began + self.timeout)
-            while self.process.poll() is None and time.monotonic() < until:
-                time.sleep(LOOK)
+            self.process.ends_within(min(GRACE, self.timeout - self.process.seconds))
         self._end()
 
     def _end(self) -> None:
-        """No process of its group is left."""
-        if self.process.poll() is None:
-            with suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self.process.wait(timeout=1.0)
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.status = self.process.wait()
+        self.status = self.process.end(grace=1.0)
 
     def finished(self) -> Trial:
         """How it went; of a process that died without a word, what is known from outside."""
@@ -123,19 +107,15 @@ class Running:
         """The end of what the script has printed."""
         try:
             with (self.folder / "output").open("rb") as file:
-                file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
-                return file.read().decode(errors="replace")
+                return tail(file)
         except OSError:
             return ""
 
     def last_words(self) -> str:
-        """What there is to say of a script that ended without a word of ours: its signal, or its last
-        line."""
-        lines = [line for line in self.output().splitlines() if line.strip()]
-        if self.status is not None and self.status < 0:
-            with suppress(ValueError):
-                return f"ended by {signal.Signals(-self.status).name}"
-        return f"status {self.status}: {lines[-1]}" if lines else f"ended with status {self.status}"
+        """How a script ended that left no account: its signal, or its status and last line."""
+        status = self.status or 0
+        line = last_line(self.output()) if status >= 0 else ""
+        return f"{ending(status)}: {line}" if line else ending(status)
 
 
 @contextmanager
@@ -147,16 +127,16 @@ def start(
     folder.mkdir(parents=True, exist_ok=True)
     given = {**(variables or {}), VARIABLE: plan.text(), **_temporary(folder)}
     with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
+        process = Process(
             [python, "-m", "laptime.tuning.trial", *words],
-            stdin=subprocess.DEVNULL,
+            keeps_terminal=True,
+            stdin=DEVNULL,
             stdout=output,
-            stderr=subprocess.STDOUT,
+            stderr=STDOUT,
             env=environment(folder, python, "laptime.tuning.trial", given),
-            process_group=0,
         )
     running = Running(process, folder, timeout)
-    with _ended_by_signals():
+    with unwound_by_sigterm():
         try:
             yield running
         finally:
@@ -178,21 +158,3 @@ def _temporary(folder: Path) -> dict[str, str]:
         with suppress(OSError):  # it is linked already
             (place / cache.name).symlink_to(cache)
     return {"TMPDIR": str(place), TEMPORARY: usual}
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM unwinds us as Ctrl-C does, so that no trial outlives a killed session."""
-
-    def unwind(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        before = signal.signal(signal.SIGTERM, unwind)
-    except ValueError:  # not the main thread: its owner has to see to it
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

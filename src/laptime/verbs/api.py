@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from laptime.kit.registry import load as extension
-from laptime.launch.session import InProcess, Session
+from laptime.launch.worker_process import InProcessWorker, Worker
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Model
 from laptime.records.comparison import Comparison
@@ -128,12 +128,12 @@ def _measured(request: BenchRequest, heard: Callable[[Event], None], session: Op
 
 
 def _here(model: Any, inputs: Any) -> OpenSession:
-    def open_session(variant: Variant) -> Session:
+    def open_session(variant: Variant) -> Worker:
         def open_model(asked: Variant) -> Model:
             opened: Model = extension("backends", asked.backend).open_object(model, inputs, asked)
             return opened
 
-        return InProcess(Engine(open_model))
+        return InProcessWorker(Engine(open_model))
 
     return open_session
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from laptime.launch import interpreter
-from laptime.launch.session import Session, Worker
+from laptime.launch.worker_process import Worker, WorkerProcess
 from laptime.launch.worktree import Revision, checked_out
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
@@ -41,12 +41,12 @@ def against_revision(request: BenchRequest, revision: str, measure: Measure) -> 
 
 
 def _either(there: Revision) -> OpenSession:
-    def start(variant: Variant) -> Session:
+    def start(variant: Variant) -> Worker:
         if int(variant.options.get("again", 1)) % 2 == 0:
             return fresh_process(variant)
         python = variant.python or sys.executable
         environ = interpreter.environment(python)
-        return Worker(
+        return WorkerProcess(
             name=f"{variant.target} at {there.commit[:10]}",
             python=interpreter.found(python),
             folder=there.folder,

@@ -13,7 +13,7 @@ import pytest
 
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.launch import interpreter
-from laptime.launch.session import Worker
+from laptime.launch.worker_process import WorkerProcess
 from laptime.measure.protocol import Load, Loaded, Prepare
 from laptime.records.plan import Variant
 
@@ -44,7 +44,7 @@ def bare(tmp_path: Path) -> Path:
 
 def test_a_bare_environment_runs_the_worker_with_what_it_is_lent(bare: Path) -> None:
     environ = interpreter.environment(str(bare))
-    worker = Worker(name="null:noop", python=interpreter.found(str(bare)), environ=environ)
+    worker = WorkerProcess(name="null:noop", python=interpreter.found(str(bare)), environ=environ)
     try:
         (loaded,) = worker.ask(Load(variant=Variant(target="null:noop", backend="null")), timeout=60)
         assert isinstance(loaded, Loaded)

@@ -13,20 +13,20 @@ from typing import Any
 import psutil
 import pytest
 
-from laptime.launch.session import CommandFailed, Worker
+from laptime.launch.worker_process import CommandFailed, WorkerProcess
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Pass, Prepare, Prepared, Samples
 from laptime.records.plan import Variant
 
-Open = Callable[..., Worker]
+Open = Callable[..., WorkerProcess]
 
 
 @pytest.fixture
 def worker() -> Iterator[Open]:
     """Starts workers with a target loaded; afterwards none of them, nor a child of theirs, is left."""
-    opened: list[Worker] = []
+    opened: list[WorkerProcess] = []
 
-    def start(target: str = "null:spin=1ms", *, load: bool = True, **more: Any) -> Worker:
-        opened.append(Worker(name=target))
+    def start(target: str = "null:spin=1ms", *, load: bool = True, **more: Any) -> WorkerProcess:
+        opened.append(WorkerProcess(name=target))
         if load:
             opened[-1].ask(Load(variant=Variant(target=target, backend="null"), **more), timeout=60)
         return opened[-1]
@@ -40,7 +40,7 @@ def worker() -> Iterator[Open]:
     assert not [child for child in psutil.Process().children() if child.status() == psutil.STATUS_ZOMBIE]
 
 
-def failure(worker: Worker, command: Any, *, timeout: float = 30) -> Any:
+def failure(worker: WorkerProcess, command: Any, *, timeout: float = 30) -> Any:
     with pytest.raises(CommandFailed) as caught:
         worker.ask(command, timeout=timeout)
     return caught.value.failure
@@ -229,10 +229,10 @@ def test_a_parent_that_is_killed_leaves_no_worker(tmp_path: Path) -> None:
     script = textwrap.dedent(
         """
         import time
-        from laptime.launch.session import Worker
+        from laptime.launch.worker_process import WorkerProcess
         from laptime.measure.protocol import Load, Prepare
         from laptime.records.plan import Variant
-        worker = Worker(name="x")
+        worker = WorkerProcess(name="x")
         worker.ask(Load(variant=Variant(target="null:noop", backend="null")), timeout=60)
         print(worker.pid, flush=True)
         time.sleep(60)

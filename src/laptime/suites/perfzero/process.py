@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -18,10 +16,12 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from subprocess import DEVNULL, PIPE, STDOUT
 from typing import IO, Any
 
 from msgspec import Struct
 
+from laptime.launch.process import Process
 from laptime.suites.perfzero import child
 
 PERIOD = 0.5
@@ -92,13 +92,11 @@ def run(
     asked, told = folder / ".request.json", folder / ".events.jsonl"
     told.unlink(missing_ok=True)
     asked.write_text(json.dumps({**request, "events": str(told.resolve())}))
-    began = time.monotonic()
-    process = subprocess.Popen(
+    process = Process(
         [python or sys.executable, child.__file__, str(asked.resolve())],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,  # its children can be ended with it, and Ctrl-C is for us
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=STDOUT,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
     )
     assert process.stdout is not None
@@ -107,17 +105,20 @@ def run(
     hung = False
     try:
         while True:
-            left = timeout - (time.monotonic() - began)
-            if _over(process, max(0.0, min(PERIOD, left))):
+            left = timeout - process.seconds
+            if process.ends_within(min(PERIOD, left)):
                 break
             if left <= 0:
                 hung = True
                 break
             watch.look()
-            tick(time.monotonic() - began)
+            tick(process.seconds)
     finally:
-        _end(process, hung=hung)
-        seconds = time.monotonic() - began
+        if hung and hasattr(signal, "SIGUSR1"):
+            process.send_signal(signal.SIGUSR1)  # faulthandler writes all stacks to the log
+            process.ends_within(0.5)
+        process.end(grace=GRACE)
+        seconds = process.seconds
         printed = output.close()
         events = _events(told)
         for path in (asked, told):
@@ -208,42 +209,6 @@ class _Output:
     def _write(self, file: Any, data: bytes) -> None:
         with suppress(OSError):  # a full disk: the pipe is emptied all the same, or the benchmark would wait
             file.write(data)
-
-
-def _over(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Whether it ends within so many seconds. Blocks: Popen.wait would look twenty times a second."""
-    if not hasattr(os, "pidfd_open"):
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(seconds)
-        return process.poll() is not None
-    descriptor = os.pidfd_open(process.pid)
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        poll.poll(seconds * 1000)
-    finally:
-        os.close(descriptor)
-    return process.poll() is not None
-
-
-def _end(process: subprocess.Popen[bytes], *, hung: bool) -> None:
-    """End the process and whatever it started; a hung one is first asked where it is."""
-    if hung and hasattr(signal, "SIGUSR1"):
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGUSR1)  # faulthandler writes all stacks to the log
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(0.5)
-    if process.poll() is None:
-        _signal(process.pid, signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-    _signal(process.pid, signal.SIGKILL)  # the group outlives its first process
-    process.wait()
-
-
-def _signal(group: int, number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
 
 
 def _events(path: Path) -> list[Event]:

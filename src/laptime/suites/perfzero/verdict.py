@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import signal
 from typing import Literal
 
 import numpy as np
 from msgspec import Struct
 
 from laptime.analysis.quantiles import mean_interval
+from laptime.launch.process import ending
 from laptime.suites.perfzero.process import Ended
 from laptime.suites.perfzero.report import Metric, Report
 
@@ -151,7 +151,7 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
     if raised is not None:
         return _raised(raised)
     if ended.event("ended") is None:
-        return "crashed", f"its process {_end(ended.status)} {_where(ended)}"
+        return "crashed", f"its process {ending(ended.status or 0)} {_where(ended)}"
     if faults:
         return "bad_report", faults[0]
     if main is None:
@@ -174,15 +174,6 @@ def _raised(event: dict[str, object]) -> tuple[State, str]:
     where = {"import": "importing its class", "constructor": "its constructor", "lookup": "looking it up"}
     phase = str(event.get("phase"))
     return "raised", f"{where[phase]} raised {message}" if phase in where else f"it raised {message}"
-
-
-def _end(status: int | None) -> str:
-    if status is not None and status < 0:
-        try:
-            return f"was ended by {signal.Signals(-status).name}"
-        except ValueError:
-            return f"was ended by signal {-status}"
-    return f"ended with status {status}"
 
 
 def _where(ended: Ended) -> str:

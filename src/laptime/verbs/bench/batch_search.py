@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from laptime.kit.clock import SystemClock
-from laptime.launch.session import CommandFailed, Session
+from laptime.launch.worker_process import CommandFailed, Worker
 from laptime.measure.protocol import Block, Facts, Load, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
 from laptime.records.case import Failure
@@ -98,7 +98,7 @@ class _Search:
         self._progress = progress
         self._end = SystemClock.now() + budget
         self._probes: list[Probe] = []
-        self._scout: Session | None = None
+        self._scout: Worker | None = None
 
     def run(self, *, linear: bool) -> Found:
         try:
@@ -166,7 +166,7 @@ class _Search:
         self._probes.append(probe)
         return probe
 
-    def _probe(self, session: Session, batch: int, *, load: bool) -> Probe:
+    def _probe(self, session: Worker, batch: int, *, load: bool) -> Probe:
         try:
             if load:
                 limit = int(available_bytes() * MEMORY_SHARE)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from laptime.launch import interpreter
-from laptime.launch.session import CommandFailed, InProcess, Session, Worker
+from laptime.launch.worker_process import CommandFailed, InProcessWorker, Worker, WorkerProcess
 from laptime.measure import metrics
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
@@ -22,18 +22,18 @@ from laptime.records.series import Label, Series
 from laptime.verbs.bench.planning import axes_of
 
 Emit = Callable[[Event], None]
-OpenSession = Callable[[Variant], Session]
+OpenSession = Callable[[Variant], Worker]
 
 MEMORY_SHARE = 0.9
 """Share of the memory that is free now that workers may map: the rest keeps the machine alive."""
 
 
-def fresh_process(variant: Variant) -> Session:
+def fresh_process(variant: Variant) -> Worker:
     """A worker in a process of its own, in the Python that its backend is installed for."""
     if not variant.python:
-        return Worker(name=variant.target)
+        return WorkerProcess(name=variant.target)
     python, environ = interpreter.found(variant.python), interpreter.environment(variant.python)
-    return Worker(name=variant.target, python=python, environ=environ)
+    return WorkerProcess(name=variant.target, python=python, environ=environ)
 
 
 class CaseWorker:
@@ -65,7 +65,7 @@ class CaseWorker:
         self._emit = emit
         self._timeout = timeout
         self._open = open_session
-        self._session: Session | None = None
+        self._session: Worker | None = None
         self._opened: Loaded | Failure | None = None
         self._is_abandoned = False
         self._process = -1
@@ -108,7 +108,7 @@ class CaseWorker:
         self.loaded = opened
         for batch in self.batches:
             self._add_case(batch, opened)
-            if first_time and not isinstance(self._session, InProcess):
+            if first_time and not isinstance(self._session, InProcessWorker):
                 self._single(batch, metrics.IMPORT, opened.imported, note)
             if first_time:
                 self._single(batch, metrics.LOAD, opened.loaded, note)
@@ -238,7 +238,7 @@ class CaseWorker:
 
     def _load_command(self) -> Load:
         """The command to load, under a memory limit; a process that is not ours to spend gets none."""
-        is_ours = not isinstance(self._session, InProcess) and self.variant.device in ("cpu", "auto")
+        is_ours = not isinstance(self._session, InProcessWorker) and self.variant.device in ("cpu", "auto")
         limit = int(available_bytes() * MEMORY_SHARE) if is_ours else None
         return Load(variant=self.variant, memory_limit=limit)
 
@@ -268,7 +268,7 @@ class CaseWorker:
         key = case_key(self.variant.target, axes)
         self.keys[batch] = key
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}
-        if isinstance(self._session, InProcess):
+        if isinstance(self._session, InProcessWorker):
             details["in_process"] = True
         if len(self.batches) > 1:
             details["shared_process"] = len(self.batches)

@@ -1,4 +1,4 @@
-"""A conversation with one worker: in a fresh process, or in this one.
+"""A worker, asked and answered: in a fresh process, or in this one.
 
 The parent blocks in `select` while the worker measures; it never spins, because a spinning parent takes a
 core away from what is being measured.
@@ -8,33 +8,33 @@ from __future__ import annotations
 
 import os
 import selectors
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from subprocess import PIPE
 from typing import IO, Protocol
 
 import msgspec
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Died, Hung, LaptimeError
+from laptime.launch.process import Process, ending, last_line, signal_name, tail
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Close, Command, Done, Failed, Message
 from laptime.records.case import Failure
 
 
-class Session(Protocol):
-    """One worker."""
+class Worker(Protocol):
+    """Measures one variant, as its commands say (`measure.protocol`)."""
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
         """Send a command and wait for its whole answer, without the closing Done.
 
         Raises:
             CommandFailed: the worker answered Failed, died, or gave no answer within `timeout` seconds.
-                After the last two the session is closed.
+                After the last two the worker is closed.
         """
         ...
 
@@ -56,7 +56,7 @@ class CommandFailed(Exception):
         self.failure = failure
 
 
-class InProcess:
+class InProcessWorker:
     """The engine in this process: for models that exist only in its memory."""
 
     def __init__(self, engine: Engine) -> None:
@@ -64,14 +64,14 @@ class InProcess:
         self.alive = True
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Session; a call that hangs hangs us, too: there is nobody to stop it."""
-        found: list[Message] = []
+        """As in Worker, but without a timeout: nothing can stop a call in this process."""
+        answer: list[Message] = []
         for message in self._engine.answer(command):
             if isinstance(message, Failed):
                 raise CommandFailed(message.failure)
             if not isinstance(message, Done):
-                found.append(message)
-        return found
+                answer.append(message)
+        return answer
 
     def close(self) -> None:
         """Give back what the engine holds."""
@@ -80,8 +80,8 @@ class InProcess:
             self._engine.close()
 
 
-class Worker:
-    """A fresh process that runs `laptime.launch.worker`, in a process group of its own.
+class WorkerProcess:
+    """A fresh process that runs `laptime.launch.worker`.
 
     Args:
         python: interpreter to run it with; another one may hold another framework.
@@ -100,21 +100,20 @@ class Worker:
     ) -> None:
         self._name = name
         self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-worker-")  # noqa: SIM115 - closed in close()
-        self._process = subprocess.Popen(
+        # `python -m` puts the current folder on the import path; nothing is added that would change speed.
+        self._process = Process(
             [python, "-m", "laptime.launch.worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdin=PIPE,
+            stdout=PIPE,
             stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for us: we close the workers in order
             cwd=folder,
-            env={**_environment(), **(environ or {})},
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **(environ or {})},
         )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
         self._buffer = b""
         self._is_busy = False
-        self._is_swept = False
         self._decode = msgspec.json.Decoder(Message).decode
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._output, selectors.EVENT_READ)
@@ -124,7 +123,7 @@ class Worker:
         """Whether the process runs."""
         if self._process.poll() is None:
             return True
-        self._kill()
+        self._process.end()
         return False
 
     @property
@@ -143,7 +142,7 @@ class Worker:
 
     def finish(self, *, timeout: float) -> list[Message]:
         """The answer to the command that was started last."""
-        found: list[Message] = []
+        answer: list[Message] = []
         end = SystemClock.now() + timeout
         for line in self._lines(end, timeout):
             message = self._decode(line)
@@ -152,11 +151,11 @@ class Worker:
                 break
             if isinstance(message, Failed):
                 raise CommandFailed(message.failure)
-            found.append(message)
-        return found
+            answer.append(message)
+        return answer
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """As in Session."""
+        """As in Worker."""
         self.start(command)
         return self.finish(timeout=timeout)
 
@@ -166,8 +165,8 @@ class Worker:
                 line, _, self._buffer = self._buffer.partition(b"\n")
                 yield line
             if not self._selector.select(max(0.0, end - SystemClock.now())):
-                self._kill()
-                raise CommandFailed(_of(self._hung(timeout), "hung"))
+                self._process.end()
+                raise CommandFailed(_failure(self._hung(timeout), "hung"))
             chunk = os.read(self._output.fileno(), 1 << 20)
             if not chunk:
                 raise CommandFailed(self._obituary())
@@ -182,46 +181,20 @@ class Worker:
 
     def _obituary(self) -> Failure:
         """Why the worker is gone: the signal that ended it, or its last words."""
-        code = self._process.wait()
-        self._kill()
-        tail = self._last_words()
-        if code < 0:
-            name = _signal_name(-code)
+        self._process.wait()
+        status, output = self._process.end(), tail(self._log)
+        if name := signal_name(status):
             why = {
                 "SIGKILL": "the kernel's out-of-memory killer does that, or somebody typed kill -9",
                 "SIGSEGV": "native code (an operator, an extension) accessed memory it does not own",
                 "SIGABRT": "native code gave up; its last words are in the traceback",
             }.get(name, "see its last words in the traceback")
-            error = Died(
-                f"the process that ran {self._name} was ended by {name}",
-                why=why,
-                next="run the model alone with python -X faulthandler",
-            )
+            advice = "run the model alone with python -X faulthandler"
         else:
-            error = Died(
-                f"the process that ran {self._name} ended with status {code}",
-                why=(tail.strip().splitlines() or ["it said nothing"])[-1],
-                next="a model must not end the process (sys.exit, os._exit)",
-            )
-        return _of(error, "died", traceback=tail)
-
-    def _last_words(self, size: int = 4000) -> str:
-        if self._log.closed:
-            return ""
-        end = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, end - size))
-        return self._log.read().decode(errors="replace")
-
-    def _kill(self) -> None:
-        """End the worker's process group: what a model has started (data loaders, servers) ends with it.
-
-        Once, and as soon as its leader has ended: its number may be somebody else's later.
-        """
-        if not self._is_swept:
-            self._is_swept = True
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            why = last_line(output) or "it printed nothing"
+            advice = "a model must not end the process (sys.exit, os._exit)"
+        error = Died(f"the process that ran {self._name} {ending(status)}", why=why, next=advice)
+        return _failure(error, "died", traceback=output)
 
     def close(self) -> None:
         """End the worker and all it started: politely, or at once when it is in the middle of a command.
@@ -229,30 +202,15 @@ class Worker:
         The latter is Ctrl-C; nobody wants to wait then.
         """
         if self.alive and not self._is_busy:
-            with suppress(CommandFailed, subprocess.TimeoutExpired):
+            with suppress(CommandFailed):
                 self.ask(Close(), timeout=5.0)
-                self._process.wait(timeout=5.0)
-        self._kill()
+                self._process.ends_within(5.0)
+        self._process.end()
         self._selector.close()
         for stream in (self._input, self._output, self._log):
             with suppress(BrokenPipeError):
                 stream.close()
 
 
-def _of(error: LaptimeError, kind: str, *, traceback: str = "") -> Failure:
+def _failure(error: LaptimeError, kind: str, *, traceback: str = "") -> Failure:
     return Failure(kind=kind, what=error.what, why=error.why, next=error.next, traceback=traceback)
-
-
-def _environment() -> dict[str, str]:
-    """The worker's environment: ours, with the folder we were started in on its import path.
-
-    `python -m` puts the current folder on the path already; nothing is added that would change speed.
-    """
-    return {**os.environ, "PYTHONUNBUFFERED": "1"}
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"

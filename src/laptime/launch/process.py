@@ -1,0 +1,125 @@
+"""Programs that laptime starts: each leads a process group of its own, which ends as a whole."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import IO, Any
+
+TAIL = 4000
+"""Bytes of a program's output that are kept of one that failed."""
+
+
+class Process(subprocess.Popen[bytes]):
+    """A program in a process group of its own: Ctrl-C is for laptime, which ends its programs in order.
+
+    Args:
+        words: the program and its arguments; no shell reads them.
+        keeps_terminal: the program may use laptime's terminal; else it has none.
+        options: as for `subprocess.Popen`.
+    """
+
+    def __init__(self, words: Sequence[str], *, keeps_terminal: bool = False, **options: Any) -> None:
+        self._is_ended = False
+        self._began = time.monotonic()
+        group: dict[str, Any] = {"process_group": 0} if keeps_terminal else {"start_new_session": True}
+        super().__init__(words, **group, **options)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since it was started."""
+        return time.monotonic() - self._began
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second."""
+        seconds = max(0.0, seconds)
+        if not hasattr(os, "pidfd_open"):
+            with suppress(subprocess.TimeoutExpired):
+                self.wait(seconds)
+        elif self.poll() is None:
+            with suppress(ProcessLookupError):  # another thread has waited for it just now
+                descriptor = os.pidfd_open(self.pid)
+                try:
+                    poll = select.poll()
+                    poll.register(descriptor, select.POLLIN)
+                    poll.poll(seconds * 1000)
+                finally:
+                    os.close(descriptor)
+        return self.poll() is not None
+
+    def send(self, number: int) -> None:
+        """Send a signal to the whole group."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+    def end(self, *, grace: float = 0.0, first: int = signal.SIGTERM) -> int:
+        """Kill the whole group; the exit status. Safe to call twice.
+
+        The group outlives the program that leads it: loaders and servers that it has left end here, too.
+
+        Args:
+            grace: seconds that the program gets to end by itself after the signal `first`.
+        """
+        try:
+            if grace and self.poll() is None:
+                self.send(first)
+                self.ends_within(grace)
+        finally:
+            if not self._is_ended:  # once: the group's number may be somebody else's later
+                self._is_ended = True
+                self.send(signal.SIGKILL)
+            status = self.wait()
+        return status
+
+
+def tail(output: IO[bytes], size: int = TAIL) -> str:
+    """The last `size` bytes of what a program has printed into a file."""
+    if output.closed:
+        return ""
+    output.seek(max(0, output.seek(0, os.SEEK_END) - size))
+    return output.read().decode(errors="replace")
+
+
+def last_line(output: str) -> str:
+    """The last line that is not empty, "" without."""
+    return next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+
+
+def signal_name(status: int) -> str:
+    """The signal that ended a program, by its exit status; "" where none did."""
+    if status >= 0:
+        return ""
+    try:
+        return signal.Signals(-status).name
+    except ValueError:  # a real-time signal
+        return f"signal {-status}"
+
+
+def ending(status: int) -> str:
+    """How a program ended: `was ended by SIGKILL` or `ended with status 3`."""
+    name = signal_name(status)
+    return f"was ended by {name}" if name else f"ended with status {status}"
+
+
+@contextmanager
+def unwound_by_sigterm() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does, so that no program outlives a killed laptime."""
+
+    def unwind(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    try:
+        before = signal.signal(signal.SIGTERM, unwind)
+    except ValueError:  # not the main thread, which alone may set handlers
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

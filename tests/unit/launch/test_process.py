@@ -1,0 +1,102 @@
+"""A program is ended with all that it has started, politely where it may be, once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from laptime.launch.process import Process, ending, last_line, signal_name, tail, unwound_by_sigterm
+
+SLEEP = "import time; time.sleep(600)"
+FAMILY = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {SLEEP!r}])
+print(child.pid, flush=True)
+"""
+
+
+def is_alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def gone(pid: int) -> bool:
+    end = time.monotonic() + 5
+    while is_alive(pid) and time.monotonic() < end:
+        time.sleep(0.02)
+    return not is_alive(pid)
+
+
+def test_what_a_program_leaves_behind_ends_with_it() -> None:
+    with Process([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        assert process.ends_within(30)
+        assert is_alive(child)
+        assert process.end() == 0
+        assert gone(child)
+        assert process.end() == 0
+
+
+def test_a_program_gets_its_grace() -> None:
+    polite = (
+        "import signal, sys, time; signal.signal(2, lambda *_: sys.exit(7)); print(1, flush=True); " + SLEEP
+    )
+    with Process([sys.executable, "-c", polite], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.end(grace=30, first=signal.SIGINT) == 7
+
+
+def test_a_deaf_program_is_killed_after_its_grace() -> None:
+    deaf = "import signal; signal.signal(15, signal.SIG_IGN); print(1, flush=True); " + SLEEP
+    with Process([sys.executable, "-c", deaf], stdout=subprocess.PIPE, keeps_terminal=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert process.end(grace=0.1) == -signal.SIGKILL
+
+
+def test_waiting_ends_with_the_program_or_its_time() -> None:
+    with Process([sys.executable, "-c", SLEEP]) as process:
+        assert not process.ends_within(0.05)
+        assert not process.ends_within(-1)
+        assert 0.05 < process.seconds < 30
+        process.send(signal.SIGTERM)
+        assert process.ends_within(30)
+        assert process.end() == -signal.SIGTERM
+
+
+def test_only_a_program_that_keeps_the_terminal_stays_in_our_session() -> None:
+    for keeps in (True, False):
+        with Process([sys.executable, "-c", SLEEP], keeps_terminal=keeps) as process:
+            assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
+            assert (os.getsid(process.pid) == os.getsid(0)) is keeps
+            process.end()
+
+
+def test_how_a_program_ended_in_words(tmp_path: Path) -> None:
+    assert ending(3) == "ended with status 3"
+    assert ending(-9) == "was ended by SIGKILL"
+    assert ending(-40) == "was ended by signal 40"
+    assert signal_name(0) == ""
+    assert last_line("one\n two \n\n  \n") == "two"
+    assert last_line("\n") == ""
+    path = tmp_path / "output"
+    path.write_bytes(b"\xff" + b"x" * 10)
+    with path.open("rb") as file:
+        assert tail(file, 4) == "xxxx"
+        assert tail(file) == "\ufffd" + "x" * 10
+    assert tail(file) == ""
+
+
+def test_sigterm_unwinds_as_ctrl_c_does() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), unwound_by_sigterm():
+        signal.raise_signal(signal.SIGTERM)
+    assert signal.getsignal(signal.SIGTERM) is before
