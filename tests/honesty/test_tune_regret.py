@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from laptime.testing.worlds import Noise, ScriptedWorld, landscape
+from laptime.testing.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules
@@ -15,7 +15,7 @@ QUIET = Noise(block=0.01, spike=0.0, flip=0.0, drift=0.003)
 BEST = landscape().best()[1]
 
 
-def regret(world: ScriptedWorld, rules: Rules) -> float:
+def regret(world: ScriptedEvaluator, rules: Rules) -> float:
     """How much longer a step is than with the best set."""
     return world.true_step(search(world, rules).recipe) / BEST - 1
 

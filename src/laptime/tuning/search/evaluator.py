@@ -1,6 +1,6 @@
 """What a search asks of the machine, and what it is told.
 
-`tuning/session/trial_runner.py` runs real processes; `testing/worlds.py` has scripted ones.
+`tuning/session/trial_runner.py` runs real processes; `testing/scripted_evaluator.py` has scripted ones.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from laptime.records.tuning import Rung
-from laptime.testing.worlds import Knob, Noise, ScriptedWorld, landscape
+from laptime.testing.scripted_evaluator import Knob, Noise, ScriptedEvaluator, landscape
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
@@ -21,8 +21,8 @@ HALF = {"forward": 0.5, "backward": 0.5}
 LONG = Rules(budget=20_000.0)
 
 
-def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = False) -> ScriptedWorld:
-    return ScriptedWorld(STEP, knobs, seed, noise, overlap=overlap)
+def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = False) -> ScriptedEvaluator:
+    return ScriptedEvaluator(STEP, knobs, seed, noise, overlap=overlap)
 
 
 def rung(found: Found, label: str) -> Rung:
@@ -72,7 +72,7 @@ def test_the_session_goes_on_after_a_failure(kind: str) -> None:
 
 
 def test_a_script_that_does_not_run_is_the_callers_to_tell() -> None:
-    class Broken(ScriptedWorld):
+    class Broken(ScriptedEvaluator):
         def diagnose(self, recipe: Recipe) -> LoopProfile:
             raise TrialFailed("no_steps", "it never trains")
 
@@ -124,7 +124,7 @@ def test_what_needs_another_waits_for_it() -> None:
 
 def test_a_line_is_climbed_to_its_top() -> None:
     levels = {1: {"data": 0.9}, 2: {"data": 0.5}, 4: {"data": 0.25}, 8: {"data": 0.6}}
-    there = ScriptedWorld(
+    there = ScriptedEvaluator(
         {"data": 0.1, "forward": 0.02},
         (Knob(name="num_workers", levels=levels, start_at=2, reach=1.0),),
         noise=QUIET,
@@ -138,7 +138,7 @@ def test_a_line_is_climbed_to_its_top() -> None:
 
 
 def test_what_was_hidden_behind_the_loader_gets_a_second_chance() -> None:
-    there = ScriptedWorld(
+    there = ScriptedEvaluator(
         {"data": 0.11, "forward": 0.05, "backward": 0.05},
         (
             Knob(name="loader", effect={"data": 0.3}, reach=1.0, prior=0.02),
@@ -159,7 +159,7 @@ def test_a_diagnosis_that_takes_long_and_cannot_tell_anything_new_is_left_out(
 ) -> None:
     parts = {"data": data, "forward": 0.04, "backward": 0.06}
     knobs = (Knob(name="first", effect=HALF), Knob(name="second", effect={"backward": 0.5}))
-    there = ScriptedWorld(parts, knobs, noise=QUIET, diagnosis=diagnosis, overlap=False)
+    there = ScriptedEvaluator(parts, knobs, noise=QUIET, diagnosis=diagnosis, overlap=False)
     found = search(there, Rules(budget=1100.0))
     assert len(found.recipe) > 0
     diagnosed = [names for what, names in there.log if what == "diagnose"]
@@ -177,7 +177,7 @@ def test_what_runs_beside_the_step_can_come_out() -> None:
 
 def test_two_that_only_help_together_are_found() -> None:
     # Loading and computing take the same time side by side: neither shows alone.
-    there = ScriptedWorld(
+    there = ScriptedEvaluator(
         {"data": 0.1, "forward": 0.05, "backward": 0.05},
         (Knob(name="loader", effect={"data": 0.5}, claims=("forward",)), Knob(name="model", effect=HALF)),
         noise=QUIET,
@@ -195,7 +195,7 @@ def test_what_may_hide_each_other_is_raced_together_before_what_promises_little(
     )
     idle = [Knob(name=f"idle{number}", claims=SHARES, reach=0.1, prior=0.2) for number in range(8)]
     parts, workers = {"data": 0.1, "forward": 0.05, "backward": 0.05}, frozenset({"workers"})
-    there = ScriptedWorld(parts, (*hidden, *idle), noise=QUIET, facts=workers)
+    there = ScriptedEvaluator(parts, (*hidden, *idle), noise=QUIET, facts=workers)
     found = search(there, Rules(budget=600.0))
     assert set(found.recipe.names) == {"loader", "model"}
     raced = [set(names) for what, names in there.log if what == "race"]
@@ -204,7 +204,7 @@ def test_what_may_hide_each_other_is_raced_together_before_what_promises_little(
 
 
 def test_where_nothing_runs_beside_anything_nothing_is_hidden() -> None:
-    there = ScriptedWorld(
+    there = ScriptedEvaluator(
         {"data": 0.001, "forward": 0.04, "backward": 0.06},
         (Knob(name="one", claims=("forward",)), Knob(name="two", claims=("backward",))),
         noise=QUIET,
@@ -321,7 +321,7 @@ def test_the_order_is_promise_over_cost_and_repeatable() -> None:
 
 
 def test_a_loud_start_is_put_right_by_the_control() -> None:
-    class Startled(ScriptedWorld):
+    class Startled(ScriptedEvaluator):
         def diagnose(self, recipe: Recipe) -> LoopProfile:
             return replace(super().diagnose(recipe), noise=0.3)
 

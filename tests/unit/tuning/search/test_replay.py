@@ -7,7 +7,7 @@ import contextlib
 import pytest
 
 from laptime.records.tuning import Rung
-from laptime.testing.worlds import Noise, ScriptedWorld, landscape
+from laptime.testing.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules
 
@@ -33,7 +33,7 @@ def until(count: int, seed: int) -> list[Rung]:
     return told
 
 
-def raced(world: ScriptedWorld) -> int:
+def raced(world: ScriptedEvaluator) -> int:
     return sum(kind == "race" for kind, _ in world.log)
 
 

@@ -95,8 +95,8 @@ class Noise:
 
 
 @dataclass
-class ScriptedWorld:
-    """A world of knobs; satisfies `tuning.search.world.World`.
+class ScriptedEvaluator:
+    """Knobs of known effect; satisfies `tuning.search.evaluator.Evaluator`.
 
     Attributes:
         parts: seconds of the script as it is. knobs: what could be tried. overlap: loading and computing
@@ -162,7 +162,7 @@ class ScriptedWorld:
 
     def best(self) -> tuple[Recipe, float]:
         """The best recipe of all that are allowed, and its seconds of a step; by trying every one."""
-        found = (Recipe(), self.true_step(Recipe()))
+        best_yet = (Recipe(), self.true_step(Recipe()))
         recipes: list[Recipe] = [Recipe()]
         for knob in self.knobs:
             if knob.fails or knob.gate != "passed" or not (knob.effect or knob.levels):
@@ -172,9 +172,9 @@ class ScriptedWorld:
         for recipe in recipes:
             step = self.true_step(recipe)
             self._true.pop(recipe, None)
-            if step < found[1]:
-                found = (recipe, step)
-        return found
+            if step < best_yet[1]:
+                best_yet = (recipe, step)
+        return best_yet
 
     def _allowed(self, recipe: Recipe) -> bool:
         on = [self._by_name[name] for name in recipe.names]
@@ -312,7 +312,7 @@ BOTH = ("forward", "backward")
 USELESS = ("persistent_workers", "set_to_none", "gc_freeze", "allocator")
 
 
-def landscape(seed: int = 0, *, noise: Noise | None = None) -> ScriptedWorld:
+def landscape(seed: int = 0, *, noise: Noise | None = None) -> ScriptedEvaluator:
     """Fourteen knobs as the article's script has them; the best recipe is 5.0 times as fast.
 
     The step is the longer one of loading and computing. Half of the knobs help, some of them only once
@@ -349,7 +349,7 @@ def landscape(seed: int = 0, *, noise: Noise | None = None) -> ScriptedWorld:
         *(Knob(name=name, claims=SHARES, reach=0.1, prior=0.2) for name in USELESS),
     )
     parts = {"data": 82e-3, "transfer": 5.5e-3, "forward": 13.75e-3, "backward": 25e-3}
-    return ScriptedWorld(
+    return ScriptedEvaluator(
         {**parts, "optimizer": 3.5e-3, "other": 0.5e-3},
         knobs,
         seed,
@@ -358,8 +358,8 @@ def landscape(seed: int = 0, *, noise: Noise | None = None) -> ScriptedWorld:
     )
 
 
-def null_world(seed: int = 0, *, knobs: int = 14, noise: Noise | None = None) -> ScriptedWorld:
+def null_world(seed: int = 0, *, knobs: int = 14, noise: Noise | None = None) -> ScriptedEvaluator:
     """Knobs that promise much and do nothing."""
     step = {"data": 30e-3, "forward": 25e-3, "backward": 40e-3, "optimizer": 5e-3}
     offered = tuple(Knob(name=f"knob{number:02}", claims=SHARES) for number in range(knobs))
-    return ScriptedWorld(step, offered, seed, noise or Noise())
+    return ScriptedEvaluator(step, offered, seed, noise or Noise())
