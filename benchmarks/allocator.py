@@ -26,7 +26,7 @@ from typing import Any
 
 from _shown import head, parser, shown, table, write
 from laptime.tuning import optimization
-from laptime.tuning.trial.attached import Attached
+from laptime.tuning.trial.loop import Loop
 
 ARMS: dict[str, tuple[str, ...]] = {
     "as it is": (),
@@ -44,7 +44,7 @@ def trained(arm: str, width: int, batch: int, size: int, steps: int) -> dict[str
     import torch
     from torch import nn
 
-    loops = [(name, Attached(device="cpu")) for name in ARMS[arm]]
+    loops = [(name, Loop(device="cpu")) for name in ARMS[arm]]
     for name, loop in loops:
         optimization.load(name).apply(loop, {})
     torch.manual_seed(0)

@@ -154,8 +154,8 @@ def test_a_change_that_was_refused_was_not_witnessed(plain: Any) -> None:
 def of_samples(folder: Path, main: Callable[[], None], numerics: str, *changes: Any) -> Gate:
     from fixtures.witnessing import samples
     from laptime.tuning.gates import data
+    from laptime.tuning.gates.captured_numerics import decoded
     from laptime.tuning.gates.verdict import _word
-    from laptime.tuning.gates.witnessed import decoded
 
     found = decoded(samples(folder, main, [dict(each) for each in changes]))
     assert found is not None

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from laptime.launch import trial as trials
-from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.plan import TrialPlan
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW, FIXED = ROOT / "examples" / "slow", ROOT / "benchmarks" / "slow_fixed"
@@ -26,7 +26,7 @@ HALF_PRECISION, SAME_MATHS = 2e-2, 1e-4
 
 def losses(script: Path, folder: Path, **options: Any) -> list[float]:
     """Of the first three steps, in a process of its own."""
-    plan = Plan(folder=str(folder), settle=0, steps=3, rounds=1, seed=0, **options)
+    plan = TrialPlan(folder=str(folder), settle=0, steps=3, rounds=1, seed=0, **options)
     with trials.start([str(script)], python=sys.executable, plan=plan, timeout=300) as running:
         blocks = list(running.blocks())
         ended = running.finished()

@@ -20,8 +20,8 @@ import msgspec
 
 from laptime.launch.hooked import environment
 from laptime.launch.process import Process, ending, last_line, tail, unwound_by_sigterm
-from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, Plan
-from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, TrialPlan
+from laptime.tuning.trial.result import Block, TrialResult
 
 LOOK = 0.02
 """Seconds between two looks at what a trial has written."""
@@ -87,13 +87,13 @@ class Running:
     def _end(self) -> None:
         self.status = self.process.end(grace=1.0)
 
-    def finished(self) -> Trial:
+    def finished(self) -> TrialResult:
         """How it went; of a process that died without a word, what is known from outside."""
         self.stop()
         try:
-            return msgspec.json.decode((self.folder / "trial.json").read_bytes(), type=Trial)
+            return msgspec.json.decode((self.folder / "trial.json").read_bytes(), type=TrialResult)
         except (OSError, msgspec.MsgspecError):
-            return Trial(ended="died", status=self.status or 0, error=self.last_words())
+            return TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A JSON document that it has left, None without."""
@@ -120,7 +120,7 @@ class Running:
 
 @contextmanager
 def start(
-    words: list[str], *, python: str, plan: Plan, timeout: float, variables: dict[str, str] | None = None
+    words: list[str], *, python: str, plan: TrialPlan, timeout: float, variables: dict[str, str] | None = None
 ) -> Iterator[Running]:
     """Start a trial; it is ended, with all of its children, when the block is left."""
     folder = Path(plan.folder)

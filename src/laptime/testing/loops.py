@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from laptime.tuning.trial.attached import KINDS, Attached, rewritten
-from laptime.tuning.trial.loop import Call
+from laptime.tuning.trial.loop import KINDS, ConstructorCall, Loop, around_step
 
 
-class FakeLoop(Attached):
+class FakeLoop(Loop):
     """Implements `trial.loop.Loop`, and plays the script: the callbacks and the way back of the real one."""
 
     def __init__(
@@ -38,10 +37,10 @@ class FakeLoop(Attached):
         """Kinds of callbacks that are attached now."""
         return {kind for kind in KINDS if self.callbacks[kind]}
 
-    def made(self, kind: str, cls: Any, **arguments: Any) -> Call:
+    def made(self, kind: str, cls: Any, **arguments: Any) -> ConstructorCall:
         """A constructor call after all changes: kind is loader, optimizer or parallel."""
         name = "DataLoader" if kind == "loader" else getattr(cls, "__name__", str(cls))
-        call = rewritten(self.callbacks[kind], Call(name, cls, dict(arguments)))
+        call = self.rewritten(kind, ConstructorCall(name, cls, dict(arguments)))
         if kind == "loader" and "dataset" in call.arguments:
             for wrap in self.callbacks["dataset"]:
                 call.arguments["dataset"] = wrap(call.arguments["dataset"])
@@ -71,7 +70,7 @@ class FakeLoop(Attached):
         """One step of an optimizer."""
         run: Callable[[], Any] = optimizer.step
         for around in self.callbacks["step"]:
-            run = _around(around, optimizer, run)
+            run = around_step(around, optimizer, run)
         return run()
 
     def zeroing(self, **arguments: Any) -> dict[str, Any]:
@@ -84,7 +83,3 @@ class FakeLoop(Attached):
         """What a loader worker runs before the script's own worker_init_fn."""
         for start in self.callbacks["worker"]:
             start(worker)
-
-
-def _around(around: Callable[..., Any], optimizer: Any, run: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: around(optimizer, run)

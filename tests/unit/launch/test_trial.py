@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laptime.launch import trial as trials
-from laptime.tuning.trial.plan import Plan
+from laptime.tuning.trial.plan import TrialPlan
 
 LOOP = """
 import torch, time
@@ -26,8 +26,8 @@ for epoch in range(1000):
 """
 
 
-def plan(folder: Path, **given: object) -> Plan:
-    return Plan(folder=str(folder / "trial"), steps=2, rounds=3, settle=1, **given)  # type: ignore[arg-type]
+def plan(folder: Path, **given: object) -> TrialPlan:
+    return TrialPlan(folder=str(folder / "trial"), steps=2, rounds=3, settle=1, **given)  # type: ignore[arg-type]
 
 
 def is_alive(pid: int) -> bool:

@@ -59,7 +59,7 @@ class _Seen:
 
 def _channels(dataset: Any, compose: Any, place: int) -> int | str:
     """Channels of the 8-bit image that this step is given, or why there is none."""
-    from laptime.tuning.trial.fetching import randomness_kept
+    from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     stages = compose.transforms
     seen = _Seen(stages[place])

@@ -43,7 +43,7 @@ def look(points: Any) -> dict[str, Any]:
 
     draws: reading them draws random numbers, though it gives the same each time (a blur of fixed width).
     """
-    from laptime.tuning.trial.fetching import randomness_kept
+    from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     if not points.loaders:
         return {"keeps": False, "why": "there is no loader"}
@@ -58,7 +58,7 @@ def _judged(dataset: Any) -> dict[str, Any]:
     """Samples from all over the dataset, each read twice with other random numbers."""
     import torch
 
-    from laptime.tuning.trial.fetching import same
+    from laptime.tuning.trial.diagnosis.loader_probe import same
 
     until, length, shapes, draws, reads = perf_counter() + LOOK, len(dataset), set(), False, 0
     while reads < READS and perf_counter() < until:

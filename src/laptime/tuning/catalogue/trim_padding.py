@@ -37,7 +37,7 @@ def look(points: Any) -> dict[str, Any]:
     import torch
 
     from laptime.tuning.catalogue._trim_padding import _tensors_of, trim_padding
-    from laptime.tuning.trial.fetching import randomness_kept
+    from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     loader = points.loaders[0] if points.loaders else None
     if loader is None or isinstance(loader.dataset, torch.utils.data.IterableDataset):

@@ -13,8 +13,8 @@ from collections import Counter
 from statistics import fmean, stdev
 
 from laptime.records.tuning import GateCheck
+from laptime.tuning.gates.captured_numerics import Pair, Samples
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.gates.witnessed import Pair, Samples
 
 FEWEST = 20
 """Samples of each side from which on distributions are compared."""

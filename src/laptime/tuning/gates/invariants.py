@@ -12,7 +12,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates.witnessed import Found, Step
+from laptime.tuning.gates.captured_numerics import Found, Step
 
 CLIPPED = 0.99
 """Gradients count as clipped when their norm has become this share of what it was, or less."""

@@ -36,8 +36,8 @@ from typing import Literal
 
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import perturbation, rounding
+from laptime.tuning.gates.captured_numerics import Found, Row
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.gates.witnessed import Found, Row
 
 TOLERANCE = 1e-4
 """Relative, of the first step: dynamo's default `tol`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from laptime.tuning.gates.witnessed import Row, lengthened, turned
+from laptime.tuning.gates.captured_numerics import Row, lengthened, turned
 
 TIMES = 3.0
 """As for a baseline that differs from itself (`numeric.FLOOR`)."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.tuning.gates.witnessed import Row, lengthened, turned
+from laptime.tuning.gates.captured_numerics import Row, lengthened, turned
 
 TIMES = 2.0
 """That a candidate may be off as much as the simulation is."""

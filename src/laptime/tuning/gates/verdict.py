@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from laptime.records.tuning import Gate, GateCheck, Numerics
 from laptime.tuning.gates import data, invariants, numeric
-from laptime.tuning.gates.witnessed import Found, decoded
+from laptime.tuning.gates.captured_numerics import Found, decoded
 from laptime.tuning.optimization import NUMERICS
 
 CAUSES = (

@@ -11,11 +11,11 @@ from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.trial.applied import Applied
+from laptime.tuning.trial.applied import AppliedChanges
 
 
 @contextmanager
-def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[Applied]:
+def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[AppliedChanges]:
     """Inside the block loaders, optimizers and models are made and called as the recipe says.
 
         with laptime.apply("train.laptime.json") as applied:
@@ -39,7 +39,7 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
     changes = changes_of(recipe)
     for name in changes.names:
         optimization.load(name)
-    applied = Applied(changes.to_json())
+    applied = AppliedChanges(changes.to_json())
     applied.open()
     try:
         yield applied

@@ -27,10 +27,10 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Offered
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.trial.keeping import Kept
-from laptime.tuning.trial.plan import Plan
-from laptime.tuning.trial.result import Block, Trial
-from laptime.tuning.trial.stage import Stage
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.process import TrialProcess
+from laptime.tuning.trial.result import Block, TrialResult
+from laptime.tuning.trial.state_snapshot import TrainingSnapshot
 from laptime.verbs._script import Program
 
 _ENVIRONMENT = "is decided when a process starts; this one has"
@@ -79,18 +79,18 @@ class Here(TrialRunner):
         return Offered(kept, {**found.ruled_out, **fixed})
 
     @contextmanager
-    def run(self, plan: Plan) -> Iterator[Running]:
+    def run(self, plan: TrialPlan) -> Iterator[Running]:
         """A trial in this process; its steps are run while its blocks are asked for."""
         self.ledger.trials += 1
         Path(plan.folder).mkdir(parents=True, exist_ok=True)
-        kept = Kept(self._problem.model, generators(self._problem.loader))
+        snapshot = TrainingSnapshot(self._problem.model, generators(self._problem.loader))
         alone = replace(plan, scratch="", memory=None, seed=None)
-        ran: Any = Ran(self._problem, alone, self._timeout, kept.optimizers)
+        ran: Any = Ran(self._problem, alone, self._timeout, snapshot.optimizers)
         try:
             yield ran
         finally:
             ran.stop()
-            kept.give_back()
+            snapshot.restore()
             gc.collect()
 
 
@@ -99,20 +99,20 @@ class Ran:
 
     hung = False
 
-    def __init__(self, problem: Problem, plan: Plan, timeout: float, optimizers: list[Any]) -> None:
+    def __init__(self, problem: Problem, plan: TrialPlan, timeout: float, optimizers: list[Any]) -> None:
         self.folder = Path(plan.folder)
         self._until = time.monotonic() + timeout
         self._optimizers = optimizers
         self._problem, self._plan = problem, plan
-        self._stage = Stage(plan)
+        self._process = TrialProcess(plan)
         self._read = 0
         self._is_over = False
 
     def blocks(self) -> Iterator[Block]:
         """Runs steps, and gives every block as it ends."""
-        trial = self._stage.trial
-        self._stage.open()
-        self._stage.points.adopt(self._optimizers)
+        result = self._process.result
+        self._process.open()
+        self._process.hooks.adopt(self._optimizers)
         try:
             loader = again(self._problem.loader)
             for _ in range(EPOCHS):
@@ -120,19 +120,19 @@ class Ran:
                     self._problem.step(batch)
                     yield from self._new()
                     self.hung = time.monotonic() > self._until
-                    if self.hung or self._stage.points.stopped:  # a step that swallows whatever is raised
+                    if self.hung or self._process.hooks.stopped:  # a step that swallows whatever is raised
                         return
         except Stop:
-            trial.ended = "stopped"
+            result.ended = "stopped"
         except GeneratorExit:
-            trial.ended = "stopped"
+            result.ended = "stopped"
             raise
         except Exception as error:
-            trial.ended, trial.error = "raised", f"{type(error).__name__}: {error}"
+            result.ended, result.error = "raised", f"{type(error).__name__}: {error}"
         finally:
             self._is_over = True
-            trial.status = os.EX_OK
-            self._stage.close()
+            result.status = os.EX_OK
+            self._process.close()
         yield from self._new()
 
     def _new(self) -> list[Block]:
@@ -151,13 +151,13 @@ class Ran:
     def stop(self) -> None:
         """Nothing runs between two blocks."""
         if not self._is_over:
-            self._stage.close()
+            self._process.close()
             self._is_over = True
 
-    def finished(self) -> Trial:
+    def finished(self) -> TrialResult:
         """How it went."""
         self.stop()
-        return self._stage.trial
+        return self._process.result
 
     def document(self, name: str) -> dict[str, Any] | None:
         """A JSON document that it has left."""

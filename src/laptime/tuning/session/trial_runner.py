@@ -24,8 +24,8 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Offered, Round, TrialFailed
 from laptime.tuning.session.time_accounting import Ledger
-from laptime.tuning.trial.plan import Plan
-from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.result import Block, TrialResult
 from laptime.verbs._script import Program
 
 RESERVE = 0.1
@@ -69,7 +69,7 @@ class TrialRunner:
     ) -> None:
         self.program, self.choice, self.folder = program, choice, folder
         self.ledger = Ledger()
-        self.trial = Trial()
+        self.trial = TrialResult()
         self.loop_profile: LoopProfile | None = None
         self._timeout, self._steps, self._step_by = timeout, steps, step_by
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVE))
@@ -213,12 +213,12 @@ class TrialRunner:
             raise self.failure(ended, running)
         return Side(blocks, ended)
 
-    def plan(self, recipe: Recipe, **given: Any) -> Plan:
+    def plan(self, recipe: Recipe, **given: Any) -> TrialPlan:
         """A plan of the next trial of this session."""
         step = self.loop_profile.step if self.loop_profile else 0.0
         settle = settled(step)
         asked: dict[str, Any] = {"settle": settle, "resettle": RESETTLE, **given}
-        return Plan(
+        return TrialPlan(
             folder=str(self.folder / f"trial-{next(self._numbers)}"),
             base=recipe.to_json(),
             memory=self._memory,
@@ -228,7 +228,7 @@ class TrialRunner:
         )
 
     @contextmanager
-    def run(self, plan: Plan) -> Iterator[Running]:
+    def run(self, plan: TrialPlan) -> Iterator[Running]:
         """A trial by a plan of one's own."""
         self.ledger.trials += 1
         words, python = self.program.words, self.program.python
@@ -244,7 +244,7 @@ class TrialRunner:
         with self.run(self.plan(recipe, **given)) as running:
             yield running
 
-    def ended(self, running: Running) -> Trial:
+    def ended(self, running: Running) -> TrialResult:
         """The trial's own account, kept for the facts in it."""
         ended = running.finished()
         if ended.first is not None and not ended.compile_seconds:
@@ -256,7 +256,7 @@ class TrialRunner:
             self.trial = ended
         return ended
 
-    def failure(self, ended: Trial, running: Running) -> TrialFailed:
+    def failure(self, ended: TrialResult, running: Running) -> TrialFailed:
         """Why a trial gave nothing."""
         if running.hung:
             return TrialFailed("hung", f"no end after {self._timeout:g} s")
@@ -322,7 +322,7 @@ class Side:
     """One fresh process: its blocks, and how it ended."""
 
     blocks: list[Block]
-    ended: Trial
+    ended: TrialResult
 
     @property
     def seconds(self) -> list[float]:

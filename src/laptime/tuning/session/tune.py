@@ -33,7 +33,7 @@ from laptime.tuning.session.journal import Kept
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.work_folder import workplace
-from laptime.tuning.trial.wrapping import SPAWNS
+from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.verbs import _script
 from laptime.verbs._script import Program
 from laptime.verbs.profile import ProfileRequest, Started

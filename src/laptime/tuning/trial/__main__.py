@@ -10,31 +10,29 @@ import os
 import sys
 
 from laptime.instrument import program
-from laptime.tuning.trial.plan import Plan
-from laptime.tuning.trial.stage import Stage
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.process import TrialProcess
 
 
 def main() -> int:
     """Run the script; its exit status, 0 when we have stopped it."""
-    plan = Plan.from_environment()
+    plan = TrialPlan.from_environment()
     words = [word for word in sys.argv[1:2] if word != "-u"] + sys.argv[2:]
     if plan is None or not words:
         sys.exit("this is for `laptime tune SCRIPT`")
     is_module = words[0] == "-m"
-    own = os.getpid()
-    stage = Stage(plan)
-    stage.open()
+    pid = os.getpid()
+    process = TrialProcess(plan)
+    process.open()
     ended = program.run(words[1:] if is_module else words, is_module=is_module)
-    if os.getpid() != own:  # a child that the script has forked and that came back here
+    if os.getpid() != pid:  # a child that the script has forked and that came back here
         return ended.status
-    trial = stage.trial
-    if stage.points.stopped:
-        status = 0
-    else:
-        trial.ended, status = ended.how, ended.status
-        trial.error, trial.traceback = ended.error, ended.traceback
-    trial.status = status
-    stage.close()
+    status = 0 if process.hooks.stopped else ended.status
+    process.result.status = status
+    if not process.hooks.stopped:
+        process.result.ended = ended.how
+        process.result.error, process.result.traceback = ended.error, ended.traceback
+    process.close()
     return status
 
 

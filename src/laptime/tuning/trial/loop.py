@@ -1,41 +1,41 @@
-"""What an optimization can attach to in the script's loop. `apply` of every file in `catalogue/` is given
-one.
+"""What an optimization can attach to in the script's loop: `apply(loop, options)` of every file in
+`catalogue/` is given a `Loop`.
 
-Everything attached through one Loop is taken off by its `undo`, last first. A change that is put on while
-the loop runs
-(TOGGLE live) is given a Loop, too: what exists already (models, optimizers, the process) is handed to its
-callbacks at
-once. Callbacks may return a function without arguments that undoes what they did; they import torch
-themselves.
+`Loop.undo` takes everything off again, last first. A change with TOGGLE live may be put on while the loop
+runs: models, optimizers and parallel modules that exist by then are handed to its callbacks at once.
+Callbacks import torch themselves, and may return a function without arguments that undoes what they did.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 Undo = Callable[[], None]
 
+KINDS = (
+    *("loader", "worker", "dataset", "optimizer", "optimizers", "model", "parallel", "parallels"),
+    *("batch", "forward", "backward", "step", "zero_grad"),
+)
+"""Kinds of callbacks: the names of the methods of `Loop` that attach them."""
+
 
 class CannotApply(Exception):
-    """The change is impossible in this loop; the text says why. The trial goes on without it and reports
-    it."""
+    """The change is impossible in this loop; the text says why. The trial goes on without it."""
 
 
 @dataclass
-class Call:
-    """A constructor call of the script's, its arguments by name as its signature binds them; to be changed
-    in place.
+class ConstructorCall:
+    """A constructor call of the script, with its arguments by name; changes rewrite them in place.
 
     Attributes:
-        kind: class or function that is called: DataLoader, AdamW, DistributedDataParallel.
-        cls: the class. arguments: by name, without those that were not given.
-        index: which call of its kind in the script, from 0.
-        site: fields of `loop_profile.Site`: where the user's source calls it. names: of the modules that are
-            known there, for an optimizer. Both are filled by `sites.of_call`, which points call for every
-            Call while a trial diagnoses.
+        kind: class that is constructed: DataLoader, AdamW, DistributedDataParallel.
+        cls: the class itself. arguments: by name, without those that the script left out.
+        index: which call of its kind, from 0.
+        site: fields of `loop_profile.Site`: where the user's source makes the call. names: modules that have
+            a name there, for an optimizer. `source_sites.of_call` fills in both while a trial diagnoses.
     """
 
     kind: str
@@ -46,61 +46,148 @@ class Call:
     names: dict[str, Any] = field(default_factory=dict)
 
 
-class Loop(Protocol):
-    """Attachment points. Implemented by `trial.points`, and by `testing.loops` for tests.
+class Loop:
+    """The attachment points for one change, and what it has attached.
 
     Attributes:
-        device: type of the device that the trained model is on, once known: cpu, cuda; "" before.
+        callbacks: by kind, in the order in which they were attached; `hooks.active_changes` calls them.
+        device: type of the device that the trained model is on: cpu, cuda; "" before it is known.
     """
 
-    device: str
+    def __init__(
+        self,
+        *,
+        live: bool = False,
+        models: Iterable[Any] = (),
+        optimizers: Iterable[Any] = (),
+        parallels: Iterable[Any] = (),
+        device: str = "",
+    ) -> None:
+        """For a loop that has these objects already; `live`: put on between two steps."""
+        self.callbacks: dict[str, list[Callable[..., Any]]] = {kind: [] for kind in KINDS}
+        self.device = device
+        self._live = live
+        self._existing = {
+            "model": list(models),
+            "optimizers": list(optimizers),
+            "parallels": list(parallels),
+        }
+        self._undos: list[Undo] = []
+
+    # What optimizations call.
 
     def process(self, do: Callable[[], Undo | None]) -> None:
-        """Now, or as soon as the script has imported torch: switches of the whole process."""
+        """Call `do` now, for switches of the whole process; torch is imported already."""
+        self._remember_undo(do())
 
-    def loader(self, rewrite: Callable[[Call], None]) -> None:
-        """Before a DataLoader of the script is made (not: one that torch makes for itself). Only from a
-        process's start."""
+    def loader(self, rewrite: Callable[[ConstructorCall], None]) -> None:
+        """Before the script constructs a DataLoader. Only from a process's start."""
+        self._attach_at_start("loader", rewrite)
 
     def worker(self, start: Callable[[int], None]) -> None:
-        """In every loader worker, before the script's own worker_init_fn; gets the worker's number. Must
-        pickle."""
+        """In every loader worker, before the script's own worker_init_fn. Gets the worker's number; must
+        pickle. Only from a process's start."""
+        self._attach_at_start("worker", start)
 
     def dataset(self, wrap: Callable[[Any], Any]) -> None:
-        """The dataset of every map-style DataLoader of the script, replaced by what `wrap` gives."""
+        """Replace the dataset of every map-style DataLoader by what `wrap` returns. Only from a process's
+        start."""
+        self._attach_at_start("dataset", wrap)
 
-    def optimizer(self, rewrite: Callable[[Call], None]) -> None:
-        """Before an optimizer is made. Only from a process's start."""
+    def optimizer(self, rewrite: Callable[[ConstructorCall], None]) -> None:
+        """Before the script constructs an optimizer. Only from a process's start."""
+        self._attach_at_start("optimizer", rewrite)
+
+    def parallel(self, rewrite: Callable[[ConstructorCall], None]) -> None:
+        """Before the script constructs a DistributedDataParallel; refused when there is one already."""
+        if self._existing["parallels"]:
+            self.refuse("DistributedDataParallel is there already")
+        self.callbacks["parallel"].append(rewrite)
 
     def optimizers(self, do: Callable[[Any], Undo | None]) -> None:
-        """With every optimizer, after it was made."""
+        """With every optimizer, after its construction."""
+        self._attach_to_each("optimizers", do)
 
     def model(self, do: Callable[[Any], Undo | None]) -> None:
         """With every outermost trained module, once, before its first call with gradients enabled."""
-
-    def parallel(self, rewrite: Callable[[Call], None]) -> None:
-        """Before a DistributedDataParallel is made."""
+        self._attach_to_each("model", do)
 
     def parallels(self, do: Callable[[Any], Undo | None]) -> None:
-        """With every DistributedDataParallel, after it was made."""
+        """With every DistributedDataParallel, after its construction."""
+        self._attach_to_each("parallels", do)
 
     def batch(self, convert: Callable[[Any], Any]) -> None:
-        """What a training loader gives, on its way to the script."""
+        """Replace every batch of a training loader, on its way to the script."""
+        self.callbacks["batch"].append(convert)
 
     def forward(self, context: Callable[[], AbstractContextManager[Any]]) -> None:
         """Around the forward part of each step: entered before the first outermost module is called with
-        gradients
-        enabled, left when a backward pass begins (or the step ends). So losses are inside."""
+        gradients enabled, left when a backward pass begins or the step ends. So losses are inside."""
+        self.callbacks["forward"].append(context)
 
     def backward(self, scale: Callable[[Any], Any]) -> None:
-        """The tensor that a backward pass starts from, replaced by what `scale` gives (loss scaling)."""
+        """Replace the tensor that a backward pass starts from (loss scaling)."""
+        self.callbacks["backward"].append(scale)
 
     def step(self, around: Callable[[Any, Callable[[], Any]], Any]) -> None:
-        """`around(optimizer, step)` in place of `optimizer.step()`; it calls `step()` or leaves it
-        (GradScaler)."""
+        """Call `around(optimizer, step)` in place of `optimizer.step()`; it calls `step()`, or lets a
+        GradScaler do so."""
+        self.callbacks["step"].append(around)
 
     def zero_grad(self, rewrite: Callable[[dict[str, Any]], None]) -> None:
-        """Keyword arguments of every optimizer.zero_grad and Module.zero_grad."""
+        """Rewrite the keyword arguments of every optimizer.zero_grad and Module.zero_grad."""
+        self.callbacks["zero_grad"].append(rewrite)
 
     def refuse(self, why: str) -> None:
-        """This change cannot be applied here; raises CannotApply."""
+        """This change cannot be applied here.
+
+        Raises:
+            CannotApply: always.
+        """
+        raise CannotApply(why)
+
+    # What the trial calls.
+
+    def meet(self, kind: str, subject: Any) -> None:
+        """Hand a new model, optimizer or parallel module to the callbacks that wait for it."""
+        for do in self.callbacks[kind]:
+            self._remember_undo(do(subject))
+
+    def rewritten(self, kind: str, call: ConstructorCall) -> ConstructorCall:
+        """The call, with its arguments rewritten in place: kind is loader, optimizer or parallel."""
+        for rewrite in self.callbacks[kind]:
+            rewrite(call)
+        return call
+
+    def undo(self) -> list[str]:
+        """Take everything off, last first; returns what could not be undone, in words."""
+        failures = []
+        for kind in KINDS:
+            self.callbacks[kind] = []
+        while self._undos:
+            try:
+                self._undos.pop()()
+            except Exception as error:
+                failures.append(f"{type(error).__name__}: {error}")
+        return failures
+
+    def _attach_at_start(self, kind: str, callback: Callable[..., Any]) -> None:
+        if self._live:
+            self.refuse(f"{kind} can only be changed from the start of a process on")
+        self.callbacks[kind].append(callback)
+
+    def _attach_to_each(self, kind: str, do: Callable[[Any], Undo | None]) -> None:
+        self.callbacks[kind].append(do)
+        for subject in self._existing[kind]:
+            self._remember_undo(do(subject))
+
+    def _remember_undo(self, undo: Undo | None) -> None:
+        if undo is not None:
+            self._undos.append(undo)
+
+
+def around_step(
+    around: Callable[[Any, Callable[[], Any]], Any], optimizer: Any, step: Callable[[], Any]
+) -> Callable[[], Any]:
+    """An optimizer's step with one callback of kind `step` put around it."""
+    return lambda: around(optimizer, step)

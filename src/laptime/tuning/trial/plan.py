@@ -14,7 +14,7 @@ TEMPORARY = "LAPTIME_TEMPORARY"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class TrialPlan:
     """One trial.
 
     Attributes:
@@ -63,7 +63,7 @@ class Plan:
         return json.dumps(asdict(self))
 
     @classmethod
-    def from_environment(cls) -> Plan | None:
+    def from_environment(cls) -> TrialPlan | None:
         """The plan of this process, None when there is none."""
         text = os.environ.get(VARIABLE)
         return cls(**json.loads(text)) if text else None

@@ -40,7 +40,7 @@ class Block:
 
 
 @dataclass
-class Trial:
+class TrialResult:
     """How a trial went.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any
 from laptime.instrument.importing import WhenImported
 
 
-class Seeds:
+class SeedShift:
     """Shifts seeds by `shift`; `undo` gives back the very functions that were there."""
 
     def __init__(self, shift: int) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from laptime.tuning.gates.captured_numerics import Pair, Samples
 from laptime.tuning.gates.data import checks, kolmogorov_smirnov
-from laptime.tuning.gates.witnessed import Pair, Samples
 
 VARIED = [[[f"{p}{w}{n}" for n in range(8)] for w in range(2)] for p in range(2)]
 FIXED = [[["a"] * 8 for _ in range(2)] for _ in range(2)]

@@ -16,7 +16,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.patch.verify import applies, patched
-from laptime.tuning.trial.plan import VARIABLE, Plan
+from laptime.tuning.trial.plan import VARIABLE, TrialPlan
 
 SHAPES = [
     "accumulation.py",
@@ -170,7 +170,7 @@ def test_the_recorded_sites_are_those_of_a_trial(shape: Callable[[str], Sources]
     sources = shape("functions.py")
     folder = tmp_path / "trial"
     folder.mkdir()
-    plan = Plan(folder=str(folder), mode="diagnose", seconds=1.0, scratch=str(tmp_path / "scratch"))
+    plan = TrialPlan(folder=str(folder), mode="diagnose", seconds=1.0, scratch=str(tmp_path / "scratch"))
     subprocess.run(
         [sys.executable, "-m", "laptime.tuning.trial", str(sources.main)],
         env={**os.environ, VARIABLE: plan.text(), "OMP_NUM_THREADS": "1"},

@@ -13,14 +13,14 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import after_search, final_ab
 from laptime.tuning.session.trial_runner import Pair, Side
-from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.result import Block, TrialResult
 
 
 def side(
     step: float, *, samples: int = 4, losses: list[float] | None = None, peak: int | None = None
 ) -> Side:
     block = Block(0, 0, [step] * 5, losses or [], [samples] * 5)
-    return Side([block], Trial(ended="stopped", peak=peak))
+    return Side([block], TrialResult(ended="stopped", peak=peak))
 
 
 def pairs(ratio: float, count: int, scatter: float = 0.002) -> list[Pair]:

@@ -18,10 +18,10 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tune as verb
 from laptime.tuning.session.in_memory import Here, again, generators
-from laptime.tuning.trial.keeping import Kept, training
-from laptime.tuning.trial.plan import Plan
-from laptime.tuning.trial.points import Points
-from laptime.tuning.trial.witness import Witness
+from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
+from laptime.tuning.trial.numerics.capture import NumericsCapture
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.state_snapshot import TrainingSnapshot, training
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
@@ -183,7 +183,7 @@ def test_nothing_of_a_trial_stays_in_memory(one: Training, tmp_path: Path) -> No
 
     def alive() -> set[int]:
         gc.collect()
-        return {id(each) for each in gc.get_objects() if type(each) in (Points, Witness)}
+        return {id(each) for each in gc.get_objects() if type(each) in (LoopHooks, NumericsCapture)}
 
     before = alive()
     runner = laboratory(one.problem, tmp_path)
@@ -270,11 +270,11 @@ def test_the_other_half_of_a_gan_is_given_back() -> None:
     """A module that the problem does not name, trained by an optimizer that shares parameters with it."""
     one, other = torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)
     optimizer = torch.optim.SGD([*one.parameters(), *other.parameters()], lr=0.1)
-    kept = Kept(one)
+    kept = TrainingSnapshot(one)
     other(one(torch.randn(4, 2))).sum().backward()
     optimizer.step()
     assert other.running_mean.abs().sum() > 0
-    kept.give_back()
+    kept.restore()
     assert other.running_mean.abs().sum() == 0
     assert torch.equal(other.weight, torch.ones(2))
     assert other.weight.grad is None
@@ -313,7 +313,7 @@ def test_a_generator_is_used_up_once(tmp_path: Path, one: Training) -> None:
 def test_a_plan_of_another_place_is_not_followed(one: Training, tmp_path: Path) -> None:
     """Scratch folders, memory limits and seeds are of processes that are ours; this one is the user's."""
     runner = laboratory(one.problem, tmp_path)
-    with runner.run(Plan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
+    with runner.run(TrialPlan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
         running.wait()
     assert runner.ended(running).ended == "stopped"
 

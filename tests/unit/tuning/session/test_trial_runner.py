@@ -19,8 +19,8 @@ from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import gating, tuning_record
 from laptime.tuning.session import tune as verb
 from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
-from laptime.tuning.trial.plan import Plan
-from laptime.tuning.trial.result import Block, Trial
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.result import Block, TrialResult
 from laptime.verbs._script import Program
 
 LAST = Recipe.from_json([{"name": "channels_last"}])
@@ -30,7 +30,9 @@ WORKERS = Recipe.from_json([{"name": "num_workers", "options": {"value": 2}}])
 class Played:
     """A trial that was played: `blocks` to give, `ended` to tell, `documents` to leave."""
 
-    def __init__(self, blocks: list[Block], ended: Trial, *, hung: bool, documents: dict[str, Any]) -> None:
+    def __init__(
+        self, blocks: list[Block], ended: TrialResult, *, hung: bool, documents: dict[str, Any]
+    ) -> None:
         self._blocks, self._ended, self.hung, self._documents = blocks, ended, hung, documents
         self.given = 0
 
@@ -43,7 +45,7 @@ class Played:
         for _ in self.blocks():
             pass
 
-    def finished(self) -> Trial:
+    def finished(self) -> TrialResult:
         return self._ended
 
     def document(self, name: str) -> Any:
@@ -60,22 +62,24 @@ class Scripted(TrialRunner):
         plans: what was asked for. fails: a trial's end by the name of a change in its plan.
     """
 
-    def __init__(self, folder: Path, fails: dict[str, Trial] | None = None, *, hung: bool = False) -> None:
+    def __init__(
+        self, folder: Path, fails: dict[str, TrialResult] | None = None, *, hung: bool = False
+    ) -> None:
         program = Program(["train.py"], Subject(target="train.py", source="file"), "python")
         super().__init__(program, verb.choice_of(verb.TuneRequest(program="train.py")), folder)
         self.loop_profile = LoopProfile(step=0.1, batch=4)
-        self.plans: list[Plan] = []
+        self.plans: list[TrialPlan] = []
         self.trials: list[Played] = []
         self.documents: dict[str, Any] = {}
         self.fails, self.hung = fails or {}, hung
 
     @contextmanager
-    def run(self, plan: Plan) -> Iterator[Any]:
+    def run(self, plan: TrialPlan) -> Iterator[Any]:
         self.ledger.trials += 1
         self.plans.append(plan)
         names = [change["name"] for arm in (plan.base, *plan.arms) for change in arm]
         failing = next((self.fails[name] for name in names if name in self.fails), None)
-        ended = failing or Trial(
+        ended = failing or TrialResult(
             ended="stopped", source="optimizer", torch=True, device="cpu", first=2.0, peak=1000
         )
         blocks = [] if failing else list(self._blocks(plan))
@@ -83,7 +87,7 @@ class Scripted(TrialRunner):
         self.trials.append(Played(blocks, ended, hung=hung, documents=self.documents))
         yield self.trials[-1]
 
-    def _blocks(self, plan: Plan) -> Iterator[Block]:
+    def _blocks(self, plan: TrialPlan) -> Iterator[Block]:
         for number in range(min(plan.rounds, 4)):
             for arm, changes in enumerate(plan.arms):
                 slow = 0.05 if changes or plan.base else 0.1
@@ -136,17 +140,19 @@ def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
 
 def test_several_ranks_flip_nothing(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
-    runner.trial = Trial(world=2)
+    runner.trial = TrialResult(world=2)
     next(runner.race(Recipe(), LAST))
     assert len(runner.plans) == 2
 
 
 FAILURES = {
-    "crashed": Trial(ended="raised", status=1, error="ValueError: no", source="optimizer"),
-    "memory": Trial(ended="memory", status=1, error="used 9 GB, 8 GB is the limit"),
-    "recompiles": Trial(ended="recompiles", error="compiles in every step", source="optimizer"),
-    "refused": Trial(ended="stopped", refused=[{"name": "channels_last", "why": "no"}], source="optimizer"),
-    "no_steps": Trial(ended="returned"),
+    "crashed": TrialResult(ended="raised", status=1, error="ValueError: no", source="optimizer"),
+    "memory": TrialResult(ended="memory", status=1, error="used 9 GB, 8 GB is the limit"),
+    "recompiles": TrialResult(ended="recompiles", error="compiles in every step", source="optimizer"),
+    "refused": TrialResult(
+        ended="stopped", refused=[{"name": "channels_last", "why": "no"}], source="optimizer"
+    ),
+    "no_steps": TrialResult(ended="returned"),
 }
 
 
@@ -161,21 +167,29 @@ def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> 
 
 
 def test_device_memory_and_silence(tmp_path: Path) -> None:
-    gone = Trial(ended="raised", status=1, error="torch.OutOfMemoryError: CUDA out of memory")
+    gone = TrialResult(ended="raised", status=1, error="torch.OutOfMemoryError: CUDA out of memory")
     with pytest.raises(TrialFailed) as failed:
         list(Scripted(tmp_path / "a", {"channels_last": gone}).race(Recipe(), LAST))
     assert failed.value.kind == "memory"
     with pytest.raises(TrialFailed) as failed:
-        list(Scripted(tmp_path / "b", {"channels_last": Trial(ended="died")}, hung=True).race(Recipe(), LAST))
+        list(
+            Scripted(tmp_path / "b", {"channels_last": TrialResult(ended="died")}, hung=True).race(
+                Recipe(), LAST
+            )
+        )
     assert failed.value.kind == "hung"
     with pytest.raises(TrialFailed, match="KeyError") as failed:
-        list(Scripted(tmp_path / "c", {"channels_last": Trial(ended="died", status=1)}).race(Recipe(), LAST))
+        list(
+            Scripted(tmp_path / "c", {"channels_last": TrialResult(ended="died", status=1)}).race(
+                Recipe(), LAST
+            )
+        )
     assert failed.value.kind == "crashed"
 
 
 def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
-    refused = Trial(
+    refused = TrialResult(
         ended="stopped", source="optimizer", refused=[{"name": "channels_last", "why": "4 dimensions"}]
     )
     rounds: Any = runner.race(Recipe(), LAST)
@@ -208,7 +222,9 @@ def test_time_per_sample_is_of_whole_blocks() -> None:
     bursts = Block(0, 0, [0.01, 0.01, 0.97, 0.01], [], [4, 4, 4, 4])
     assert per_sample(bursts) == pytest.approx(1.0 / 16)
     assert per_sample(Block(0, 0, [0.5, 0.5])) == pytest.approx(0.5)
-    pair = Pair(Side([Block(0, 0, [0.4], [], [4])], Trial()), Side([Block(0, 0, [0.4], [], [8])], Trial()))
+    pair = Pair(
+        Side([Block(0, 0, [0.4], [], [4])], TrialResult()), Side([Block(0, 0, [0.4], [], [8])], TrialResult())
+    )
     assert pair.ratio == pytest.approx(0.5)
     assert pair.memory is None
 
@@ -267,10 +283,10 @@ class Witnessing(Scripted):
     broken = ""
 
     @contextmanager
-    def run(self, plan: Plan) -> Iterator[Any]:
+    def run(self, plan: TrialPlan) -> Iterator[Any]:
         name = Path(plan.gate.get("write", "")).stem
         if self.broken and name == self.broken:
-            ended = Trial(ended="raised", status=1, error="RuntimeError: no double")
+            ended = TrialResult(ended="raised", status=1, error="RuntimeError: no double")
             self.plans.append(plan)
             yield Played([], ended, hung=False, documents={})
             return

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.trial import batches, fetching
+from laptime.tuning.trial import batches
+from laptime.tuning.trial.diagnosis import loader_probe
 
 pytestmark = pytest.mark.torch
 
@@ -102,7 +103,7 @@ def test_asking_a_dataset_leaves_no_trace_in_random_states() -> None:
 
     data = _dataset(lambda index: (torch.rand(2) + random.random() + np.random.rand(), index))
     states = random.getstate(), torch.get_rng_state(), np.random.get_state()
-    found, notes = fetching.probe(DataLoader(data, 4, shuffle=True))
+    found, notes = loader_probe.probe(DataLoader(data, 4, shuffle=True))
     assert random.getstate() == states[0]
     assert torch.equal(torch.get_rng_state(), states[1])
     assert np.array_equal(np.random.get_state()[1], states[2][1])
@@ -118,11 +119,13 @@ def test_randomness_of_its_own_is_seen_and_a_fixed_dataset_is_not_random() -> No
     from torch.utils.data import DataLoader
 
     own = np.random.default_rng(0)
-    flips, _ = fetching.probe(DataLoader(_dataset(lambda index: own.random() > 0.5), 4))
-    fixed, _ = fetching.probe(DataLoader(_dataset(lambda index: {"x": torch.ones(3), "n": float("nan")}), 4))
+    flips, _ = loader_probe.probe(DataLoader(_dataset(lambda index: own.random() > 0.5), 4))
+    fixed, _ = loader_probe.probe(
+        DataLoader(_dataset(lambda index: {"x": torch.ones(3), "n": float("nan")}), 4)
+    )
     assert flips["random"] is True
     assert fixed["sample_bytes"] == 12 + 8
-    assert fetching.probe(DataLoader(_dataset(lambda index: torch.ones(3)), 4))[0]["random"] is False
+    assert loader_probe.probe(DataLoader(_dataset(lambda index: torch.ones(3)), 4))[0]["random"] is False
 
 
 def test_a_dataset_that_fails_is_a_note() -> None:
@@ -131,7 +134,7 @@ def test_a_dataset_that_fails_is_a_note() -> None:
     def broken(index: int) -> Any:
         raise OSError("only in workers")
 
-    found, notes = fetching.probe(DataLoader(_dataset(broken), 4))
+    found, notes = loader_probe.probe(DataLoader(_dataset(broken), 4))
     assert "loader_seconds" not in found
     assert any("only in workers" in note for note in notes)
 
@@ -149,7 +152,7 @@ def test_stages_of_a_compose_are_timed_and_given_back(name: str) -> None:
     own = list(compose.transforms)
     data = _dataset(lambda index: compose(torch.ones(3, 4, 4)))
     setattr(data, name, compose)
-    found, _ = fetching.probe(DataLoader(data, 4))
+    found, _ = loader_probe.probe(DataLoader(data, 4))
     stages = found["details"]["fetch_by_stage"]
     assert [each["name"] for each in stages] == ["Lambda", "RandomHorizontalFlip"]
     assert stages[0]["seconds"] > 0.002
@@ -165,7 +168,7 @@ def test_a_stream_is_timed_by_batches() -> None:
         def __iter__(self) -> Any:
             return iter(torch.arange(20.0))
 
-    found, notes = fetching.probe(DataLoader(Stream(), 4))
+    found, notes = loader_probe.probe(DataLoader(Stream(), 4))
     assert notes == []
     assert found["loader_seconds"] > 0
     assert found["dataset_length"] is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from laptime.tuning.loop_profile import FACTS
-from laptime.tuning.trial import facts
+from laptime.tuning.trial.diagnosis import facts
 
 
 def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, files: dict[str, str]) -> Path:

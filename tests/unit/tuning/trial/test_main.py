@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from laptime.instrument import program
-from laptime.tuning.trial import limits
-from laptime.tuning.trial.plan import VARIABLE, Plan
-from laptime.tuning.trial.seeds import Seeds
-from laptime.tuning.trial.stage import Stage
+from laptime.tuning.trial import memory_limit
+from laptime.tuning.trial.plan import VARIABLE, TrialPlan
+from laptime.tuning.trial.process import TrialProcess
+from laptime.tuning.trial.seeds import SeedShift
 
 TRAIN = """
 import random, sys
@@ -89,7 +89,7 @@ def started(folder: Path, text: str, *words: str, **plan: Any) -> subprocess.Pop
     wrapper = folder / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -m laptime.tuning.trial "$@"\n')
     wrapper.chmod(0o755)
-    environment = {**os.environ, VARIABLE: Plan(**plan).text(), "PYTHON_EXEC": str(wrapper)}
+    environment = {**os.environ, VARIABLE: TrialPlan(**plan).text(), "PYTHON_EXEC": str(wrapper)}
     return subprocess.Popen(
         [
             sys.executable,
@@ -202,8 +202,8 @@ def test_pages_that_a_child_shares_count_once() -> None:
         os._exit(0)
     try:
         pids = [os.getpid(), child]
-        assert limits.children(os.getpid()).count(child) == 1
-        assert limits.used(pids) - limits.shares(pids) > 0.8 * len(block)
+        assert memory_limit.children(os.getpid()).count(child) == 1
+        assert memory_limit.used(pids) - memory_limit.shares(pids) > 0.8 * len(block)
     finally:
         os.kill(child, 9)
         os.waitpid(child, 0)
@@ -224,15 +224,15 @@ def test_nothing_is_left_in_the_process(monkeypatch: pytest.MonkeyPatch, tmp_pat
     owners += [torch.random, torch.cuda, random, dataloader.DataLoader, dataloader._BaseDataLoaderIter]
     before, threads = [dict(vars(owner)) for owner in owners], torch.get_num_threads()
     watching, state = list(sys.meta_path), torch.get_rng_state()
-    plan = Plan(folder=str(tmp_path), base=[{"name": "channels_last"}], seed=3, rounds=2, memory=10**12)
-    stage = Stage(plan)
-    stage.open()
+    plan = TrialPlan(folder=str(tmp_path), base=[{"name": "channels_last"}], seed=3, rounds=2, memory=10**12)
+    process = TrialProcess(plan)
+    process.open()
     try:
         assert torch.manual_seed is not before[0]["manual_seed"]
         told = program.run([str(script), "1"], is_module=False)
-        workers = [worker for each in stage.points._hooks.iterators for worker in each._workers]
+        workers = [worker for each in process.hooks._torch_hooks.iterators for worker in each._workers]
     finally:
-        stage.close()
+        process.close()
         torch.set_num_threads(threads)
         torch.set_rng_state(state)
     assert told.how == "stopped"
@@ -255,7 +255,7 @@ def test_seeds_of_the_script_are_shifted_once() -> None:
         torch.manual_seed(7)
         random.seed(7)
         expected = torch.rand(1).item(), random.random()
-        seeds = Seeds(4)
+        seeds = SeedShift(4)
         seeds.install()
         first = random.random()
         torch.manual_seed(3)

@@ -1,0 +1,221 @@
+"""Calls that make the host wait for the device, with the user's file and line. Works without an accelerator.
+
+Every operator of a step passes through a TorchDispatchMode. What asks for a value (`.item()`, `float(x)`,
+`if x > 0`, printing), for a size that the data decide (nonzero, boolean masks, unique), or for a copy to the
+host waits for all that was started before it.
+
+Not covered: waiting inside compiled code and inside extensions; `torch.cuda.synchronize()` is seen by name.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from time import perf_counter
+from types import FrameType
+from typing import Any
+
+from laptime.tuning.trial.source_sites import SiteCounts, users_frame
+
+VALUES = {"_local_scalar_dense": "item", "equal": "equal", "is_nonzero": "bool"}
+SIZES = {
+    "nonzero": "nonzero",
+    "masked_select": "masked_select",
+    "_unique": "unique",
+    "_unique2": "unique",
+    "unique_dim": "unique",
+    "unique_consecutive": "unique",
+    "repeat_interleave": "repeat_interleave",
+}
+INDEXED = frozenset({"index", "index_put", "index_put_", "_index_put_impl_"})
+COPIES = frozenset({"_to_copy", "copy_"})
+COPY = "copy to the host"
+MATRICES = frozenset({"mm", "addmm", "bmm", "convolution", "_scaled_dot_product_flash_attention_for_cpu"})
+"""Operators that compute in half precision where autocast is on."""
+LIBRARY = re.compile(
+    r"(?<![a-z])(add|baddb|addb|b)?mm(?![a-z])|convolution|mkldnn|scaled_dot_product|embedding|pool|rnn|lstm"
+    r"|(?<![a-z])gru|sort|topk|index|scatter|gather|fft|linalg"
+)
+"""In the names of operators that a compiler calls as they are; what is around them it can fuse."""
+ATTENTION = "scaled_dot_product"
+CHECKPOINT = "torch/utils/checkpoint.py"
+LIBRARY_STEPS = ("torch/optim/", "torch/amp/")
+"""Torch's own files that wait on purpose: state steps of optimizers, the scaler's look for infinities."""
+
+
+class SyncDetector:
+    """Modes of torch that are entered and left between steps.
+
+    Attributes:
+        halves: matrix products ran in float16 or bfloat16. checkpointing: activations were computed anew in
+            a backward pass. attention: scaled dot products ran. sees: places of what synchronises.
+        steps: how many whole steps were looked at. operators: that ran in them, the optimizers' left out.
+        seconds: that these took, `fusable` of them in operators that a compiler could fuse. On the CPU only:
+        elsewhere an operator's time is that of starting it.
+        optimizes: what runs now is an optimizer's.
+        muted: what runs now is the loader's, on the host.
+        accelerator: there is one, so tensors of the host do not count.
+    """
+
+    def __init__(self) -> None:
+        self.sees = SiteCounts()
+        self.steps = self.operators = 0
+        self.seconds = self.fusable = 0.0
+        self.optimizes = False
+        self.halves = self.checkpointing = self.attention = False
+        self.muted = self.accelerator = False
+        self._modes: list[Any] = []
+        self._printing: Any = None
+
+    def enter(self) -> None:
+        """A step that is looked at begins."""
+        if not self._modes:
+            self._modes = [_operators(self._seen), _methods(self._called)]
+            for mode in self._modes:
+                mode.__enter__()
+            self._watch_printing()
+
+    def leave(self) -> None:
+        """No step is looked at. Safe to call twice."""
+        modes, self._modes = self._modes, []
+        for mode in reversed(modes):
+            mode.__exit__(None, None, None)
+        if self._printing is not None:
+            from torch import _tensor_str
+
+            _tensor_str._str, self._printing = self._printing, None
+
+    def sites(self) -> list[dict[str, Any]]:
+        """What synchronises, with its count per step."""
+        return self.sees.sites(self.steps)
+
+    def _watch_printing(self) -> None:
+        """Torch leaves all modes while it writes a tensor's values: that function is watched itself."""
+        from torch import _tensor_str
+
+        original: Any = _tensor_str._str
+
+        def _str(tensor: Any, *rest: Any, **more: Any) -> Any:
+            self._called("print", tensor)
+            return original(tensor, *rest, **more)
+
+        self._printing = original
+        _tensor_str._str = _str  # type: ignore[assignment]
+
+    def _called(self, name: str, tensor: Any) -> None:
+        """A method that brings values to Python was called."""
+        kind = getattr(getattr(tensor, "device", None), "type", "")
+        if not self.muted and (kind != "cpu" or not self.accelerator):
+            self.sees.note("sync", detail=name)
+
+    def work(self) -> dict[str, float]:
+        """Operators of a step, and the share of their time that a compiler could fuse."""
+        if not self.steps or not self.operators:
+            return {}
+        found = {"count": self.operators / self.steps}
+        return found if self.accelerator else {**found, "fusable": self.fusable / max(self.seconds, 1e-9)}
+
+    def _counts(self, name: str, seconds: float) -> None:
+        """Forward and backward passes, for `work`."""
+        if not self.optimizes:
+            self.operators += 1
+            self.seconds += seconds
+            self.fusable += 0.0 if LIBRARY.search(name) else seconds
+
+    def _seen(self, name: str, arguments: tuple[Any, ...], made: Any, seconds: float) -> None:
+        """One operator has run."""
+        if self.muted:
+            return
+        self._counts(name, seconds)
+        if ATTENTION in name:
+            self.attention = True
+        if name in MATRICES:
+            self._matrix(made)
+            return
+        what = (
+            VALUES.get(name) or SIZES.get(name) or _indexed(name, arguments) or _copied(name, arguments, made)
+        )
+        if what is None or (self.accelerator and what != COPY and not _is_on_device(arguments)):
+            return
+        if not (name in VALUES and _is_torchs_own(sys._getframe(1))):
+            self.sees.note("sync", detail=what)
+
+    def _matrix(self, made: Any) -> None:
+        import torch
+
+        self.halves = self.halves or getattr(made, "dtype", None) in (torch.float16, torch.bfloat16)
+        if not self.checkpointing:
+            frame: FrameType | None = sys._getframe(1)
+            in_backward = in_checkpoint = False
+            while frame is not None:
+                file = frame.f_code.co_filename
+                in_checkpoint = in_checkpoint or file.endswith(CHECKPOINT)
+                in_backward = in_backward or file.endswith("torch/autograd/__init__.py")
+                frame = frame.f_back
+            self.checkpointing = in_backward and in_checkpoint
+
+
+def _operators(seen: Any) -> Any:
+    """The mode that sees operators; its class is torch's."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            began = perf_counter()
+            made = func(*args, **(kwargs or {}))
+            seen(func.overloadpacket.__name__, args, made, perf_counter() - began)
+            return made
+
+    made: Any = Operators
+    return made()
+
+
+def _methods(called: Any) -> Any:
+    """The mode that sees methods: `.cpu()` of a tensor of the CPU is no operator."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    names = {torch.Tensor.cpu: "cpu", torch.Tensor.numpy: "numpy", torch.Tensor.tolist: "tolist"}
+
+    class Methods(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in names and args:
+                called(names[func], args[0])
+            return func(*args, **(kwargs or {}))
+
+    return Methods()
+
+
+def _is_on_device(arguments: tuple[Any, ...]) -> bool:
+    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in arguments]
+    return any(kind not in ("cpu", "meta") for kind in kinds)
+
+
+def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
+    """Indexing by a mask: torch counts its elements first."""
+    if name not in INDEXED or len(arguments) < 2:
+        return None
+    import torch
+
+    masks = (torch.bool, torch.uint8)
+    is_mask = any(getattr(each, "dtype", None) in masks for each in arguments[1] or ())
+    return "index by a mask" if is_mask else None
+
+
+def _copied(name: str, arguments: tuple[Any, ...], made: Any) -> str | None:
+    """A copy from an accelerator to the host."""
+    if name not in COPIES or not arguments:
+        return None
+    source = arguments[1] if name == "copy_" and len(arguments) > 1 else arguments[0]
+    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in (source, made)]
+    return COPY if kinds[0] not in ("cpu", "meta") and kinds[1] == "cpu" else None
+
+
+def _is_torchs_own(frame: FrameType | None) -> bool:
+    """Whether torch itself asks, between here and the user's line."""
+    user = users_frame(frame)
+    while frame is not None and frame is not user:
+        if any(part in frame.f_code.co_filename for part in LIBRARY_STEPS):
+            return True
+        frame = frame.f_back
+    return False

@@ -1,0 +1,321 @@
+"""The script's loop as a trial sees it: everything that happens in it goes through `LoopHooks`, from torch's
+wrapped functions to the callbacks of changes and to the trial's mode.
+
+Which loader trains is not known at its first fetch, when its batches must be converted already. A loader
+counts as one of training once a batch of it has gone backward. Before that it does while gradients are
+enabled, when it shuffles (any sampler but the sequential one), or when no loader of the script does; and no
+more after UNDECIDED fetches without a backward pass.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+from laptime.instrument.device import Device
+from laptime.instrument.forking import in_children
+from laptime.instrument.phases import PhaseClock
+from laptime.instrument.session import SWALLOWED, Stop
+from laptime.instrument.steps import Cut, Steps
+from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
+from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls
+from laptime.tuning.trial.hooks.torch_hooks import TorchHooks
+from laptime.tuning.trial.loop import Loop
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.result import TrialResult
+from laptime.tuning.trial.trial_mode import TrialMode
+
+UNDECIDED = 4
+"""Fetches without a backward pass after which a loader is none of training."""
+NARROWED = 2
+"""Whole steps after which the outermost modules are known."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class LoopHooks:
+    """The loop's objects, its clock, and the changes that are on.
+
+    Attributes:
+        models: outermost modules that were called with gradients enabled, in order. optimizers: those that
+            have stepped. parallels: DistributedDataParallel modules. loaders: DataLoaders whose batches went
+            into training.
+        calls: constructor calls of the script, with the arguments that the SCRIPT gave, before any change.
+        result: what is known by now; modes fill it in, `process` writes it.
+        changes: those that are on. constructors: makes what the script constructs. region: the forward part
+            of the step.
+        began: perf_counter of the trial's start. epoch_start: nanoseconds that the loader took, right before
+            the first step of an epoch, to make an iterator and start its workers; 0 before other steps.
+        scaled: what a GradScaler of the script has made of a loss, and the loss, until it goes backward.
+        stopped: how often the script was asked to end. on_close: called before the process is ended at once.
+    """
+
+    def __init__(self, plan: TrialPlan) -> None:
+        self.plan = plan
+        self.models: list[Any] = []
+        self.optimizers: list[Any] = []
+        self.parallels: list[Any] = []
+        self.loaders: list[Any] = []
+        self.phases = PhaseClock()
+        self.device = Device()
+        self.steps = Steps(plan.step_by)
+        self.result = TrialResult()
+        self.region = ForwardRegion()
+        self.refused = self.result.refused
+        self.changes = ActiveChanges(self.refused, self.result.left)
+        self.constructors = ConstructorCalls(self.changes, finds_sites=plan.mode == "diagnose")
+        self.calls = self.constructors.calls
+        self.epoch_start = 0
+        self.scaled: tuple[Any, Any] | None = None
+        self.began = perf_counter()
+        self.stopped = 0
+        self.on_close: Callable[[], None] = _nothing
+        self.on_settled: Callable[[], None] = _nothing
+        self._mode = TrialMode()
+        self._torch_hooks = TorchHooks(self)
+        self._constructed_optimizers: list[Any] = []
+        self._fetching = 0
+        self._fetches: Counter[int] = Counter()
+        self._iterator_starts: dict[int, int] = {}
+        self._last_loader: Any = None
+        self._trainable: dict[int, tuple[Any, bool]] = {}
+        self._met_modules: set[int] = set()
+        self._trained_modules: set[int] = set()
+        self._stepped_optimizers: set[int] = set()
+        self._ended_steps = 0
+        self._source = ""
+        self._is_over = False
+        self._is_grad_enabled: Callable[[], bool] = lambda: True
+
+    def listen(self, mode: TrialMode) -> None:
+        """Pass everything that the loop does to this mode."""
+        self._mode = mode
+
+    def install(self) -> None:
+        """Wrap torch's functions and apply the plan's base; torch was imported just now."""
+        import torch
+
+        self._is_grad_enabled = torch.is_grad_enabled
+        self._torch_hooks.install()
+        in_children(self._keep_still)
+        for change in self.plan.base:
+            self._put_on(change, live=False)
+
+    def undo(self) -> None:
+        """Give everything back; `result.left` says what could not be. Safe to call twice."""
+        self._keep_still()
+        self.region.leave()
+        self.take_off(list(self.changes.changes))
+        self._torch_hooks.undo()
+        if not self._is_over:
+            self._is_over = True
+            self.result.left += self._torch_hooks.left() + self._end_workers()
+
+    def _keep_still(self) -> None:
+        """A forked child of the script is no loop, nor is what runs after the end."""
+        self.phases.is_closed = True
+
+    def _end_workers(self) -> list[str]:
+        """Loader workers that wait for an epoch that will not come."""
+        left = []
+        for iterator in list(self._torch_hooks.iterators):
+            workers = list(getattr(iterator, "_workers", ()))
+            iterator._shutdown_workers()
+            left += [f"loader worker {worker.pid}" for worker in workers if worker.is_alive()]
+        return left
+
+    # Changes.
+
+    def put_on(self, changes: list[dict[str, Any]]) -> list[Loop]:
+        """Apply live changes now; those that cannot be applied are in `refused`."""
+        loops = [self._put_on(change, live=True) for change in changes]
+        return [loop for loop in loops if loop is not None]
+
+    def _put_on(self, change: dict[str, Any], *, live: bool) -> Loop | None:
+        loop = Loop(
+            live=live,
+            models=self.models,
+            optimizers=self._constructed_optimizers,
+            parallels=self.parallels,
+            device=_device_of(self.models[0]) if self.models else "",
+        )
+        return self.changes.put_on(change, loop, live=live)
+
+    def take_off(self, loops: list[Loop]) -> None:
+        """Undo what `put_on` has returned, last first."""
+        for loop in reversed(loops):
+            self.changes.take_off(loop)
+
+    def refuses(self, loops: list[Loop], changes: list[dict[str, Any]]) -> bool:
+        """Whether not all of these changes, put on as `loops`, are still on."""
+        return len(loops) < len(changes) or any(loop not in self.changes.changes for loop in loops)
+
+    # What torch's hooks tell of construction.
+
+    def optimizer_constructed(self, optimizer: Any) -> None:
+        """The script has one more optimizer."""
+        self._constructed_optimizers.append(optimizer)
+        self.changes.meet("optimizers", optimizer)
+
+    def adopt(self, optimizers: list[Any]) -> None:
+        """Optimizers that were made before anything was wrapped; a step of the loop is one of theirs."""
+        for optimizer in optimizers:
+            self.steps.optimizer_made()
+            self._torch_hooks.adopt(optimizer)
+            self.optimizer_constructed(optimizer)
+
+    def parallel_constructed(self, module: Any) -> None:
+        """The script has one more DistributedDataParallel."""
+        self.parallels.append(module)
+        self.changes.meet("parallels", module)
+
+    # What they tell of the loop.
+
+    def fetch(self, loader: int) -> None:
+        """A batch is about to be fetched."""
+        self.region.leave()
+        self._fetching = loader
+        self.epoch_start = self._iterator_starts.pop(loader, 0)
+        self._cut(self.steps.fetch(loader))
+
+    def epoch_begun(self, loader: int, nanoseconds: int) -> None:
+        """A loader's iterator was made and its workers started."""
+        self._iterator_starts[loader] = nanoseconds
+
+    def exhausted(self, loader: int) -> None:
+        """A loader has no more batches."""
+        self.region.leave()
+        self._cut(self.steps.exhausted(loader))
+
+    def forward(self, module: int) -> None:
+        """An outermost module is about to be called."""
+        self._cut(self.steps.forward(module))
+
+    def optimizer(self, optimizer: int) -> None:
+        """An optimizer has stepped."""
+        self._cut(self.steps.optimizer(optimizer))
+
+    def _cut(self, cut: int) -> None:
+        if self.stopped:
+            self.stop()
+        if not cut:
+            return
+        self.region.leave()
+        if self._source != self.steps.source:
+            self._source, self._ended_steps = self.steps.source, 0
+        if cut & Cut.ENDS:
+            self._ended_steps += 1
+            if self.result.first is None:
+                self.result.first = perf_counter() - self.began
+            if self._ended_steps == max(NARROWED, self.plan.settle):
+                self.on_settled()
+        self.phases.cut()
+        self._mode.boundary(ended=bool(cut & Cut.ENDS), begins=bool(cut & Cut.BEGINS))
+
+    def fetched(self, loader: Any, take: Callable[[], Any]) -> Any:
+        """The batch that the script is given."""
+        identity = self._fetching
+        self._last_loader = loader
+        self._fetches[identity] += 1
+        if not self.changes.per_step["batch"] or not self._is_training(loader, identity):
+            return self._mode.fetch(loader, take)
+        return self._mode.fetch(loader, lambda: self.changes.replaced("batch", take()))
+
+    def _is_training(self, loader: Any, identity: int) -> bool:
+        if self.steps.is_training(identity):
+            return True
+        if self._fetches[identity] > UNDECIDED or not self._is_grad_enabled():
+            return False
+        shuffled = self.constructors.shuffled
+        return shuffled.get(id(loader), True) or not any(shuffled.values())
+
+    def called(self, module: Any) -> None:
+        """An outermost module is about to be called."""
+        if self._can_train(module):
+            self.forward(id(module))
+        self._mode.forward(module)
+        if not self._is_grad_enabled():
+            return
+        if id(module) not in self._met_modules:
+            self._meet(module)
+        contexts = self.changes.per_step["forward"]
+        if contexts and id(module) in self._trained_modules:
+            self.region.enter(context for _, context in contexts)
+
+    def _can_train(self, module: Any) -> bool:
+        """Whether it has parameters to train: a transform, a loss and a frozen teacher begin no step."""
+        if id(module) not in self._trainable:
+            can_train = any(parameter.requires_grad for parameter in module.parameters())
+            self._trainable[id(module)] = module, can_train  # kept, so that no other gets its id
+        return self._trainable[id(module)][1]
+
+    def _meet(self, module: Any) -> None:
+        self._met_modules.add(id(module))
+        if not self._can_train(module):
+            return
+        self._trained_modules.add(id(module))
+        self.models.append(module)
+        for loop in self.changes.changes:
+            loop.device = loop.device or _device_of(module)
+        self.changes.meet("model", module)
+
+    def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
+        """A backward pass."""
+        self.region.leave()
+        loader, self._last_loader = self._last_loader, None
+        if loader is not None and not any(loader is known for known in self.loaders):
+            self.loaders.append(loader)
+        name = next((name for name in ("tensors", "outputs") if name in kwargs), "")
+        root = args[0] if args else kwargs.get(name)
+
+        def run() -> Any:
+            if not self.changes.per_step["backward"]:
+                return original(*args, **kwargs)
+            scaled = self.changes.replaced("backward", root)
+            return original(scaled, *args[1:], **kwargs) if args else original(**{**kwargs, name: scaled})
+
+        try:
+            return self._mode.backward(root, run)
+        finally:
+            self.scaled = None
+
+    def unscaled(self, root: Any) -> Any:
+        """What a backward pass starts from, before the script's GradScaler has scaled it."""
+        return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
+
+    def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:
+        """An optimizer steps."""
+        self.region.leave()
+        if id(optimizer) not in self._stepped_optimizers:
+            self._stepped_optimizers.add(id(optimizer))
+            self.optimizers.append(optimizer)
+        if self.changes.per_step["step"]:
+            step = self.changes.around_step(optimizer, step)
+        return self._mode.step(optimizer, step)
+
+    # The end.
+
+    def stop(self) -> None:
+        """End the script. A script that swallows that SWALLOWED times has its process ended.
+
+        Raises:
+            Stop: unwinds the script.
+        """
+        self.stopped += 1
+        if self.stopped > SWALLOWED:
+            self.on_close()
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
+        raise Stop
+
+
+def _device_of(module: Any) -> str:
+    """Type of the device of a module's first parameter: cpu, cuda; "" without one."""
+    return next((str(parameter.device.type) for parameter in module.parameters()), "")

@@ -1,0 +1,283 @@
+"""The functions of torch that a trial wraps, beyond those that `instrument.hooks` listens to.
+
+    DataLoader                 __init__     arguments may be changed; workers may run callbacks first
+    DataLoader                 __iter__     how long an epoch takes to begin: workers start there
+    DataLoader iterators       __init__     which loader an iterator belongs to
+    Optimizer and subclasses   __init__     the outermost one of a construction; arguments may be changed
+    their classes              step         may be replaced; the outermost one counts
+    Optimizer, Module          zero_grad    keyword arguments may be changed
+    DistributedDataParallel    __init__     arguments may be changed
+    GradScaler                 scale        what the loss was before
+    torch.multiprocessing      spawn        noted
+
+Classes are wrapped where they define the method themselves, and those that the script defines later, too.
+Learning-rate schedulers keep an optimizer's wrapped `step` in the instance; after the end it does nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from laptime.instrument import spawned
+from laptime.instrument.hooks import Hooks, Listener
+from laptime.instrument.phases import OPTIMIZER
+from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
+from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls, bind
+from laptime.tuning.trial.result import TrialResult
+
+LOADER = "_laptime_loader"
+"""What gives an iterator's loader is kept in it."""
+SPAWNS = "the script starts processes of its own by torch.multiprocessing.spawn: they were not observed"
+
+
+class LoopListener(Listener, Protocol):
+    """What these hooks tell of the loop: `loop_hooks.LoopHooks`."""
+
+    changes: ActiveChanges
+    constructors: ConstructorCalls
+    region: ForwardRegion
+    result: TrialResult
+    scaled: tuple[Any, Any] | None
+
+    def epoch_begun(self, loader: int, nanoseconds: int) -> None: ...
+    def fetched(self, loader: Any, take: Callable[[], Any]) -> Any: ...
+    def called(self, module: Any) -> None: ...
+    def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any: ...
+    def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any: ...
+    def optimizer_constructed(self, optimizer: Any) -> None: ...
+    def parallel_constructed(self, module: Any) -> None: ...
+
+
+class TorchHooks(Hooks):
+    """Wraps torch's functions; `undo` gives back the very objects that were there, `left` names others."""
+
+    def __init__(self, loop: LoopListener) -> None:
+        super().__init__(loop)
+        self._loop = loop
+        self._stepping: set[type] = set()
+        self._constructing = False
+        self._first_originals: list[tuple[Any, str, Any]] = []
+        self.iterators: Any = weakref.WeakSet()
+
+    def install(self) -> None:
+        """Wrap; torch is imported already."""
+        import torch
+        from torch.utils.data import dataloader
+
+        super().install()
+        self._replace(dataloader.DataLoader, "__init__", self._loader)
+        self._replace(dataloader.DataLoader, "__iter__", self._iter)
+        self._replace(dataloader._BaseDataLoaderIter, "__init__", self._iterator)
+        for cls in _family(torch.optim.Optimizer):
+            self._constructor(cls)
+        self._subclasses(torch.optim.Optimizer)
+        self._replace(torch.optim.Optimizer, "zero_grad", self._zero_grad)
+        self._replace(torch.nn.Module, "zero_grad", self._zero_grad)
+        scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
+        if scaler is not None:
+            self._replace(scaler, "scale", self._scale)
+        parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
+        if parallel is not None:
+            self._replace(parallel, "__init__", self._parallel)
+
+    def left(self) -> list[str]:
+        """After `undo`: what is not the object that was there before."""
+        return [
+            f"{getattr(owner, '__name__', owner)}.{name}"
+            for owner, name, original in self._first_originals
+            if vars(owner).get(name) is not original
+        ]
+
+    def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
+        if not any(first is owner and first_name == name for first, first_name, _ in self._first_originals):
+            self._first_originals.append((owner, name, vars(owner).get(name)))
+        super()._replace(owner, name, wrap)
+
+    def _spawned(self) -> None:
+        """Ranks that the script starts itself are no part of a trial: they are noted."""
+        module: Any = sys.modules.get(spawned.MODULE)
+        if hasattr(module, "start_processes"):
+            self._replace(module, "start_processes", self._starting)
+
+    def _starting(self, original: Any) -> Any:
+        notes = self._loop.result.notes
+
+        def start_processes(*args: Any, **kwargs: Any) -> Any:
+            if SPAWNS not in notes:
+                notes.append(SPAWNS)
+            return original(*args, **kwargs)
+
+        return start_processes
+
+    # What Hooks lets us do.
+
+    def _take(self, iterator: Any, original: Any) -> Any:
+        reference = iterator.__dict__.get(LOADER)
+        return self._loop.fetched(reference and reference(), lambda: original(iterator))
+
+    def _calls(self, module: Any) -> None:
+        self._loop.called(module)
+
+    def _failed(self) -> None:
+        self._loop.region.leave()
+
+    def _run_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
+        if kwargs.get("create_graph") and original.__name__ == "grad":
+            return original(*args, **kwargs)  # a gradient inside the loss: forward goes on
+        return self._loop.went_backward(original, args, kwargs)
+
+    def _hook_steps(self) -> None:
+        """Steps are heard of in `step` itself, which can be replaced."""
+
+    # Wrappers.
+
+    def _loader(self, original: Any) -> Any:
+        constructors, phases = self._loop.constructors, self._loop.phases
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if phases.is_closed:  # made for a phase that runs: by a dataset, a model
+                original(self_, *args, **kwargs)
+            else:
+                constructors.loader(original, self_, args, kwargs)
+
+        return __init__
+
+    def _iterator(self, original: Any) -> Any:
+        iterators = self.iterators
+
+        def __init__(self_: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            # `for batch in DataLoader(...)` keeps nothing but the iterator; a loader whose workers persist
+            # keeps that in turn: no circle.
+            is_keeper = getattr(loader, "persistent_workers", False)
+            self_.__dict__[LOADER] = weakref.ref(loader) if is_keeper else lambda: loader
+            original(self_, loader, *args, **kwargs)
+            if getattr(self_, "_num_workers", 0):
+                iterators.add(self_)
+
+        return __init__
+
+    def _iter(self, original: Any) -> Any:
+        loop = self._loop
+
+        def __iter__(self_: Any) -> Any:  # noqa: N807
+            begun = perf_counter_ns()
+            iterator = original(self_)
+            loop.epoch_begun(self._identity(iterator), perf_counter_ns() - begun)
+            return iterator
+
+        return __iter__
+
+    def _constructor(self, cls: type) -> None:
+        if "__init__" in vars(cls):
+            self._replace(cls, "__init__", self._optimizer)
+
+    def _subclasses(self, optimizer: Any) -> None:
+        """Optimizers that are defined from now on."""
+        constructor = self._constructor
+
+        def __init_subclass__(cls: Any, /, **kwargs: Any) -> None:  # noqa: N807
+            super(optimizer, cls).__init_subclass__(**kwargs)
+            constructor(cls)
+
+        name = "__init_subclass__"
+        self._first_originals.append((optimizer, name, vars(optimizer).get(name)))
+        self._originals.append((optimizer, name, vars(optimizer).get(name)))
+        setattr(optimizer, name, classmethod(__init_subclass__))
+
+    def _optimizer(self, original: Any) -> Any:
+        loop = self._loop
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            if self._constructing or loop.phases.is_closed:
+                original(self_, *args, **kwargs)
+                return
+            self._constructing = True
+            try:
+                is_own = loop.constructors.optimizer(original, self_, args, kwargs)
+            finally:
+                self._constructing = False
+            if is_own:
+                self._hook_step(type(self_))
+                loop.optimizer_constructed(self_)
+
+        return __init__
+
+    def adopt(self, optimizer: Any) -> None:
+        """An optimizer that is there already; its scheduler has put a `step` into the instance."""
+        self._hook_step(type(optimizer))
+        if "step" in vars(optimizer):
+            self._replace(optimizer, "step", lambda original: self._own_step(optimizer, original))
+
+    def _hook_step(self, cls: type) -> None:
+        if cls not in self._stepping:
+            self._stepping.add(cls)
+            self._replace(cls, "step", self._step)
+
+    def _step(self, original: Any) -> Any:
+        from torch.compiler import is_compiling
+
+        loop, phases = self._loop, self._loop.phases
+
+        def step(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if is_compiling() or not phases.enter(OPTIMIZER):
+                return original(self_, *args, **kwargs)
+            try:
+                result = loop.stepped(self_, lambda: original(self_, *args, **kwargs))
+            finally:
+                phases.leave()
+            loop.optimizer(id(self_))
+            return result
+
+        return step
+
+    def _own_step(self, optimizer: Any, original: Any) -> Any:
+        """As `_step`, of a function in the instance, which is called without it."""
+        step = self._step(lambda self_, *args, **kwargs: original(*args, **kwargs))
+        return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
+
+    def _zero_grad(self, original: Any) -> Any:
+        changes = self._loop.changes
+
+        def zero_grad(self_: Any, *args: Any, **kwargs: Any) -> Any:
+            if not changes.per_step["zero_grad"]:
+                return original(self_, *args, **kwargs)
+            arguments = bind(original, self_, args, kwargs)
+            changes.rewrite_zero_grad(arguments)
+            return original(self_, **arguments)
+
+        return zero_grad
+
+    def _scale(self, original: Any) -> Any:
+        loop = self._loop
+
+        def scale(self_: Any, outputs: Any) -> Any:
+            scaled = original(self_, outputs)
+            loop.scaled = scaled, outputs
+            return scaled
+
+        return scale
+
+    def _parallel(self, original: Any) -> Any:
+        loop = self._loop
+
+        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            loop.constructors.parallel(original, self_, args, kwargs)
+            loop.parallel_constructed(self_)
+
+        return __init__
+
+
+def _family(cls: type) -> Iterator[type]:
+    """A class and all that derive from it, each once."""
+    seen: set[type] = set()
+    waiting = [cls]
+    while waiting:
+        each = waiting.pop()
+        if each not in seen:
+            seen.add(each)
+            yield each
+            waiting.extend(type.__subclasses__(each))

@@ -1,0 +1,145 @@
+"""Batches and the state of models and optimizers, kept by one process and given back in another.
+
+A batch is kept as the list of its tensors. It is given back inside a batch that the loader itself has just
+made, whose tensors are replaced: so its type, whatever class it is, needs no pickling.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+from laptime.tuning.trial import batches
+from laptime.tuning.trial.numerics import tensor_summary
+
+
+class DoesNotFit(Exception):
+    """What was kept is not what is here; the text says what differs."""
+
+
+def seed_everything(seed: int) -> None:
+    """SeedShift of torch (all devices), of `random`, and of numpy where it is imported."""
+    import torch
+
+    torch.manual_seed(seed)
+    random.seed(seed)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % (1 << 32))
+
+
+def keep(batch: Any, most: int | None = None) -> list[Any]:
+    """Copies of a batch's tensors, on the CPU; of those with a row a sample the first `most` rows."""
+    count = batches.size(batch)
+    return [
+        (tensor[:most] if most is not None and tensor.dim() and len(tensor) == count else tensor)
+        .detach()
+        .cpu()
+        .clone()
+        for _, tensor in batches.tensors(batch)
+    ]
+
+
+def given_back(template: Any, stored: list[Any]) -> Any:
+    """`template` with the kept tensors in it: on its devices, in its memory formats, pinned where it is.
+
+    Raises:
+        DoesNotFit: another number of tensors, or other types: the loader gives something else here.
+    """
+    import torch
+
+    own = [tensor for _, tensor in batches.tensors(template)]
+    if [tensor.dtype for tensor in own] != [tensor.dtype for tensor in stored]:
+        raise DoesNotFit("the loader gives tensors of other number or type than those that were captured")
+    remaining = iter(stored)
+
+    def swap(tensor: Any) -> Any:
+        kept = next(remaining)
+        if tensor.shape != kept.shape:  # the last batch of an epoch, longer sentences
+            return kept.to(tensor.device, copy=True)
+        found = torch.empty_like(tensor, memory_format=torch.preserve_format).copy_(kept)
+        return found.pin_memory() if tensor.is_pinned() else found
+
+    return batches.mapped(template, swap)
+
+
+def write(path: str, what: dict[str, Any]) -> None:
+    """torch.save in one move: a reader never sees half of it."""
+    import torch
+
+    draft = f"{path}.tmp"
+    torch.save(what, draft)
+    Path(draft).replace(path)
+
+
+def read(path: str) -> dict[str, Any]:
+    """What `write` has written: plain values and tensors only, mapped into memory and not copied.
+
+    Raises:
+        OSError, RuntimeError, pickle.UnpicklingError: it is no such file.
+    """
+    import torch
+
+    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return found
+
+
+def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]) -> dict[str, Any]:
+    """Copies of all values, by name."""
+    groups = {
+        "parameters": parameters,
+        "buffers": buffers,
+        "optimizer": tensor_summary.states(optimizers, parameters),
+    }
+    return {
+        group: {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
+        for group, found in groups.items()
+    }
+
+
+def put_back(
+    stored: dict[str, Any], parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]
+) -> list[str]:
+    """Write kept values into what is here, in place (memory formats and captured graphs stay valid).
+
+    Learning rates and switches of the optimizers are left as the script has set them.
+
+    Returns:
+        Names that have no partner, or one of another shape.
+    """
+    import torch
+
+    unmatched: list[str] = []
+    here = {"parameters": parameters, "buffers": buffers}
+    with torch.no_grad():
+        for group, own in here.items():
+            for name in sorted(set(own) | set(stored[group])):
+                mine, kept = own.get(name), stored[group].get(name)
+                if mine is None or kept is None or mine.shape != kept.shape:
+                    unmatched.append(name)
+                else:
+                    mine.copy_(kept)
+        unmatched += _put_back_states(stored["optimizer"], parameters, optimizers)
+    return unmatched
+
+
+def _put_back_states(stored: dict[str, Any], parameters: dict[str, Any], optimizers: list[Any]) -> list[str]:
+    import torch
+
+    names = {id(tensor): name for name, tensor in parameters.items()}
+    left = set(stored)
+    for optimizer in optimizers:
+        for parameter, state in optimizer.state.items():
+            for key, value in list(state.items()) if isinstance(state, dict) else []:
+                where = f"{names.get(id(parameter), '?')}/{key}"
+                if where not in left:
+                    continue
+                if isinstance(value, torch.Tensor) and value.shape == stored[where].shape:
+                    value.copy_(stored[where])
+                    left.discard(where)
+                elif isinstance(value, (int, float)) and not isinstance(value, bool):
+                    state[key] = type(value)(stored[where].item())
+                    left.discard(where)
+    return sorted(left)

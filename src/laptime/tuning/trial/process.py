@@ -1,0 +1,122 @@
+"""A script's process made ready for a trial, and given back."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from laptime.instrument import facts, sources
+from laptime.instrument.importing import WhenImported
+from laptime.instrument.settings import rank, world
+from laptime.tuning.trial import result
+from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, LibraryCalls
+from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
+from laptime.tuning.trial.memory_limit import Watchdog
+from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.seeds import SeedShift
+
+MODES = {
+    "race": "race_runner:RaceRunner",
+    "plain": "race_runner:RaceRunner",
+    "diagnose": "diagnosis.ablation_runner:AblationRunner",
+    "gate": "numerics.capture:NumericsCapture",
+}
+"""The class that implements each `TrialPlan.mode`; its module is imported when it is needed."""
+
+
+def _nothing() -> None:
+    pass
+
+
+class TrialProcess:
+    """A script's process made ready for a trial, and given back."""
+
+    def __init__(self, plan: TrialPlan) -> None:
+        self.plan = plan
+        self.hooks = LoopHooks(plan)
+        self.result = self.hooks.result
+        self._pid = os.getpid()
+        self._is_closed = False
+        module, _, name = MODES[plan.mode].partition(":")
+        mode = getattr(importlib.import_module(f"laptime.tuning.trial.{module}"), name)
+        self._mode: Any = mode(plan, self.hooks)
+        self.hooks.listen(self._mode)
+        self.hooks.on_close = self.close
+        self._seeds = None if plan.seed is None else SeedShift(plan.seed)
+        constructors = self.hooks.constructors
+        self._import_hooks = [
+            WhenImported("torch", self._torch_imported),
+            *(LibraryCalls(module, name, constructors) for module, name in LIBRARY_CLASSES),
+        ]
+        self._watchdog = Watchdog(plan.memory, self._over_memory_limit)
+        self._undo_sandbox: Callable[[], list[str]] = list
+        self._undo_sources: Callable[[], None] = _nothing
+
+    def open(self) -> None:
+        """Before the script's first line."""
+        self._undo_sources = sources.install(self.plan.sources)
+        if self.plan.scratch:
+            from laptime.tuning.trial.sandbox import write_sandbox
+
+            self._undo_sandbox = write_sandbox.install(self.plan.scratch)
+        if self._seeds is not None:
+            self._seeds.install()
+        for import_hook in self._import_hooks:
+            import_hook.install()
+        self._watchdog.start()
+
+    def _torch_imported(self) -> None:
+        self.result.imported = perf_counter() - self.hooks.began
+        self.hooks.install()
+
+    def _over_memory_limit(self, used: int) -> None:
+        """Called from the watchdog's thread: write what is known, the process ends now."""
+        limit = self.plan.memory or 0
+        self.result.ended, self.result.status, self.result.peak = "memory", 1, used
+        self.result.error = f"used {used / 1e9:.2f} GB, {limit / 1e9:.2f} GB is the limit"
+        self._write()
+
+    def close(self) -> None:
+        """The script has ended, by us or by itself. Safe to call twice."""
+        if self._is_closed or os.getpid() != self._pid:
+            return
+        self._is_closed = True
+        self._watchdog.stop()
+        if self.hooks.stopped:
+            self.result.ended = self.result.ended or "stopped"
+        self.result.seen = dict(self.hooks.steps.seen)
+        self.result.rank, self.result.world = rank(), world()
+        self.result.source = self.hooks.steps.source
+        try:
+            self._mode.finish()
+        except Exception as error:  # the device may be what the script has failed with; the rest is written
+            self.result.notes.append(f"the result is incomplete: {type(error).__name__}: {error}")
+        if "torch" in sys.modules:
+            self.result.torch = True
+            with suppress(RuntimeError):
+                self.result.device = self.hooks.device.name
+                self.result.libraries, self.result.devices = facts.libraries(), facts.devices()
+                self.result.knobs = facts.knobs()
+        self._give_back()
+        self._write()
+
+    def _give_back(self) -> None:
+        for import_hook in self._import_hooks:
+            import_hook.remove()
+        self._undo_sources()
+        self.hooks.undo()
+        if self._seeds is not None:
+            self.result.left += self._seeds.undo()
+        self.result.writes = self._undo_sandbox()
+
+    def _write(self) -> None:
+        name = "trial.json" if self.result.rank == 0 else f"trial-{self.result.rank}.json"
+        if not self.result.source and (Path(self.plan.folder) / name).exists():
+            return  # torchrun's own process, which is no rank: the first one has written
+        result.write(self.plan.folder, name, self.result)

@@ -1,0 +1,233 @@
+"""Where in the user's own files the loop does things: file, line, function, and what an object is called.
+
+The place of something is the innermost frame on the stack whose file is the user's: not of the standard
+library, not installed, not ours. So a loop inside a library is placed at the user's call of that library.
+"""
+
+from __future__ import annotations
+
+import site as site_module
+import sys
+import sysconfig
+import weakref
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
+from os.path import abspath, realpath, sep
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from laptime.tuning.trial.loop import ConstructorCall
+
+KINDS = {
+    "DataLoader": "loader",
+    "DistributedDataParallel": "parallel",
+    "TrainingArguments": "hf_arguments",
+    "Seq2SeqTrainingArguments": "hf_arguments",
+}
+"""Kinds of sites by the class that is called; every other call is of an optimizer or of a trainer."""
+WRAPPERS = ("_orig_mod", "module", "_forward_module")
+"""Where compiled, parallel and Lightning's modules keep the one that they stand for."""
+_OURS = str(Path(__file__).resolve().parents[2])
+
+
+@lru_cache(maxsize=1)
+def _foreign() -> tuple[str, ...]:
+    """Folders whose files are not the user's. No whole prefix: a project may lie in /usr/src."""
+    paths = sysconfig.get_paths()
+    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
+    folders |= {*site_module.getsitepackages(), site_module.getusersitepackages(), _OURS}
+    return tuple(each.rstrip(sep) + sep for folder in folders for each in {folder, realpath(folder)})
+
+
+@lru_cache(maxsize=4096)
+def is_users(file: str) -> bool:
+    """Whether a code object's file is one of the user's own."""
+    if not file or file.startswith("<") or "site-packages" in file or "dist-packages" in file:
+        return False
+    return not abspath(file).startswith(_foreign())  # noqa: PTH100, links stay what they are
+
+
+def users_frame(frame: FrameType | None = None) -> FrameType | None:
+    """The innermost of the user's frames, from this one or the caller's outwards; None when there is none."""
+    frame = sys._getframe(1) if frame is None else frame
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame
+
+
+def library(frame: FrameType | None = None) -> str:
+    """The package between torch and the user's code that runs the loop: "transformers"; "" when none does."""
+    frame = sys._getframe(1) if frame is None else frame
+    ours = ("laptime", "torch", "contextlib", "functools")
+    while frame is not None and not is_users(frame.f_code.co_filename):
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if package not in ours and "packages" in frame.f_code.co_filename and package != "tqdm":
+            return package
+        frame = frame.f_back
+    return ""
+
+
+def place(
+    kind: str, *objects: Any, index: int = 0, detail: str = "", frame: FrameType | None = None
+) -> dict[str, Any] | None:
+    """Fields of a `loop_profile.Site`: this moment in the user's source, and what the first known object is
+    called.
+
+    None outside the user's source.
+    """
+    frame = users_frame(sys._getframe(1) if frame is None else frame)
+    if frame is None:
+        return None
+    line, end_line = _lines(frame.f_code, frame.f_lasti, frame.f_lineno)
+    names = (name_of(each, frame) for each in objects)
+    return {
+        "kind": kind,
+        "file": abspath(frame.f_code.co_filename),  # noqa: PTH100
+        "line": line,
+        "end_line": end_line,
+        "function": frame.f_code.co_qualname,
+        "expression": next((name for name in names if name), ""),
+        "index": index,
+        "detail": detail,
+    }
+
+
+@lru_cache(maxsize=4096)
+def _lines(code: Any, instruction: int, fallback: int) -> tuple[int, int]:
+    """First and last line of the expression that runs."""
+    position = next(islice(code.co_positions(), max(instruction, 0) // 2, None), None)
+    if position is None or position[0] is None:
+        return fallback, fallback
+    return position[0], position[1] or position[0]
+
+
+def name_of(wanted: Any, frame: FrameType) -> str:
+    """What this very object is called in a frame: `model`, `self.net`; "" when it has no name there."""
+    if wanted is None:
+        return ""
+    for name, found in _visible(frame):
+        if found is wanted:
+            return name
+    return ""
+
+
+def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
+    """Every name of a frame: locals, globals, then their attributes one level down."""
+    scopes = [dict(frame.f_locals)]
+    if frame.f_globals is not frame.f_locals:
+        scopes.append(frame.f_globals.copy())
+    owners = [
+        (name, value)
+        for scope in scopes
+        for name, value in scope.items()
+        if name.isidentifier() and not name.startswith("__")
+    ]
+    yield from owners
+    for name, value in owners:
+        if isinstance(value, (ModuleType, type)):
+            continue
+        for attribute, inner in _attributes(value):
+            yield f"{name}.{attribute}", inner
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    """What an object keeps by name, without asking its properties; a module's modules, too."""
+    try:
+        kept = dict(object.__getattribute__(value, "__dict__"))
+    except (AttributeError, TypeError, ValueError):
+        return
+    modules = kept.get("_modules")
+    for names in (kept, modules if isinstance(modules, dict) else {}):
+        for name, inner in names.items():
+            if isinstance(name, str) and name.isidentifier():
+                yield name, inner
+
+
+def kind_of(call: ConstructorCall) -> str:
+    """The kind of site that a constructor call makes."""
+    if call.kind == "Trainer":
+        package = str(getattr(call.cls, "__module__", ""))
+        return "lightning_trainer" if "lightning" in package else "hf_trainer"
+    return KINDS.get(call.kind, "optimizer")
+
+
+def of_call(call: ConstructorCall) -> None:
+    """Fill in `call.site`, and for an optimizer `call.names`; from inside the constructor."""
+    frame = users_frame(sys._getframe(1))
+    if frame is None:
+        return
+    kind = kind_of(call)
+    call.site = place(kind, index=call.index, detail=call.kind, frame=frame)
+    if kind == "optimizer":
+        call.names = modules_in(frame)
+
+
+def modules_in(frame: FrameType) -> dict[str, Any]:
+    """Weak references to the modules that a frame has a name for."""
+    import torch
+
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+    for name, value in _visible(frame):
+        if isinstance(value, torch.nn.Module) and id(value) not in seen:
+            seen.add(id(value))
+            found[name] = weakref.ref(value)
+    return found
+
+
+def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[dict[str, Any]]:
+    """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
+
+    A model that was wrapped after the optimizer was made is known by what is inside the wrapper.
+    """
+    found = []
+    for index, model in enumerate(models):
+        for call in calls:
+            known = {id(module): name for name, each in call.names.items() if (module := each()) is not None}
+            name = next((known[id(each)] for each in unwrapped(model) if id(each) in known), "")
+            if name and call.site is not None:
+                detail = type(model).__name__
+                site = {"kind": "model", "expression": name, "index": index, "detail": detail}
+                found.append({**call.site, **site})
+                break
+    return found
+
+
+def unwrapped(model: Any) -> Iterator[Any]:
+    """The model, and what is inside it while it is a wrapper around another."""
+    while model is not None:
+        yield model
+        inner = vars(model).get("_modules") or {}
+        model = next((inner[name] for name in WRAPPERS if name in inner), None) if len(inner) == 1 else None
+
+
+class SiteCounts:
+    """Sites by kind and place, each kept once and counted."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
+        self._counts: dict[tuple[Any, ...], int] = {}
+
+    def note(self, kind: str, *objects: Any, index: int = 0, detail: str = "") -> None:
+        """This moment; objects are those whose name is wanted, best first."""
+        frame = users_frame(sys._getframe(1))
+        if frame is None:
+            return
+        key = (kind, frame.f_code, frame.f_lasti, index, detail)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if key not in self._found:
+            seen = place(kind, *objects, index=index, detail=detail, frame=frame)
+            if seen is not None:
+                self._found[key] = seen
+
+    def restart(self) -> None:
+        """Forget what was noted: the first real step begins."""
+        self._found.clear()
+        self._counts.clear()
+
+    def sites(self, steps: float = 1.0) -> list[dict[str, Any]]:
+        """What was noted in so many steps, with the count per step."""
+        each = max(steps, 1.0)
+        return [{**site, "count": self._counts[key] / each} for key, site in self._found.items()]
