@@ -111,7 +111,7 @@ def test_the_step_of_a_scheduled_optimizer_is_seen_and_the_scheduler_still_works
     with laptime.apply(LAST) as applied:
         trained(model, optimizer)
         scheduler.step()
-        assert applied._points.steps.seen["optimizer"] == 2
+        assert applied._hooks.steps.seen["optimizer"] == 2
     assert optimizer.param_groups[0]["lr"] == pytest.approx(0.1)
     assert vars(optimizer)["step"] is wrapped
     assert applied.left == []
