@@ -4,11 +4,9 @@
     on_device         kept on the device    no_optimizer      optimizers do not step
     forward_backward  cached, no optimizer  forward           and no backward pass
     half_batch, double_batch                the kept batch cut or doubled
-    synchronised      each part waited for  lint              see `lint`
-    traced            see `busy`
+    synchronised      each part waited for  lint, traced      see `sync_detector`, `watchers`
 
-What is written is read by `loop_profile.LoopProfile.from_json`; a script that fails in one of the later modes
-loses none of what is known by then.
+A script that fails in one of the later modes loses none of what is known by then.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ SHAPES = 16
 
 
 class AblationRunner(TrialMode):
-    """Runs the plan of `schedule`, block by block; see `mode.Mode` for its methods.
+    """Runs the blocks that `ablation_blocks.plan_blocks` has planned.
 
     Attributes:
         taken: blocks that have ended. settling: seconds of the first steps.
