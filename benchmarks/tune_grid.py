@@ -27,11 +27,11 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from _shown import head, parser, table, write
+from laptime.analysis.paired import from_few_rounds
 from laptime.tuning import optimization, recipe_file
-from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.statistics import estimate
 from laptime.tuning.session import tune as verb
 from laptime.tuning.session.trial_runner import TrialRunner
 
@@ -125,7 +125,7 @@ def regret(seen: dict[int, list[float]], kept: int) -> Regret:
         }
         best = min(others, key=lambda at: others[at])
         logs.append(math.log(seen[kept][number] / seen[best][number]))
-    found = estimate(logs, list(range(rounds)), 0.0)
+    found = from_few_rounds(logs, range(rounds), UNKNOWN_NOISE)
     ends = (math.expm1(found.lower(0.025)), math.expm1(found.upper(0.025)))
     return Regret(math.expm1(found.mean), *ends)
 

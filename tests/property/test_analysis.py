@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from fixtures.runs import LATENCY, timings
 from fixtures.runs import case as made
-from laptime.analysis.compare import Effect, compare, judge
+from laptime.analysis.compare import compare, judge
 from laptime.analysis.evidence import select
+from laptime.analysis.paired import Effect
 from laptime.analysis.quantiles import interval, quantile
 from laptime.analysis.steady import settle
 from laptime.analysis.summary import summarize
@@ -115,7 +116,7 @@ def test_comparison_does_not_depend_on_the_unit(factor: float, seed: int) -> Non
 
 @given(st.floats(-1, 1), st.floats(1e-5, 1), st.floats(1, 100), st.floats(1e-3, 0.2))
 def test_words_follow_from_the_interval(estimate: float, error: float, df: float, margin: float) -> None:
-    word, (low, high) = judge(Effect(estimate, error, df, 10, 1), margin)
+    word, (low, high) = judge(Effect(-estimate, error, df, 10, 1), margin)
     assert low < math.exp(estimate) < high
     inside = 1 / (1 + margin) < low and high < 1 + margin
     if word == "same":

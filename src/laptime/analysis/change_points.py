@@ -26,8 +26,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.analysis.compare import MARGIN
-from laptime.analysis.quantiles import Floats, t_quantile
+from laptime.analysis.paired import MARGIN
+from laptime.analysis.quantiles import Floats
+from laptime.analysis.student_t import t_quantile
 
 LEVEL = 0.01
 """Chance of naming any change in a history, or family of histories, that has none."""

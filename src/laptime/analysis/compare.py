@@ -1,40 +1,26 @@
 """Is one case faster than another? Four words, and proof for each.
 
-Blocks of both cases are measured side by side in time, round by round, in fresh processes. The unit of
-evidence is the difference of log medians of one round, so drift of the machine cancels. Differences
-within one pair of processes share their memory layout; the variance of the answer therefore comes from the
-processes' own means, moderated by what is expected of them (prior degrees of freedom, as in Smyth 2004,
-"Linear models and empirical Bayes methods", for few replicates).
-
-Lies when: one side runs only while the other does not exist (different machines), or a neighbour reacts to
-one side alone.
+Blocks of both cases are measured side by side in time, round by round, in fresh processes; `paired` says how
+large the effect is and how sure. Wrong when one side runs only while the other does not exist (different
+machines).
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
+from laptime.analysis import paired
 from laptime.analysis.evidence import select
-from laptime.analysis.quantiles import Floats, t_quantile
+from laptime.analysis.paired import MARGIN, Effect
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
 from laptime.records.regime import COMPARISON_ORDER, Regime
 from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
-MARGIN = 0.01
-"""Relative difference below which nothing is claimed, and within which `same` is."""
-
-BETWEEN_PROCESSES = 0.005
-"""Standard deviation, as a share, expected between two fresh processes of one program (layout, placement)."""
-
-TRIM = 0.2
-"""Share of rounds left out at each end of their order: the usual amount for a robust mean (Wilcox 2012)."""
-
 FEWEST_ROUNDS = 3
-PRIOR_DF = 3
 DECISION_LEVEL = 0.99
 """faster/slower need this interval beyond the margin: at most 1 of 100 comparisons of equals may differ."""
 
@@ -46,49 +32,19 @@ CROWDED = 0.75
 """Share of disturbed samples from which the rest are suspect, too: nothing but `unclear` is said."""
 
 
-class Effect(NamedTuple):
-    """Log ratio of baseline time over candidate time (positive: candidate faster) and its error.
-
-    Attributes:
-        estimate: mean over processes of the mean paired difference.
-        error: standard error.
-        df: degrees of freedom of that error.
-        pairs: rounds in which both sides have samples.
-        processes: processes of each side.
-    """
-
-    estimate: float
-    error: float
-    df: float
-    pairs: int
-    processes: int
-
-
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
-    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common,
-    all settled samples speak, and the error grows with what disturbed them.
+    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
+    settled samples count, and the error grows with what disturbed them.
     """
-    for labels in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
-        left, right = _block_levels(baseline, labels), _block_levels(candidate, labels)
+    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
+        left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
         if len(shared) >= FEWEST_ROUNDS:
-            break
-    else:
-        return None
-    differences = np.array([left[key] - right[key] for key in shared])
-    process = np.array([key[0] for key in shared])
-    own = [differences[process == p] for p in np.unique(process)]
-    means = np.array([_trimmed_mean(part) for part in own])
-    rounds = len(shared) / len(own)
-    expected = _within_variance(own, means) / rounds + BETWEEN_PROCESSES**2
-    seen = float(means.var(ddof=1)) if len(own) > 1 else 0.0
-    freedom = PRIOR_DF + len(own) - 1
-    variance = (PRIOR_DF * expected + (len(own) - 1) * seen) / freedom
-    # Never surer than the rounds themselves allow.
-    variance = max(variance, expected)
-    return Effect(float(means.mean()), math.sqrt(variance / len(own)), freedom, len(shared), len(own))
+            logs = [right[key] - left[key] for key in shared]
+            return paired.from_many_rounds(logs, [process for process, _ in shared])
+    return None
 
 
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
@@ -110,36 +66,19 @@ def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], floa
     }
 
 
-def _trimmed_mean(values: Floats) -> float:
-    """Mean without the lowest and the highest fifth, so that single bad rounds do not matter."""
-    cut = int(TRIM * len(values))
-    return float(np.sort(values)[cut : len(values) - cut].mean())
-
-
-def _within_variance(own: list[Floats], means: Floats) -> float:
-    """Variance that one round contributes to a trimmed mean (Yuen 1974): winsorized, all processes pooled."""
-    residuals = np.sort(np.concatenate([part - mean for part, mean in zip(own, means, strict=True)]))
-    n = len(residuals)
-    cut = int(TRIM * n)
-    winsorized = np.clip(residuals, residuals[cut], residuals[n - 1 - cut])
-    lost = max(1, n - len(own))  # every process's level was fitted
-    return float((winsorized**2).sum()) / lost / (1 - 2 * cut / n) ** 2
-
-
-def judge(found: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:
+def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, float]]:
     """The word, and the 95 % interval of the speed-up (baseline time over candidate time)."""
-    half = t_quantile(0.975, found.df) * found.error
-    low, high = found.estimate - half, found.estimate + half
-    sure = t_quantile((1 + DECISION_LEVEL) / 2, found.df) * found.error
+    low, high = measured.ci95
+    sure = (1 - DECISION_LEVEL) / 2
     edge = math.log1p(margin)
     word: Word = "unclear"
-    if found.estimate - sure > edge:
+    if measured.upper(sure) < -edge:
         word = "faster"
-    elif found.estimate + sure < -edge:
+    elif measured.lower(sure) > edge:
         word = "slower"
-    elif low > -edge and high < edge:
+    elif measured.lower(0.025) > -edge and measured.upper(0.025) < edge:
         word = "same"
-    return word, (math.exp(low), math.exp(high))
+    return word, (low, high)
 
 
 def compare(
@@ -152,27 +91,26 @@ def compare(
     left, right = baseline.find("latency", regime), candidate.find("latency", regime)
     if left is None or right is None:
         return None
-    found = effect(left, right)
-    if found is None:
+    measured = effect(left, right)
+    if measured is None:
         return None
-    found = found._replace(estimate=found.estimate + math.log(candidate.batch / baseline.batch))
-    word, ci95 = judge(found, margin)
-    speedup = math.exp(found.estimate)
-    told = sentence(word, speedup, ci95, margin)
-    if word != "unclear" and (doubt := thin_evidence(left, right, found)):
+    measured = replace(measured, mean=measured.mean - math.log(candidate.batch / baseline.batch))
+    word, ci95 = judge(measured, margin)
+    doubt = thin_evidence(left, right, measured) if word != "unclear" else ""
+    if doubt:
         word = "unclear"
-        told = f"{sentence(word, speedup, ci95, margin)}; {doubt}"
+    said = sentence(word, measured.speedup, ci95, margin)
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
         metric=f"latency/{regime}" if baseline.batch == candidate.batch else f"time per item/{regime}",
-        speedup=speedup,
+        speedup=measured.speedup,
         ci95=ci95,
         word=word,
         margin=margin,
-        pairs=found.pairs,
-        processes=found.processes,
-        sentence=told,
+        pairs=measured.rounds,
+        processes=measured.processes,
+        sentence=f"{said}; {doubt}" if doubt else said,
     )
 
 
@@ -182,17 +120,19 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
     return next((comparison for comparison in compared if comparison is not None), None)
 
 
-def thin_evidence(baseline: Series, candidate: Series, found: Effect) -> str:
+def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
     """Why no word may be said although the interval would allow it; "" when it may.
 
     On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
     and say nothing about the program.
     """
-    run = min(len(set(series.process or [0])) for series in (baseline, candidate))
-    if found.pairs < MIN_PAIRS:
-        return f"only {found.pairs} of the {MIN_PAIRS} pairs of blocks needed were undisturbed on both sides"
-    if found.processes < min(2, run):
-        return f"only {found.processes} of {run} processes has undisturbed blocks on both sides"
+    started = min(len(set(series.process or [0])) for series in (baseline, candidate))
+    if measured.rounds < MIN_PAIRS:
+        return (
+            f"only {measured.rounds} of the {MIN_PAIRS} pairs of blocks needed were undisturbed on both sides"
+        )
+    if measured.processes < min(2, started):
+        return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
     worst = max((select(series) for series in (baseline, candidate)), key=lambda each: each.disturbed)
     if worst.disturbed > CROWDED:
         return f"{worst.disturbed:.0%} of the samples were disturbed"

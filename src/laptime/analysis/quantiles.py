@@ -15,6 +15,8 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
+from laptime.analysis.student_t import t_quantile
+
 Floats = NDArray[np.float64]
 LEVEL = 0.95
 _NORMAL = NormalDist()
@@ -101,34 +103,6 @@ def interval(
     first = max(0, math.floor(low * (n + 1)) - 1)
     last = min(n - 1, math.ceil(high * (n + 1)) - 1)
     return float(ordered[first]), float(ordered[last])
-
-
-def t_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t (Hill 1970, CACM algorithm 396), relative error below 1e-3 for df >= 1."""
-    tail = 2 * (1 - p)
-    if df == 1:
-        return math.tan(math.pi / 2 * (1 - tail))
-    if df == 2:
-        return math.sqrt(2 / (tail * (2 - tail)) - 2)
-    a = 1 / (df - 0.5)
-    b = 48 / a**2
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * df
-    x = d * tail
-    y = x ** (2 / df)
-    if y > a + 0.05:
-        x = _NORMAL.inv_cdf(tail / 2)
-        y = x * x
-        if df < 5:
-            c += 0.3 * (df - 4.5) * (x + 0.6)
-        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
-        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-        y = math.expm1(a * y * y)
-    else:
-        y = ((1 / (((df + 6) / (df * y) - 0.089 * d - 0.822) * (df + 2) * 3) + 0.5 / (df + 4)) * y - 1) * (
-            df + 1
-        ) / (df + 2) + 1 / y
-    return math.sqrt(df * y)
 
 
 def mean_interval(

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from laptime.analysis.quantiles import Floats, effective_size, t_quantile
+from laptime.analysis.quantiles import Floats, effective_size
+from laptime.analysis.student_t import t_quantile
 
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
 

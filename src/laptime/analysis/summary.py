@@ -20,8 +20,8 @@ from laptime.analysis.quantiles import (
     mean_interval,
     quantile,
     samples_needed,
-    t_quantile,
 )
+from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER
 from laptime.records.series import Series

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from laptime.analysis.compare import MARGIN, compare, sentence
+from laptime.analysis.compare import compare, judge, sentence
 from laptime.analysis.evidence import select
-from laptime.analysis.quantiles import t_quantile
+from laptime.analysis.paired import MARGIN, Effect
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
-from laptime.records.comparison import Comparison, Word
+from laptime.records.comparison import Comparison
 from laptime.records.environment import differences
 from laptime.records.regime import COMPARISON_ORDER
 from laptime.records.run import Run
@@ -30,6 +30,10 @@ BETWEEN_RUNS_VIRTUAL = 0.15
 On a shared two-core guest one program was seen to run for minutes at one of two speeds 1.4 apart, without
 run delay or steal in either (docs/performance.md).
 """
+
+
+DF_APART = 6.0
+"""Degrees of freedom of a difference between two runs, about: neither error is well known."""
 
 
 def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
@@ -113,33 +117,24 @@ def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float)
 def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, between: float) -> Comparison:
     """Cases of two runs: levels with their own errors, plus what lies between two runs."""
     a, b = _level(left), _level(right)
-    estimate = a.estimate - b.estimate
     error = math.sqrt(a.variance + b.variance + 2 * between**2)
-    df = 6.0
-    half = t_quantile(0.975, df) * error
-    sure = t_quantile(0.995, df) * error
-    edge = math.log1p(MARGIN)
-    word: Word = "unclear"
-    if estimate - sure > edge:
-        word = "faster"
-    elif estimate + sure < -edge:
-        word = "slower"
-    elif abs(estimate) + half < edge:
-        word = "same"
-    ci95 = (math.exp(estimate - half), math.exp(estimate + half))
-    told = sentence(word, math.exp(estimate), ci95, MARGIN)
+    measured = Effect(
+        b.estimate - a.estimate, error, DF_APART, rounds=0, processes=len(set(left.process)) or 1
+    )
+    word, ci95 = judge(measured)
+    told = sentence(word, measured.speedup, ci95, MARGIN)
     if word == "unclear":
         told += "; the runs were not interleaved: laptime bench A B tells more"
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
         metric=f"latency/{left.regime}",
-        speedup=math.exp(estimate),
+        speedup=measured.speedup,
         ci95=ci95,
         word=word,
         margin=MARGIN,
-        pairs=0,
-        processes=len(set(left.process)) or 1,
+        pairs=measured.rounds,
+        processes=measured.processes,
         sentence=told,
     )
 

@@ -15,7 +15,6 @@ from laptime.analysis.quantiles import (
     quantile,
     ranks,
     samples_needed,
-    t_quantile,
 )
 
 Draw = Callable[[np.random.Generator, int], Floats]
@@ -139,39 +138,6 @@ def _autoregressive(dice: np.random.Generator, n: int, rho: float) -> Floats:
     for i in range(1, len(x)):
         x[i] = rho * x[i - 1] + math.sqrt(1 - rho**2) * steps[i]
     return x[200:]
-
-
-@pytest.mark.parametrize(
-    ("p", "df", "value"),
-    [
-        # Tables of Student's t: Abramowitz & Stegun 26.10.
-        (0.975, 1, 12.706),
-        (0.975, 2, 4.303),
-        (0.975, 3, 3.182),
-        (0.975, 4, 2.776),
-        (0.975, 5, 2.571),
-        (0.975, 6, 2.447),
-        (0.975, 10, 2.228),
-        (0.975, 30, 2.042),
-        (0.975, 120, 1.980),
-        (0.995, 1, 63.657),
-        (0.995, 4, 4.604),
-        (0.995, 6, 3.707),
-        (0.995, 8, 3.355),
-        (0.95, 4, 2.132),
-        (0.80, 6, 0.906),
-        (0.75, 3, 0.765),
-        (0.60, 5, 0.267),
-    ],
-)
-def test_t_quantile_has_the_values_of_the_tables(p: float, df: float, value: float) -> None:
-    assert t_quantile(p, df) == pytest.approx(value, rel=2e-3)
-
-
-def test_t_quantile_falls_with_its_degrees_of_freedom_to_the_normal() -> None:
-    values = [t_quantile(0.975, df) for df in (1, 1.5, 2, 3, 4, 4.5, 7, 20, 200, 1e5)]
-    assert values == sorted(values, reverse=True)
-    assert values[-1] == pytest.approx(1.95996, rel=1e-3)
 
 
 def test_interval_of_too_few_samples_is_none() -> None:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from msgspec import structs
 
-from laptime.analysis.compare import Effect
+from laptime.analysis.paired import Effect
 from laptime.apps.cli.commands.doctor import command
 from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.launch import once
@@ -29,7 +29,7 @@ def _report(**changes: Any) -> DoctorReport:
     environment = Environment(
         host="gpu-07", os="Linux 6.8", python="3.12.1 CPython", cpu="Xeon", vcpus=4, usable_cpus=4.0, memory=1
     )
-    effect = Effect(estimate=0.002, error=0.004, df=6.0, pairs=36, processes=3)
+    effect = Effect(mean=-0.002, error=0.004, df=6.0, rounds=36, processes=3)
     report = DoctorReport(
         laptime="0.1.0",
         started="2026-11-20T19:00:00Z",
@@ -99,7 +99,7 @@ def test_colours_only_repeat_what_words_say() -> None:
 
 
 def test_a_machine_that_is_too_busy_is_not_praised() -> None:
-    effect = Effect(estimate=0.5, error=0.4, df=6.0, pairs=10, processes=3)
+    effect = Effect(mean=-0.5, error=0.4, df=6.0, rounds=10, processes=3)
     noisy = floor_of(effect, device="cpu", workload="x", seconds=1.0)
     text = _doctor.to_text(_report(noise=noisy))
     assert "Can see only differences beyond a factor of" in text
@@ -121,7 +121,7 @@ def test_the_json_is_one_document_in_si_units() -> None:
 
 def test_the_smallest_difference_grows_with_the_error() -> None:
     def smallest(error: float) -> float:
-        effect = Effect(estimate=0.0, error=error, df=6.0, pairs=36, processes=3)
+        effect = Effect(mean=0.0, error=error, df=6.0, rounds=36, processes=3)
         return floor_of(effect, device="cpu", workload="x", seconds=1.0).smallest
 
     assert smallest(0.0) == pytest.approx(0.01)  # the margin below which nothing is claimed

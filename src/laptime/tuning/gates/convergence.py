@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from statistics import fmean, stdev
 
-from laptime.analysis.quantiles import t_quantile
+from laptime.analysis.student_t import t_quantile
 from laptime.records.tuning import Convergence, ConvergenceWord
 
 SEEDS = 3

@@ -95,7 +95,7 @@ def _judged(result: RaceResult, *, certify: bool, margin: float) -> Verdict:
         return Verdict(False, f"dropped: when it is left out, nothing is lost ({result.word}, {numbers})")
     if result.hurried:
         return Verdict(True, f"leaving it out stayed unclear: {numbers}")
-    mean = result.estimate.mean if result.estimate else 0.0
+    mean = result.effect.mean if result.effect else 0.0
     if not certify and -mean > margin:
         return Verdict(True, f"leaving it out stayed unclear, its value is probably {numbers}")
     return Verdict(False, f"dropped: leaving it out does not show what it is worth ({numbers})")

@@ -18,11 +18,11 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from laptime.analysis.paired import MARGIN, Effect, from_few_rounds
 from laptime.records.tuning import RungWord
+from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.search.evaluator import Round
-from laptime.tuning.search.statistics import Estimate, estimate
 
-MARGIN = 0.01
 LOOKS = (4, 6, 9, 12)
 LONGEST = (4, 6, 9, 12, 18)
 """The usual looks where there is time; twice as many rounds are taken on a loud machine."""
@@ -40,6 +40,9 @@ BEYOND_NOISE = 3.0
 
 LOUD = 0.06
 """Standard deviation of a round from which two dozen rounds are needed to see a few percent."""
+
+PEAK_NOISE = 0.005
+"""Standard deviation of the ratio of two peaks, which hardly scatter."""
 
 UNUSABLE = 3
 """Rounds without a value (a peak that nobody knows) after which a race ends."""
@@ -83,7 +86,7 @@ class RaceResult:
         rounds: how many. ratios: time, candidate over incumbent, one a round.
         reason: why it ended so, with its numbers.
         memory: ratio of peaks, candidate over incumbent; None where unknown.
-        estimate: in log ratio of what the goal looks at.
+        effect: log ratio of what the goal looks at.
         hurried: it ended before it could be decided: no time, no more rounds.
     """
 
@@ -94,7 +97,7 @@ class RaceResult:
     ratios: list[float]
     reason: str
     memory: float | None = None
-    estimate: Estimate | None = None
+    effect: Effect | None = None
     hurried: bool = False
 
 
@@ -139,10 +142,9 @@ def _logs(seen: list[Round], goal: str) -> list[float]:
     return [value for one in seen if (value := _value(one, goal)) is not None]
 
 
-def _found(seen: list[Round], terms: Terms, goal: str = "") -> Estimate:
-    # Peaks hardly scatter; the noise of times says nothing of them.
-    noise = terms.noise if (goal or terms.goal) == "throughput" else 0.005
-    return estimate(_logs(seen, goal or terms.goal), [one.process for one in seen], noise)
+def _effect(rounds: list[Round], terms: Terms, goal: str = "") -> Effect:
+    noise = (terms.noise or UNKNOWN_NOISE) if (goal or terms.goal) == "throughput" else PEAK_NOISE
+    return from_few_rounds(_logs(rounds, goal or terms.goal), [one.process for one in rounds], noise)
 
 
 def _ended(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
@@ -154,13 +156,13 @@ def _ended(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
             return short
     if n not in terms.looks:
         return None
-    found = _found(seen, terms)
-    said = word(found, terms)
+    measured = _effect(seen, terms)
+    said = word(measured, terms)
     if said != "unclear":
         return said, ""
     if n == terms.looks[-1]:
         return "unclear", f"{n} rounds leave it open"
-    hopeless = _hopeless(found, terms)
+    hopeless = _hopeless(measured, terms)
     return ("unclear", hopeless) if hopeless else None
 
 
@@ -181,10 +183,10 @@ def _named(said: RungWord, goal: str) -> RungWord:
     return names.get(said, said)
 
 
-def word(found: Estimate, terms: Terms) -> RungWord:
+def word(measured: Effect, terms: Terms) -> RungWord:
     """What an estimate says at one look."""
     edge = math.log1p(terms.margin)
-    low, high = found.lower(terms.each), found.upper(terms.each)
+    low, high = measured.lower(terms.each), measured.upper(terms.each)
     if high < -edge:
         return _named("faster", terms.goal)
     if low > edge:
@@ -192,14 +194,14 @@ def word(found: Estimate, terms: Terms) -> RungWord:
     return "same" if low > -edge and high < edge else "unclear"
 
 
-def _hopeless(found: Estimate, terms: Terms) -> str:
+def _hopeless(measured: Effect, terms: Terms) -> str:
     """Why more rounds cannot help; "" when they can."""
     edge = math.log1p(terms.margin)
-    if found.lower(0.05) > -edge:
+    if measured.lower(0.05) > -edge:
         return f"a gain of {terms.margin:.0%} is outside its interval"
     last = terms.looks[-1]
-    final = found.error * math.sqrt(found.rounds / last)
-    hoped = found.mean - HOPE * found.error
+    final = measured.error * math.sqrt(measured.rounds / last)
+    hoped = measured.mean - HOPE * measured.error
     if hoped + 2.0 * final > -edge:
         return f"{last} rounds would not make a gain of its size certain"
     return ""
@@ -209,7 +211,7 @@ def _cut_short(seen: list[Round], terms: Terms, why: str) -> RaceResult:
     """What can be said when there are no more rounds, at a number that may be no look: it takes the place of
     the next one, so the chance of error stays."""
     enough = len(seen) >= min(3, terms.looks[0])
-    said = word(_found(seen, terms), terms) if enough else "unclear"
+    said = word(_effect(seen, terms), terms) if enough else "unclear"
     return _told(said, seen, terms, why, hurried=True)
 
 
@@ -221,9 +223,9 @@ def _told(
     memory = peaks[len(peaks) // 2] if peaks else None
     if len(seen) < 2:
         return RaceResult(said, None, None, len(seen), ratios, reason, memory, None, hurried)
-    time = _found(seen, terms, "throughput")
+    time = _effect(seen, terms, "throughput")
     known = len(_logs(seen, terms.goal)) == len(seen)
-    aimed = time if terms.goal == "throughput" else (_found(seen, terms) if known else None)
+    aimed = time if terms.goal == "throughput" else (_effect(seen, terms) if known else None)
     return RaceResult(said, time.speedup, time.ci95, len(seen), ratios, reason, memory, aimed, hurried)
 
 

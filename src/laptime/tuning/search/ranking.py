@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from laptime.analysis.quantiles import t_quantile
+from laptime.analysis.paired import MARGIN
+from laptime.analysis.student_t import t_quantile
 from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate
-from laptime.tuning.search.race import FAST_ALPHA, LOOKS, MARGIN
+from laptime.tuning.search.race import FAST_ALPHA, LOOKS
 
 TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "algorithm": 0.6}
 """What a class of numerics weighs in the order: between equals the more harmless one goes first."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from laptime.tuning.search.race import MARGIN
+from laptime.analysis.paired import MARGIN
 
 
 def _usual_reserve(step: float) -> float:

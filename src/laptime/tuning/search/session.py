@@ -9,6 +9,7 @@ from typing import cast
 
 from msgspec import structs
 
+from laptime.analysis.paired import MARGIN, spread
 from laptime.records.tuning import Gate, Numerics, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -17,7 +18,6 @@ from laptime.tuning.search.evaluator import Candidate, Evaluator, Offered, Trial
 from laptime.tuning.search.race import (
     CERTIFIED_ALPHA,
     FAST_ALPHA,
-    MARGIN,
     RaceResult,
     Terms,
     looks_for,
@@ -25,7 +25,6 @@ from laptime.tuning.search.race import (
 )
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.space import LOST, WON
-from laptime.tuning.search.statistics import spread
 
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""

@@ -9,11 +9,12 @@ from statistics import mean, median
 
 from msgspec import structs
 
+from laptime.analysis.paired import Effect, from_few_rounds
 from laptime.records.tuning import Convergence, Measured, Speedup
 from laptime.tuning.gates import convergence
+from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import Terms, word
-from laptime.tuning.search.statistics import Estimate, estimate
 from laptime.tuning.session.trial_runner import SETTLED, Pair, Side, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
@@ -65,15 +66,19 @@ def cost(start: float, step: float) -> float:
     return start + settled(step, SETTLED) * step + max(2 * step, LONG)
 
 
-def _half_width(found: Estimate | None) -> float:
-    return (found.upper(0.025) - found.lower(0.025)) / 2 if found else math.inf
+def _half_width(measured: Effect | None) -> float:
+    return measured.reach(0.025) if measured else math.inf
 
 
-def effect(found: list[Pair], noise: float) -> Estimate | None:
+def effect(pairs: list[Pair], noise: float) -> Effect | None:
     """Log ratio, final over baseline; None below two pairs."""
-    if len(found) < 2:
-        return None
-    return estimate([math.log(pair.ratio) for pair in found], list(range(len(found))), noise)
+    return _effect([pair.ratio for pair in pairs], noise) if len(pairs) >= 2 else None
+
+
+def _effect(ratios: list[float], noise: float) -> Effect:
+    """Each ratio has a pair of processes of its own."""
+    logs = [math.log(ratio) for ratio in ratios]
+    return from_few_rounds(logs, range(len(logs)), noise or UNKNOWN_NOISE)
 
 
 def speedup(found: list[Pair], noise: float) -> Speedup | None:
@@ -106,8 +111,8 @@ def measured(sides: list[Side], noise: float) -> Measured:
     )
     if len(steps) < 2:
         return found
-    error = estimate([math.log(step) for step in steps], list(range(len(steps))), noise)
-    ends = math.exp(error.lower(0.025)), math.exp(error.upper(0.025))
+    scatter = _effect(steps, noise)
+    ends = math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))
     return structs.replace(found, ci95=ends)
 
 

@@ -15,8 +15,9 @@ from importlib.util import find_spec
 
 import msgspec
 
-from laptime.analysis.compare import DECISION_LEVEL, MARGIN, Effect, effect, judge, thin_evidence
-from laptime.analysis.quantiles import t_quantile
+from laptime.analysis.compare import DECISION_LEVEL, effect, judge, thin_evidence
+from laptime.analysis.paired import MARGIN, Effect
+from laptime.analysis.student_t import t_quantile
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.records.case import Case
@@ -88,10 +89,10 @@ def floor_of(found: Effect, *, device: str, workload: str, seconds: float) -> No
         workload=workload,
         smallest=math.expm1(math.log1p(MARGIN) + reach * found.error),
         half_width=(high - low) / 2,
-        seen=math.expm1(found.estimate),
+        seen=math.expm1(-found.mean),
         between=found.error * math.sqrt(found.processes) if found.processes > 1 else None,
         word=word,
-        pairs=found.pairs,
+        pairs=found.rounds,
         processes=found.processes,
         seconds=seconds,
     )

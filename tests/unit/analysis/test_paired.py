@@ -7,25 +7,25 @@ import random
 
 import pytest
 
-from laptime.tuning.search.statistics import estimate, spread
+from laptime.analysis.paired import from_few_rounds, spread
 
 
 def test_a_clean_effect_is_found_with_its_interval() -> None:
-    found = estimate([math.log(0.8)] * 6, [0, 1, 2, 3, 4, 5], 0.01)
+    found = from_few_rounds([math.log(0.8)] * 6, [0, 1, 2, 3, 4, 5], 0.01)
     assert found.speedup == pytest.approx(1.25)
     assert found.ci95[0] < 1.25 < found.ci95[1]
     assert found.ci95[0] > 1.2
 
 
 def test_even_rounds_by_luck_do_not_make_the_interval_narrower_than_the_noise_allows() -> None:
-    found = estimate([0.0] * 6, list(range(6)), 0.05)
+    found = from_few_rounds([0.0] * 6, list(range(6)), 0.05)
     assert found.error > 0.5 * 0.05 / math.sqrt(6)
 
 
 def test_one_spike_moves_neither_the_mean_nor_the_verdict() -> None:
     rounds = [-0.10, -0.11, -0.09, -0.10, -0.105, -0.095, -0.10, -0.11]
-    clean = estimate(rounds, list(range(8)), 0.01)
-    hit = estimate([*rounds[:-1], 0.9], list(range(8)), 0.01)
+    clean = from_few_rounds(rounds, list(range(8)), 0.01)
+    hit = from_few_rounds([*rounds[:-1], 0.9], list(range(8)), 0.01)
     assert abs(hit.mean - clean.mean) < 0.01
     assert hit.upper(0.025) < -0.05
 
@@ -33,18 +33,18 @@ def test_one_spike_moves_neither_the_mean_nor_the_verdict() -> None:
 def test_rounds_of_one_process_are_worth_less_than_those_of_fresh_ones() -> None:
     noise = random.Random(1)
     logs = [noise.gauss(-0.02, 0.003) for _ in range(12)]
-    one = estimate(logs, [0] * 12, 0.003)
-    fresh = estimate(logs, list(range(12)), 0.003)
+    one = from_few_rounds(logs, [0] * 12, 0.003)
+    fresh = from_few_rounds(logs, list(range(12)), 0.003)
     assert one.error > 2 * fresh.error
     # However many rounds: the process stays the same one.
-    many = estimate(logs * 10, [0] * 120, 0.003)
+    many = from_few_rounds(logs * 10, [0] * 120, 0.003)
     assert many.error > 0.004
 
 
 def test_processes_that_differ_widen_the_interval() -> None:
     inside = [0, 0, 0, 1, 1, 1, 2, 2, 2]
-    alike = estimate([-0.05, -0.051, -0.049] * 3, inside, 0.002)
-    apart = estimate([-0.15, -0.151, -0.149, -0.05, -0.051, -0.049, 0.05, 0.051, 0.049], inside, 0.002)
+    alike = from_few_rounds([-0.05, -0.051, -0.049] * 3, inside, 0.002)
+    apart = from_few_rounds([-0.15, -0.151, -0.149, -0.05, -0.051, -0.049, 0.05, 0.051, 0.049], inside, 0.002)
     assert apart.error > 3 * alike.error
 
 
@@ -57,7 +57,7 @@ def test_intervals_hold_the_truth_in_heavy_tails() -> None:
             + (noise.choice((-1, 1)) * noise.expovariate(7) if noise.random() < 0.12 else 0)
             for _ in range(9)
         ]
-        low, high = estimate(logs, list(range(9)), 0.03).ci95
+        low, high = from_few_rounds(logs, list(range(9)), 0.03).ci95
         held += low <= 1 / 0.9 <= high
     # 95 %: fewer than 366 of 400 in one of a thousand cases.
     assert held >= 366
