@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 from laptime.backends.torch import cuda  # noqa: E402
-from laptime.backends.torch.model import TorchWorkload  # noqa: E402
+from laptime.backends.torch.workload import TorchWorkload  # noqa: E402
 
 
 @dataclass

@@ -13,10 +13,10 @@ Nothing here imports jax before `open`, `open_object` or `imports` is called.
 from __future__ import annotations
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.jax import place
+from laptime.backends.jax.place import available
 from laptime.kit.errors import TargetError, Unavailable, UsageError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant
@@ -25,21 +25,12 @@ from laptime.targets import Program, parse
 if TYPE_CHECKING:
     from laptime.backends.jax.model import JaxModel
 
+__all__ = ["TARGETS", "available", "imports", "open", "open_object"]
+
 TARGETS = ("file", "module")
 """Kinds of targets that it can run."""
 
 DTYPES = ("float32", "bfloat16", "float16")
-
-
-def available() -> dict[str, str]:
-    """Versions of jax and of what it runs models with; {} without jax."""
-    found = {}
-    for package in ("jax", "jaxlib", "flax", "equinox"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found if "jax" in found else {}
 
 
 def imports(variant: Variant) -> None:

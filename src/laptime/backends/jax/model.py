@@ -169,9 +169,7 @@ class JaxModel:
 
     def libraries(self) -> dict[str, str]:
         """Versions of jax, jaxlib, Flax and Equinox."""
-        from laptime.backends.jax import available
-
-        return available()
+        return place.available()
 
     def knobs(self) -> dict[str, Any]:
         """Settings of jax and variables of the environment that change speed or results."""

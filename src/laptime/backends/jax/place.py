@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.backends._installed import versions
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UserCodeError
 from laptime.kit.text import closest
 from laptime.targets._code import line_of
 
 _EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "std::bad_alloc")
+
+
+def available() -> dict[str, str]:
+    """Versions of jax and of what it runs models with; {} without jax."""
+    return versions({name: (name,) for name in ("jax", "jaxlib", "flax", "equinox")}, needs="jax")
 
 
 def resolve(name: str) -> Any:

@@ -12,7 +12,7 @@ from laptime.backends._onnx import graph
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line, nothing
 from laptime.backends._onnx.source import Source
-from laptime.backends.onnxruntime import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
+from laptime.backends.onnxruntime.options import DTYPES, EXECUTIONS, LEVELS, ON_CUDA, PROVIDERS, available
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant

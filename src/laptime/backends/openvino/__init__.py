@@ -9,6 +9,7 @@ float32 model where the CPU has it. With `hint=throughput` several requests are 
 starts one, and the `saturated` regime shows what that is good for. Nothing here imports openvino before it is
 asked to.
 
+    options     what can be asked of it, versions, devices
     compiled    a model as `_onnx.model` asks for it
     count       parameters and FLOPs of OpenVINO's graph
 """
@@ -16,36 +17,19 @@ asked to.
 from __future__ import annotations
 
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends.openvino.options import OPTIONS, available, check, device_of
 from laptime.kit.errors import Unavailable, UsageError
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
 if TYPE_CHECKING:
     from laptime.backends._onnx.model import FileModel
 
+__all__ = ["OPTIONS", "TARGETS", "available", "imports", "open", "open_object"]
+
 TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module")
-OPTIONS = {
-    "hint": "latency, throughput (several requests at once) or none",
-    "streams": "requests that are computed at the same time",
-    "requests": "requests under way with hint=throughput; what OpenVINO holds to be best",
-    "opset": "ONNX opset that PyTorch targets are exported with",
-    "property.": "any property of the device: property.ENABLE_CPU_PINNING=NO",
-}
-_HINTS = ("latency", "throughput", "none")
-PRECISIONS = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
-_CAPABILITIES = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
-
-
-def available() -> dict[str, str]:
-    """The version of OpenVINO; {} without it."""
-    try:
-        return {"openvino": version("openvino")}
-    except PackageNotFoundError:
-        return {}
 
 
 def imports(variant: Variant) -> None:
@@ -78,8 +62,8 @@ def open(variant: Variant) -> FileModel:
     from laptime.backends._onnx.source import find
     from laptime.backends.openvino.compiled import Compiled
 
-    _check(variant)
-    device = _device(variant)
+    check(variant)
+    device = device_of(variant)
     # Exported in float32 whatever it is computed in: that is OpenVINO's way, and all dtypes share one export.
     source = find(structs.replace(variant, dtype="float32"))
     return FileModel(variant, source, partial(Compiled, variant, device))
@@ -96,8 +80,8 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
 
     import openvino
 
-    from laptime.backends._onnx.asked import listed
     from laptime.backends._onnx.model import FileModel
+    from laptime.backends._onnx.options import listed
     from laptime.backends._onnx.source import Source
     from laptime.backends.openvino.compiled import Compiled
 
@@ -107,66 +91,8 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
             why="an openvino.Model is wanted",
             next="bench('model.xml') for a file",
         )
-    device = _device(variant)
+    device = device_of(variant)
     source = Source(path=Path("model"), facts={"source": "in memory"})
     return FileModel(
         variant, source, lambda _: Compiled(variant, device, source, model=subject), given=listed(inputs)
     )
-
-
-def _check(variant: Variant) -> None:
-    from laptime.backends._onnx.asked import refuse_torch_options
-
-    refuse_torch_options(
-        variant,
-        "openvino",
-        why="that is PyTorch's; OpenVINO compiles every model and picks its own layouts",
-    )
-    if variant.dtype not in (*PRECISIONS, "auto"):
-        raise UsageError(
-            f"openvino cannot compute in {variant.dtype}",
-            why=f"known: {', '.join(PRECISIONS)}",
-            next=f"--dtype {closest(variant.dtype, list(PRECISIONS)) or 'float32'}",
-        )
-    hint = str(variant.options.get("hint", "latency"))
-    if hint not in _HINTS:
-        raise UsageError(
-            f"--option hint={hint} is not known",
-            why=f"known: {', '.join(_HINTS)}",
-            next=f"--option hint={closest(hint, _HINTS) or 'latency'}",
-        )
-    for name in ("streams", "requests"):
-        value = str(variant.options.get(name, 1))
-        if not value.isdecimal() or value == "0":
-            raise UsageError(f"--option {name}={value} is impossible", why="a number above zero is wanted")
-
-
-def _device(variant: Variant) -> str:
-    """OpenVINO's name of the device: `GPU.0` for `gpu:0`; "auto" is the first GPU, else the CPU.
-
-    Raises:
-        Unavailable: it is not there, or does not compute in the variant's dtype.
-    """
-    import openvino
-
-    core = openvino.Core()
-    there = core.available_devices
-    if variant.device == "auto":
-        found = next((name for name in there if name.startswith("GPU")), "CPU")
-    else:
-        wanted = variant.device.upper().replace(":", ".")
-        found = next((name for name in there if wanted in (name, f"{name}.0")), "")
-    if not found:
-        raise Unavailable(
-            f"openvino has no device {variant.device!r}",
-            why=f"openvino {available().get('openvino', '')} sees {', '.join(there)}",
-            next=f"--device {there[0].lower().replace('.', ':') if there else 'cpu'}",
-        )
-    can = core.get_property(found, "OPTIMIZATION_CAPABILITIES")
-    if variant.dtype != "auto" and _CAPABILITIES[variant.dtype] not in can:
-        raise Unavailable(
-            f"openvino cannot compute in {variant.dtype} on {found} here",
-            why=f"the device can do {', '.join(can)}",
-            next="--dtype float32",
-        )
-    return found

@@ -10,8 +10,8 @@ from typing import Any
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line, nothing
 from laptime.backends._onnx.source import Source
-from laptime.backends.openvino import PRECISIONS, available
 from laptime.backends.openvino.count import count
+from laptime.backends.openvino.options import PRECISIONS, available
 from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant

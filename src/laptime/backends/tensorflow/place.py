@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from laptime.backends.tensorflow.package import available
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.text import closest
 from laptime.records.environment import Device
@@ -143,8 +144,6 @@ def describe(name: str) -> list[Device]:
 def libraries(name: str) -> dict[str, str]:
     """Versions of TensorFlow, Keras, and on GPUs of what it was built with."""
     import tensorflow as tf
-
-    from laptime.backends.tensorflow import available
 
     found = available()
     if name != "cpu":

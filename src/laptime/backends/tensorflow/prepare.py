@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from laptime.backends.tensorflow import TARGETS, modes, specs, structure
+from laptime.backends.tensorflow import modes, specs, structure
+from laptime.backends.tensorflow.package import TARGETS
 from laptime.backends.tensorflow.settle import layers, settle
 from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest

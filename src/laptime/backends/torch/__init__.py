@@ -6,7 +6,8 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     guess       inputs from a model's first layer
     place       devices, how to wait for them, versions and knobs
     setup       a program made ready as the variant asks, and the way back
-    model       a loaded target and its workloads
+    loading     a target, or an object of this process, as a model
+    model       a loaded target; workload: its inputs of one batch size
     training    the same in training mode: a call is a full step
     count       parameters, MACs and FLOPs with receipt
     cuda        event times, device memory, copies
@@ -17,9 +18,9 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._installed import versions
 from laptime.kit.errors import Unavailable
 from laptime.records.plan import Variant
 
@@ -35,13 +36,7 @@ TRAINS = True
 
 def available() -> dict[str, str]:
     """Versions of torch, torchvision and timm, of those that are installed; {} without torch."""
-    found = {}
-    for package in ("torch", "torchvision", "timm"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found if "torch" in found else {}
+    return versions({name: (name,) for name in ("torch", "torchvision", "timm")}, needs="torch")
 
 
 def imports(variant: Variant) -> None:
@@ -73,7 +68,7 @@ def open(variant: Variant) -> TorchModel:
         OutOfMemory: it does not fit.
     """
     imports(variant)
-    from laptime.backends.torch.model import load
+    from laptime.backends.torch.loading import load
 
     return load(variant)
 
@@ -87,6 +82,6 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
     Raises:
         UsageError: it cannot be copied, or no inputs are given and none can be guessed.
     """
-    from laptime.backends.torch.model import adopt
+    from laptime.backends.torch.loading import adopt
 
     return adopt(subject, inputs, variant)

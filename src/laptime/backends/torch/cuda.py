@@ -13,7 +13,7 @@ from laptime.records.series import Series
 if TYPE_CHECKING:
     import torch
 
-    from laptime.backends.torch.model import TorchWorkload
+    from laptime.backends.torch.workload import TorchWorkload
 
 _HEADROOM = 1.3  # the device waits so much longer than the host needed to queue one call
 _LONGEST_WAIT = 0.25  # seconds that the device is held back at most for one call

@@ -6,98 +6,20 @@ import hashlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch import count, cuda, peaks, place, tensors
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
+from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.kit.text import closest
 from laptime.records.environment import Device
-from laptime.records.plan import Variant
 from laptime.records.series import Series
-from laptime.targets import Program, arguments, parse
+from laptime.targets import Program, arguments
 
 if TYPE_CHECKING:
     import torch
-
-DTYPES = ("float32", "bfloat16", "float16", "float64")
-MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-
-
-@dataclass(slots=True)
-class TorchWorkload:
-    """Inputs of one batch size bound to the model.
-
-    `call` runs in inference mode: it enters that itself unless the thread is in it (`TorchModel.scope`).
-    """
-
-    call: Callable[[], Any]
-    sync: Callable[[], None]
-    batch: int
-    synchronous: bool
-    inputs: Any
-    eager: Callable[[], Any]
-
-
-def load(variant: Variant) -> TorchModel:
-    """The target of a variant, built and made ready. See `laptime.backends.torch.open`."""
-    _check(variant)
-    device = place.resolve(variant.device)
-    recipe = parse(variant.target)
-    floats = "float32" if variant.train else variant.dtype  # a step in another dtype is mixed precision
-    setup = Setup(variant, device, floats=floats, packages=recipe.packages)
-    facts = {"source": recipe.source, "sha256": recipe.sha256}
-    try:
-        seed_all(variant.seed)
-        rebuild = recipe.build if recipe.per_batch() else None
-        return _model(setup, setup.ready(recipe.build(1)), facts, rebuild)
-    except Exception as error:
-        setup.undo()
-        raise translate(error, doing=f"{variant.target} could not be loaded") from error
-
-
-def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
-    """An object of this process, made ready. See `laptime.backends.torch.open_object`."""
-    _check(variant)
-    if not callable(subject):
-        raise UsageError(
-            f"an object of type {type(subject).__name__} cannot be measured",
-            why="a model is a torch.nn.Module or any other callable",
-            next="pass the model itself, or a function that calls it",
-        )
-    if variant.train:
-        raise UsageError(
-            "an object of this process cannot be trained here",
-            why="its weights would change",
-            next="name it as file.py:function: laptime bench --train file.py:function",
-        )
-    device = _home(subject, inputs) if variant.device == "auto" else place.resolve(variant.device)
-    setup = Setup(variant, device, floats=variant.dtype, packages=())
-    make = inputs if callable(inputs) and not tensors.is_tensor(inputs) else None
-    given = None if make else inputs
-    origin: Any = "none" if inputs is None else "given"
-    program = Program(call=subject, inputs=given, make=make, origin=origin)
-    try:
-        program = setup.ready(program, is_users=True)
-    except Exception as error:
-        setup.undo()
-        raise translate(error, doing=f"{variant.target} could not be made ready") from error
-    return _model(setup, program, {"source": "in memory"}, None)
-
-
-def _model(
-    setup: Setup, program: Program, facts: dict[str, Any], rebuild: Callable[[int], Program] | None
-) -> TorchModel:
-    is_cuda = setup.device.type == "cuda"
-    kind: type[TorchModel] = CudaModel if is_cuda else TorchModel
-    if setup.variant.train:
-        from laptime.backends.torch import training  # built from this file's models
-
-        kind = training.CudaTrainingModel if is_cuda else training.TrainingModel
-    return kind(setup, program, facts=facts, rebuild=rebuild)
 
 
 class TorchModel:
@@ -317,34 +239,6 @@ def _scope(device: torch.device) -> Iterator[None]:
 
     with torch.inference_mode(), place.current(device):
         yield
-
-
-def _check(variant: Variant) -> None:
-    if variant.dtype not in (*DTYPES, "auto"):
-        near = closest(variant.dtype, DTYPES)
-        raise UsageError(
-            f"no dtype is called {variant.dtype!r}",
-            why=f"known: {', '.join(DTYPES)}",
-            next=f"--dtype {near or 'float32'}",
-        )
-    if variant.compile and variant.compile not in MODES:
-        raise UsageError(
-            f"torch.compile has no mode {variant.compile!r}",
-            why=f"known: {', '.join(MODES)}",
-            next=f"--compile {closest(variant.compile, MODES) or 'default'}",
-        )
-
-
-def _home(subject: Any, inputs: Any) -> torch.device:
-    """The device that a model of this process is on, or its inputs."""
-    import torch
-
-    for module in modules_in(subject):
-        for tensor in (*module.parameters(), *module.buffers()):
-            return tensor.device
-    for tensor in tensors.tensors(inputs):
-        return tensor.device
-    return torch.device("cpu")
 
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:

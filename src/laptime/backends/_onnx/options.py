@@ -22,10 +22,10 @@ def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
         "--channels-last": variant.channels_last,
         "--train": bool(variant.train),
     }
-    asked = [word for word, is_asked in options.items() if is_asked]
-    if asked:
+    refused = [word for word, is_set in options.items() if is_set]
+    if refused:
         raise UsageError(
-            f"{backend} cannot do {' '.join(asked)}", why=why, next="--backend torch, or leave it out"
+            f"{backend} cannot do {' '.join(refused)}", why=why, next="--backend torch, or leave it out"
         )
 
 
