@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from laptime.verbs.api import bench as bench
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
-    from laptime.verbs.profile_block import profile as profile
+    from laptime.verbs.profile.block import profile as profile
 
 _PUBLIC = {
     "apply": "laptime.tuning.session.apply",
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
-    "profile": "laptime.verbs.profile_block",
+    "profile": "laptime.verbs.profile.block",
     "tune": "laptime.tuning.session.api",
     "Problem": "laptime.tuning.session.api",
     "trace_handler": "laptime.instrument.recorder",

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.launch.hooked import environment
+from laptime.launch import hooked_script
 from laptime.launch.process import Process, ending, last_line, tail, unwound_by_sigterm
 from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, TrialPlan
 from laptime.tuning.trial.result import Block, TrialResult
@@ -127,13 +127,15 @@ def start(
     folder.mkdir(parents=True, exist_ok=True)
     given = {**(variables or {}), VARIABLE: plan.text(), **_temporary(folder)}
     with (folder / "output").open("wb") as output:
-        process = Process(
-            [python, "-m", "laptime.tuning.trial", *words],
-            keeps_terminal=True,
+        process = hooked_script.start(
+            "laptime.tuning.trial",
+            words,
+            python=python,
+            folder=folder,
+            variables=given,
             stdin=DEVNULL,
             stdout=output,
             stderr=STDOUT,
-            env=environment(folder, python, "laptime.tuning.trial", given),
         )
     running = Running(process, folder, timeout)
     with unwound_by_sigterm():

@@ -12,10 +12,10 @@ from msgspec import structs
 from fixtures import profiles
 from laptime.instrument.result import Ended, Observed, Sample
 from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
+from laptime.launch.script import Outcome, Program, resolve
 from laptime.records.run import Subject
-from laptime.verbs import _reconcile
-from laptime.verbs._script import Outcome, Program, failure_of, no_step, resolve
-from laptime.verbs.profile import ProfileRequest
+from laptime.verbs.profile import reconcile
+from laptime.verbs.profile.failures import failure_of, no_step
 
 PHASES = {"data": 10, "forward": 20, "backward": 30, "optimizer": 5}
 
@@ -43,7 +43,7 @@ def test_parts_sum_to_the_untraced_step() -> None:
         observed(100, untraced=[sample(50, host=100)] * 3),
     ):
         untraced = sorted(each.wall for each in seen.untraced)[len(seen.untraced) // 2]
-        parts = _reconcile.parts(seen, untraced)
+        parts = reconcile.parts(seen, untraced)
         assert list(parts) == ["data", "forward", "backward", "optimizer", "other"]
         assert sum(parts.values()) == untraced
         assert all(part >= 0 for part in parts.values())
@@ -57,7 +57,7 @@ def test_the_untraced_step_stands_beside_the_traced_one() -> None:
     seen.primitives = [
         {"kind": "matmul", "implementation": "brgemm", "shapes": "8x8", "calls": 2, "total_ns": 7}
     ]
-    found = _reconcile.reconciled(structs.replace(run.profile, reconciled=None, primitives=[]), seen)
+    found = reconcile.reconciled(structs.replace(run.profile, reconciled=None, primitives=[]), seen)
     beside = found.reconciled
     assert beside is not None
     assert (beside.untraced_ns, beside.untraced_steps, beside.traced_ns) == (110, 20, 250)
@@ -73,7 +73,7 @@ def test_the_untraced_step_stands_beside_the_traced_one() -> None:
 def test_no_loader_is_no_wait_of_zero() -> None:
     run = profiles.cpu_only()
     assert run.profile is not None
-    found = _reconcile.reconciled(run.profile, observed(100, 100, seen={"forward": 9}))
+    found = reconcile.reconciled(run.profile, observed(100, 100, seen={"forward": 9}))
     assert found.reconciled is not None
     assert found.reconciled.loader_wait_ns is None
 
@@ -81,7 +81,7 @@ def test_no_loader_is_no_wait_of_zero() -> None:
 def test_uneven_steps_and_the_devices_clock_are_told() -> None:
     run = profiles.cpu_only()
     assert run.profile is not None
-    found = _reconcile.reconciled(run.profile, observed(100, 100, 900, clock="cuda events"))
+    found = reconcile.reconciled(run.profile, observed(100, 100, 900, clock="cuda events"))
     assert found.reconciled is not None
     assert "steps are uneven: their mean is 3.67x their median" in found.reconciled.note
     assert "cuda events" in found.reconciled.note
@@ -89,7 +89,7 @@ def test_uneven_steps_and_the_devices_clock_are_told() -> None:
 
 def test_checks_say_what_cannot_be_trusted() -> None:
     def outcomes(seen: Observed) -> dict[str, str]:
-        return {check.name: check.outcome for check in _reconcile.checks(seen, None)}
+        return {check.name: check.outcome for check in reconcile.checks(seen, None)}
 
     assert outcomes(observed(*[100] * 9)) == {"untraced": "ok"}
     assert outcomes(observed(100, 100)) == {"untraced": "warn"}
@@ -111,7 +111,7 @@ def test_a_script_a_module_a_command_and_a_target_are_told_apart(
     monkeypatch.setenv("PATH", str(command.parent))
 
     def words(program: str, *arguments: str, module: bool = False) -> list[str]:
-        return resolve(ProfileRequest(program=program, arguments=[*arguments], module=module)).words
+        return resolve(program, [*arguments], is_module=module).words
 
     assert words("train.py", "--lr", "1") == ["train.py", "--lr", "1"]
     assert words("pkg.train", "-v", module=True) == ["-m", "pkg.train", "-v"]
@@ -129,9 +129,9 @@ def test_a_script_a_module_a_command_and_a_target_are_told_apart(
 def test_the_script_is_known_by_its_contents(tmp_path: Path) -> None:
     script = tmp_path / "a.py"
     script.write_text("1")
-    one = resolve(ProfileRequest(program=str(script))).subject
+    one = resolve(str(script), []).subject
     script.write_text("2")
-    assert resolve(ProfileRequest(program=str(script))).subject.sha256 != one.sha256 != ""
+    assert resolve(str(script), []).subject.sha256 != one.sha256 != ""
 
 
 # How it ended

@@ -11,7 +11,7 @@ from laptime.tuning.session import tune as _tune
 from laptime.tuning.session.in_memory import Here, Problem
 from laptime.tuning.session.tune import Heard, TuneRequest
 from laptime.tuning.session.work_folder import workplace
-from laptime.verbs.profile import Started
+from laptime.verbs.profile.run import Started
 from laptime.verbs.trace import kept as stored
 
 

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from laptime.instrument.session import Stop
+from laptime.launch.script import Program
 from laptime.launch.trial import Running
 from laptime.records.run import Subject
 from laptime.tuning import optimization
@@ -31,7 +32,6 @@ from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.process import TrialProcess
 from laptime.tuning.trial.result import Block, TrialResult
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot
-from laptime.verbs._script import Program
 
 _ENVIRONMENT = "is decided when a process starts; this one has"
 _OF_THE_OPTIMIZER = ("batch_size",)

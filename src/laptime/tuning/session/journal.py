@@ -15,9 +15,9 @@ from typing import Any
 import msgspec
 
 from laptime.kit.errors import UsageError
+from laptime.launch.script import Program
 from laptime.records.tuning import Rung
 from laptime.store import folder
-from laptime.verbs._script import Program
 
 
 class Kept:

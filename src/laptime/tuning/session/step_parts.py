@@ -6,10 +6,11 @@ import shutil
 
 from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
+from laptime.launch.script import execute
 from laptime.records.profile import Profile
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.verbs import _reconcile, trace
-from laptime.verbs._script import execute
+from laptime.verbs import trace
+from laptime.verbs.profile import reconcile
 
 STEPS = 1
 
@@ -44,7 +45,7 @@ def breakdown(runner: TrialRunner, sources: dict[str, str], timeout: float) -> d
         seen = outcome.observed[0] if outcome.observed else None
         if seen is None or not seen.traces:
             return {}
-        profile = _reconcile.reconciled(trace.analyse([work / seen.traces[-1]]), seen)
+        profile = reconcile.reconciled(trace.analyse([work / seen.traces[-1]]), seen)
     except LaptimeError:
         return {}
     finally:

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from laptime.launch import trial as trials
+from laptime.launch.script import Program
 from laptime.launch.trial import Running
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
@@ -26,7 +27,6 @@ from laptime.tuning.search.evaluator import Offered, Round, TrialFailed
 from laptime.tuning.session.time_accounting import Ledger
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.result import Block, TrialResult
-from laptime.verbs._script import Program
 
 RESERVE = 0.1
 """Share of the memory that was free when the session began which no trial may take."""

@@ -17,6 +17,7 @@ from laptime import targets
 from laptime.analysis.tuned import exit_code
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.registry import load as extension
+from laptime.launch.script import Program, resolve
 from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
@@ -34,9 +35,7 @@ from laptime.tuning.session.refusals import data_parallel, refusal, several_rank
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.work_folder import workplace
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
-from laptime.verbs import _script
-from laptime.verbs._script import Program
-from laptime.verbs.profile import ProfileRequest, Started
+from laptime.verbs.profile.run import Started
 
 SHORTEST, LONGEST = 120.0, 0.4
 """A trial may take this share of the budget at most, and so many seconds anyway: one that hangs or compiles
@@ -292,10 +291,7 @@ def program_of(request: Any) -> Program:
             why="tune changes a script's loop: its loader, optimizer, precision, compilation",
             next=f"laptime bench --train sgd {request.program}   or   laptime tune train.py",
         )
-    asked = ProfileRequest(
-        program=request.program, arguments=request.arguments, module=request.module, python=request.python
-    )
-    return _script.resolve(asked)
+    return resolve(request.program, request.arguments, is_module=request.module, python=request.python)
 
 
 def _is_target(text: str) -> bool:

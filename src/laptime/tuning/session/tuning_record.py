@@ -12,6 +12,7 @@ from msgspec import structs
 from laptime.analysis.tuned import DRY
 from laptime.kit.package import __version__
 from laptime.kit.units import show
+from laptime.launch.script import Program
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.check import Check
@@ -29,12 +30,11 @@ from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import Found
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.verbs._reconcile import STEP
-from laptime.verbs._script import Program
+from laptime.verbs.profile.reconcile import STEP
 
 if TYPE_CHECKING:
     from laptime.tuning.session.after_search import Finished
-    from laptime.verbs.profile import Started
+    from laptime.verbs.profile.run import Started
 
 SUSPECTS = 3
 """That are named."""

@@ -25,7 +25,7 @@ from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.tune import Heard, TuneRequest, choice_of, program_of
 from laptime.tuning.session.work_folder import workplace
-from laptime.verbs.profile import Started
+from laptime.verbs.profile.run import Started
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from laptime.launch.script import Program
 from laptime.records.run import Subject
 from laptime.records.tuning import Gate, Rung
 from laptime.tuning.loop_profile import LoopProfile
@@ -21,7 +22,6 @@ from laptime.tuning.session import tune as verb
 from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.result import Block, TrialResult
-from laptime.verbs._script import Program
 
 LAST = Recipe.from_json([{"name": "channels_last"}])
 WORKERS = Recipe.from_json([{"name": "num_workers", "options": {"value": 2}}])

@@ -11,9 +11,11 @@ from typing import Literal
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.session import Session
+from laptime.launch.script import Outcome, Program
 from laptime.records.run import Run, Subject
-from laptime.verbs._script import Outcome, Program, no_step
-from laptime.verbs.profile import ProfileRequest, Started, settings, told
+from laptime.verbs.profile.failures import no_step
+from laptime.verbs.profile.request import ProfileRequest
+from laptime.verbs.profile.run import Started, settings, told
 from laptime.verbs.trace import kept
 
 

@@ -13,7 +13,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,59 +24,19 @@ from laptime.instrument.settings import Settings
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError
 from laptime.kit.package import __version__
+from laptime.launch.script import Outcome, Program, execute, resolve
 from laptime.probes import machine
 from laptime.records.case import Artifact, Case, Failure
 from laptime.records.check import Check
 from laptime.records.environment import Device, Environment
-from laptime.records.plan import Origin, Setting
+from laptime.records.plan import Setting
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.store import folder
-from laptime.verbs import _reconcile, trace
-from laptime.verbs._script import Outcome, Program, execute, failure_of, no_step, resolve
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRequest:
-    """What `laptime profile` can be asked.
-
-    Attributes:
-        program: a script, a module, a command written in Python (torchrun), or a target of `bench`.
-        arguments: its own.
-        module: `program` names a module, as for `python -m`.
-        python: interpreter to run it with; "" is ours.
-        steps, warmup, wait, repeat, step_by, stack, memory: see `laptime.instrument.settings.Settings`.
-        batch, dtype, device: of a target.
-        timeout: seconds after which the script is interrupted.
-        trace: folder to keep the traces in; None keeps them beside the stored run.
-        output_to_stderr: the script's standard output goes to standard error: ours is for the result.
-        stop: end the program once its steps are observed.
-        save: keep the run.
-    """
-
-    program: str
-    arguments: list[str] = field(default_factory=list)
-    module: bool = False
-    python: str = ""
-    steps: int = 5
-    warmup: int = 2
-    wait: int = 3
-    repeat: int = 1
-    step_by: str = ""
-    stack: bool = True
-    memory: bool = True
-    batch: int = 1
-    dtype: str = "float32"
-    device: str = "auto"
-    timeout: float = 1800.0
-    trace: Path | None = None
-    output_to_stderr: bool = False
-    quiet: bool = False
-    stop: bool = True
-    name: str = ""
-    save: bool = True
-    origins: dict[str, Origin] = field(default_factory=dict)
-
+from laptime.verbs import trace
+from laptime.verbs.profile import reconcile
+from laptime.verbs.profile.failures import failure_of, no_step
+from laptime.verbs.profile.request import ProfileRequest
 
 _PLANNED = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "timeout")
 
@@ -98,7 +57,7 @@ def profile(request: ProfileRequest, progress: Progress = lambda done, text: Non
         UserCodeError: it failed before a step was measured.
     """
     started = Started.now()
-    program = resolve(request)
+    program = _program(request)
     with tempfile.TemporaryDirectory(prefix="laptime-profile-") as work:
         outcome = execute(
             program,
@@ -109,6 +68,17 @@ def profile(request: ProfileRequest, progress: Progress = lambda done, text: Non
         if not any(seen.source for seen in outcome.observed):
             raise failure_of(program, outcome) or no_step(program, outcome)
         return told(request, program, outcome, Path(work), started=started, progress=progress)
+
+
+def _program(request: ProfileRequest) -> Program:
+    target_loop = [f"--{key}={getattr(request, key)}" for key in ("batch", "dtype", "device")]
+    return resolve(
+        request.program,
+        request.arguments,
+        is_module=request.module,
+        python=request.python,
+        target_loop=target_loop,
+    )
 
 
 class Started(NamedTuple):
@@ -138,9 +108,9 @@ def told(
     found, broken = _analysed(kept or _traces(work, outcome.observed), progress)
     seen = outcome.observed[0]
     if found is not None:
-        found = _reconcile.reconciled(found, seen)
+        found = reconcile.reconciled(found, seen)
     failure = failure_of(program, outcome)
-    checks = [*_reconcile.checks(seen, found), *complaint, *broken]
+    checks = [*reconcile.checks(seen, found), *complaint, *broken]
     if found is not None:
         checks += trace.checks(found)
     where = environment(seen)
@@ -158,7 +128,7 @@ def told(
         plan=_plan(request),
         cases=[_case(program, seen, failure, outcome, kept)],
         checks=checks,
-        findings=_reconcile.untraced(seen) if found is None else rules.diagnose(found, where),
+        findings=reconcile.untraced(seen) if found is None else rules.diagnose(found, where),
         profile=found,
     )
 
@@ -238,8 +208,8 @@ def _case(
         )
         if failure
         else None,
-        series=_reconcile.series(seen),
-        checks=_reconcile.checks(seen, None),
+        series=reconcile.series(seen),
+        checks=reconcile.checks(seen, None),
         artifacts=[_artifact(path) for path in kept],
         details={
             "steps_found_by": seen.source,

@@ -1,0 +1,190 @@
+"""A user's script: what is run, under which hooks, and what its processes leave behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from subprocess import DEVNULL, STDOUT
+
+import msgspec
+
+from laptime import targets
+from laptime.instrument.result import Ended, Observed
+from laptime.instrument.settings import VARIABLE, Settings
+from laptime.kit.errors import TargetError, UsageError
+from laptime.kit.text import closest
+from laptime.launch.hooked_script import start
+from laptime.launch.process import Process, unwound_by_sigterm
+from laptime.records.run import Subject
+
+GRACE = 20.0
+"""Seconds that a script may take to end: after all is observed, or after Ctrl-C."""
+_LOOK = 0.2
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run: words behind `python -m laptime.instrument`, and its name for the report."""
+
+    words: list[str]
+    subject: Subject
+    python: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How it went.
+
+    Attributes:
+        observed: one a process, those with steps first, by rank.
+        status: exit status; negative is a signal.
+        interrupted: by Ctrl-C here. hung: by its timeout.
+    """
+
+    observed: list[Observed] = field(default_factory=list)
+    ended: list[Ended] = field(default_factory=list)
+    status: int = 0
+    interrupted: bool = False
+    hung: float | None = None
+
+
+def resolve(
+    name: str,
+    arguments: list[str],
+    *,
+    is_module: bool = False,
+    python: str = "",
+    target_loop: Sequence[str] = (),
+) -> Program:
+    """What a name means: a module, a script, a command written in Python, or a target.
+
+    Args:
+        python: interpreter to run it with; "" is laptime's own.
+        target_loop: options of `launch.repeat`, which calls a target again and again.
+
+    Raises:
+        UsageError: none of them.
+    """
+    python = python or sys.executable
+    if shutil.which(python) is None:
+        raise UsageError(
+            f"there is no interpreter {python}", why="--python names one", next="--python $(which python)"
+        )
+    if is_module:
+        return Program(["-m", name, *arguments], Subject(target=f"-m {name}", source="module"), python)
+    path = Path(name)
+    if path.is_file() or (path / "__main__.py").is_file():
+        return Program([name, *arguments], _of_file(path), python)
+    command = _command(name, python)
+    if command is not None:
+        return Program([str(command), *arguments], _of_file(command, name), python)
+    if path.suffix == ".py":
+        raise _no_script(path)
+    recipe = targets.parse(name)
+    if arguments:
+        raise UsageError(
+            f"{name} takes no arguments: {shlex.join(arguments)}",
+            why="it is a target, no script; options of laptime come before it",
+            next=f"laptime profile --batch 8 {name}",
+        )
+    words = ["-m", "laptime.launch.repeat", name, *target_loop]
+    return Program(words, Subject(target=name, source=recipe.source, sha256=recipe.sha256), python)
+
+
+def _of_file(path: Path, name: str = "") -> Subject:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    return Subject(target=name or str(path), source=str(path), sha256=digest)
+
+
+def _command(name: str, python: str) -> Path | None:
+    """The Python script behind a command such as `torchrun`, beside the interpreter or on the path."""
+    beside = str(Path(python).parent) if os.sep in python else ""
+    found = shutil.which(name, path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if not found or os.sep in name or ":" in name:
+        return None
+    with open(found, "rb") as file:  # noqa: PTH123
+        first = file.readline(500)
+    return Path(found) if first.startswith(b"#!") and b"python" in first else None
+
+
+def _no_script(path: Path) -> UsageError:
+    there = [str(each) for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    near = closest(str(path), there)
+    return TargetError(
+        f"there is no script {path}",
+        why=f"{len(there)} other Python files are in that folder"
+        if there
+        else f"looked in {path.parent.resolve()}",
+        next=f"laptime profile {near}" if near else "laptime profile SCRIPT.py   or   -m MODULE",
+    )
+
+
+def execute(
+    program: Program,
+    *,
+    settings: Settings,
+    timeout: float,
+    output_to_stderr: bool,
+    output: Path | None = None,
+    variables: dict[str, str] | None = None,
+) -> Outcome:
+    """Run it to its end, or until all is observed.
+
+    Args:
+        output: a file that gets all that it prints. variables: of its environment, beside laptime's own.
+    """
+    folder = Path(settings.folder)
+    with output.open("wb") if output else nullcontext(2 if output_to_stderr else None) as stdout:
+        process = start(
+            "laptime.instrument",
+            program.words,
+            python=program.python,
+            folder=folder,
+            variables={**(variables or {}), VARIABLE: settings.text()},
+            stdin=DEVNULL if sys.stdin is None or sys.stdin.isatty() else None,
+            stdout=stdout,
+            stderr=STDOUT if output else None,
+        )
+    grace = 0.0
+    try:
+        with unwound_by_sigterm():
+            outcome = _watched(process, folder, timeout)
+        grace = GRACE if outcome.hung is not None else 0.0
+    except KeyboardInterrupt:
+        outcome, grace = Outcome(interrupted=True), GRACE
+    finally:
+        with suppress(KeyboardInterrupt):  # a second Ctrl-C ends it at once
+            process.end(grace=grace, first=signal.SIGINT)
+    ended = [msgspec.json.decode(path.read_bytes(), type=Ended) for path in folder.glob("ended-*.json")]
+    return replace(outcome, observed=_observed(folder), ended=ended, status=process.end())
+
+
+def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
+    """Wait for the end: the script's own, GRACE after all is observed, or its timeout."""
+    observed_at: float | None = None
+    while not process.ends_within(_LOOK):
+        if observed_at is None and any(folder.glob("observed-*.json")):
+            observed_at = process.seconds
+        if observed_at is not None and process.seconds > observed_at + GRACE and _is_all_observed(folder):
+            break
+        if process.seconds > timeout:
+            return Outcome(hung=timeout)
+    return Outcome()
+
+
+def _is_all_observed(folder: Path) -> bool:
+    seen = _observed(folder)
+    return len([each for each in seen if each.complete]) >= seen[0].world
+
+
+def _observed(folder: Path) -> list[Observed]:
+    seen = [msgspec.json.decode(path.read_bytes(), type=Observed) for path in folder.glob("observed-*.json")]
+    return sorted(seen, key=lambda each: (not each.source, not each.complete, each.rank))
