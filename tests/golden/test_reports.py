@@ -7,8 +7,8 @@ import pytest
 
 from fixtures import profiles, tunings
 from fixtures.runs import scenarios
-from laptime.reports import html, markdown, text
-from laptime.reports import json as json_report
+from laptime.reports.formats import html, markdown, text
+from laptime.reports.formats import json as json_report
 
 SCENARIOS = sorted(scenarios())
 TUNINGS = sorted(tunings.samples())

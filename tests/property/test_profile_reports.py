@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.reports import json as json_report
-from laptime.reports import markdown, text
 from laptime.reports._profile import words
+from laptime.reports.formats import json as json_report
+from laptime.reports.formats import markdown, text
 
 names = st.one_of(
     st.text(max_size=12), st.sampled_from(["a\x1b[2Jb", "</script>", "x<y<z>(w)>", "f.py(3): g"])

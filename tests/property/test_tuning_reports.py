@@ -12,8 +12,8 @@ from msgspec import Struct, structs
 from fixtures import tunings
 from laptime.analysis import tuned
 from laptime.records.tuning import Tuning
-from laptime.reports import html, markdown, text
-from laptime.reports import json as json_report
+from laptime.reports.formats import html, markdown, text
+from laptime.reports.formats import json as json_report
 
 names = st.one_of(
     st.text(max_size=12),

@@ -319,7 +319,7 @@ class Procedure:
         return structs.replace(check, next=f"num_runs={4 * self._runs}") if is_ours else check
 
     def _say_details(self, run: Run) -> None:
-        from laptime.reports import text
+        from laptime.reports.formats import text
 
         self._tell({"Counted": self._receipt})
         self._say(text.render(run))

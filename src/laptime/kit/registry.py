@@ -24,7 +24,7 @@ ROOMS = {
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
     "imports": "laptime.store.imports",
-    "reports": "laptime.reports",
+    "reports": "laptime.reports.formats",
     "commands": "laptime.apps.cli.commands",
     "suite_commands": "laptime.apps.cli.suite_commands",
 }

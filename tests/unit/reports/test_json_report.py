@@ -11,7 +11,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.comparison import Comparison
-from laptime.reports import json as report
+from laptime.reports.formats import json as report
 
 SCHEMA = Path(__file__).parents[3] / "schemas" / "report.schema.json"
 

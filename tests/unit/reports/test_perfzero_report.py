@@ -14,7 +14,7 @@ from laptime.records.environment import Device
 from laptime.records.metric import Metric
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.reports import html, perfzero
+from laptime.reports.formats import html, perfzero
 
 KEYS = {
     "execution_id",

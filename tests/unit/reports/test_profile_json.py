@@ -13,8 +13,8 @@ from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
-from laptime.reports import json as report
 from laptime.reports._profile import json as profile
+from laptime.reports.formats import json as report
 
 ROOT = Path(__file__).parents[3]
 SCHEMA = ROOT / "schemas" / "profile.schema.json"

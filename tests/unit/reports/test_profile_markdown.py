@@ -7,7 +7,7 @@ from msgspec import structs
 from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.tables import OperatorRow
-from laptime.reports import markdown
+from laptime.reports.formats import markdown
 
 EVIL = "a|b</script><script>alert(1)</script> @someone `x` [y](http://z) \x1b[2J"
 

@@ -17,7 +17,7 @@ from laptime.records.profile import Profile, TraceFile, Verdict
 from laptime.records.run import Run
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.records.timeline import Lane, Timeline
-from laptime.reports import html
+from laptime.reports.formats import html
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028\u202e\x1b[31m"
 MADE = {"example": profiles.example, "cpu_only": profiles.cpu_only}

@@ -9,8 +9,8 @@ from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile, TraceFile, Verdict
 from laptime.records.tables import KernelRow, OperatorRow
-from laptime.reports import text
 from laptime.reports._profile import facts, tables, words
+from laptime.reports.formats import text
 
 EVIL = "aten::x\x1b[2J\r\n</script>\u202eevil"
 

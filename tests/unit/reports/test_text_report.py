@@ -9,7 +9,7 @@ from laptime.kit import registry
 from laptime.records.case import Failure
 from laptime.records.check import Check
 from laptime.records.plan import Setting
-from laptime.reports import markdown, text
+from laptime.reports.formats import markdown, text
 
 HOSTILE = "</script><script>alert(1)</script>|`a`\x1b[2J\u202e\n# x"
 

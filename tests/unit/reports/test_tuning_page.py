@@ -14,8 +14,8 @@ from msgspec import structs
 from fixtures import tunings
 from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
-from laptime.reports import html
 from laptime.reports._tuning import drawings, page
+from laptime.reports.formats import html
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 VOID = frozenset({"meta", "br"})

@@ -18,10 +18,10 @@ from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
-from laptime.reports import json as json_report
-from laptime.reports import markdown, text
 from laptime.reports._tuning import json as document
 from laptime.reports._tuning import rows, words
+from laptime.reports.formats import json as json_report
+from laptime.reports.formats import markdown, text
 
 ROOT = Path(__file__).resolve().parents[3]
 SCHEMA = ROOT / "schemas" / "tuning.schema.json"

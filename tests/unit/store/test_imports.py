@@ -13,8 +13,8 @@ from laptime.analysis.summary import headline
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
-from laptime.reports import asv as to_asv
-from laptime.reports import pytest_benchmark as to_pytest_benchmark
+from laptime.reports.formats import asv as to_asv
+from laptime.reports.formats import pytest_benchmark as to_pytest_benchmark
 from laptime.store import imports
 
 PYTEST = {

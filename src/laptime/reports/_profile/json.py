@@ -23,7 +23,7 @@ from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled,
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.run import Run, Subject
 from laptime.records.tables import AnnotationRow, CopyRow, KernelRow, Launches, Memory, ModuleRow, OperatorRow
-from laptime.reports.json import Environment, Reason, machine, reason
+from laptime.reports.formats.json import Environment, Reason, machine, reason
 
 SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 

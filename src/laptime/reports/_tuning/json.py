@@ -21,7 +21,7 @@ from laptime.records.tuning import Applied, Convergence, Diagnosis, Gate, Measur
 from laptime.records.verdict import Verdict
 from laptime.reports._profile.json import plain, published, written
 from laptime.reports._tuning import words
-from laptime.reports.json import Environment, Reason, machine, reason
+from laptime.reports.formats.json import Environment, Reason, machine, reason
 
 SCHEMA: Literal["laptime.tuning/1"] = "laptime.tuning/1"
 

@@ -21,7 +21,6 @@ from laptime.reports import _charts as charts
 from laptime.reports import _processes as processes
 from laptime.reports import _samples as samples
 from laptime.reports import _words as words
-from laptime.reports import json as document
 from laptime.reports._onefile import asset, inlined, policy, template
 from laptime.reports._profile import page
 from laptime.reports._view import (
@@ -34,6 +33,7 @@ from laptime.reports._view import (
     throughput_told,
     view,
 )
+from laptime.reports.formats import json as document
 
 NAME = "html"
 SUFFIXES: tuple[str, ...] = (".html", ".htm")
