@@ -16,13 +16,16 @@ from laptime.records.run import Run
 from laptime.records.timeline import Timeline as Ranges
 
 Detail = Literal["brief", "folded", "page", "text"]
-"""Where a part is shown. brief: everywhere; folded: not on a terminal, folded away in Markdown; page: only on the
-page and in CSV; text: on a terminal and in Markdown, because the page draws it."""
+"""Where a part is shown. brief: everywhere; folded: not on a terminal, folded away in Markdown; page: only on
+the page and in CSV; text: on a terminal and in Markdown, because the page draws it."""
 
 Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "share", "count", "number"]
-"""How a column shows raw values. time: nanoseconds, one unit a column on the page; short: nanoseconds, each in its own
-unit; change: nanoseconds with a sign; bytes: bytes; rate: bytes per second; share: 0 to 1 as per cent; count: with
-thousands separators; number: three digits; code: names from programs, in a fixed-width font."""
+"""How a column shows raw values.
+
+text: words; code: names from programs, in a fixed-width font; time: nanoseconds, one unit a column on the
+page; short: nanoseconds, each in its own unit; change: nanoseconds with a sign; bytes: bytes; rate: bytes per
+second; share: 0 to 1 as per cent; count: with thousands separators; number: three digits.
+"""
 
 Value = str | float | int | None
 
@@ -69,7 +72,7 @@ class Text(Block, frozen=True, kw_only=True):
 
 
 class Facts(Block, frozen=True, kw_only=True):
-    """Lines of (topic, text). An empty topic goes on with the one before; a text `next: COMMAND` is never broken."""
+    """Lines of (topic, text); an empty topic goes on with the one before. `next: COMMAND` is never broken."""
 
     rows: Sequence[tuple[str, str]]
 
@@ -185,8 +188,8 @@ class Table(Block, frozen=True, kw_only=True):
     """Rows and columns. The page sorts, searches and folds them; a row's anchor is `ID-INDEX`.
 
     Attributes:
-        most: rows on the page; those further down that a finding links to are there, too. A terminal shows the
-            rows with detail brief, Markdown those that are folded, too.
+        most: rows on the page; those further down that a finding links to are there, too. A terminal shows
+            the rows with detail brief, Markdown those that are folded, too.
         notes_title: what Markdown and CSV call the column of the rows' notes.
         tree: rows have a depth and can be folded.
     """
