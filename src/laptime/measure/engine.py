@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import os
 import platform
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
-from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
+from laptime.kit.errors import LaptimeError, Unavailable
 from laptime.measure import loop, passes
+from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
     Block,
@@ -43,7 +44,7 @@ from laptime.measure.protocol import (
     TimesDevice,
     Workload,
 )
-from laptime.probes import clocks, garbage, host_memory, others, scheduler
+from laptime.probes import TimedBlock, Watch, scheduler, watches
 from laptime.probes.host_memory import limit_private_memory
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
@@ -52,9 +53,10 @@ from laptime.records.plan import Variant
 from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
 
-OpenModel = Callable[[Variant], Model]
+LATE = 1e-3
+"""Seconds behind its schedule from which a paced call is labelled late."""
 
-_EVIDENCE = {metric.tag: metric for metric in (*scheduler.METRICS, *garbage.METRICS)}
+OpenModel = Callable[[Variant], Model]
 
 
 class Engine:
@@ -71,7 +73,7 @@ class Engine:
         open_model: OpenModel,
         *,
         import_framework: Callable[[Variant], object] = lambda variant: None,
-        clock: type[SystemClock] | Clock = SystemClock,
+        clock: Clock = SystemClock,
     ) -> None:
         self._open = open_model
         self._import = import_framework
@@ -80,8 +82,7 @@ class Engine:
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
         self._evidence: Evidence | None = None
-        self._read_clock: clocks.Read | None = None
-        self._collections = garbage.Collections(None if clock is SystemClock else clock)
+        self._watches: list[Watch] = []
 
     def answer(self, command: Command) -> Iterator[Message]:
         """Carry out one command; the last message is Done or Failed."""
@@ -166,7 +167,7 @@ class Engine:
         self._workloads[batch] = workload
         if self._evidence is None:
             self._evidence = Evidence()
-            self._read_clock = clocks.reader(self._loaded.devices()[0].name)
+            self._watches = watches(self._loaded.devices()[0].name, self._clock)
         model: object = self._model
         compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
         return Prepared(batch=batch, first_call=seconds, compiles=self._compiles(), compile=compiled)
@@ -175,102 +176,52 @@ class Engine:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0
 
     def _block(self, command: Block) -> Samples:
+        """One block of timed calls, and what every probe saw meanwhile."""
         workload = self._workload(command.batch)
+        compiled = self._compiles()
+        tape = loop.Tape()  # stays empty when a call fails: every watch that was begun is also ended
+        for watch in self._watches:
+            watch.begin()
+        try:
+            tape = self._record(command, workload)
+        finally:
+            block = TimedBlock(command.regime, tape.start, tape.seconds, [0] * len(tape.seconds))
+            watched = [series for watch in self._watches for series in watch.end(block)]
+        extra = Label.RECOMPILED if self._compiles() != compiled else Label.NONE
+        label = [int(bits | extra) for bits in block.label]
+        for index, late in enumerate(tape.late):
+            label[index] |= Label.LATE if late > LATE else 0
+        return Samples(batch=command.batch, series=[*_as_series(tape, command.regime, label), *watched])
+
+    def _record(self, command: Block, workload: Workload) -> loop.Tape:
+        length: dict[str, Any] = {
+            "seconds": command.seconds,
+            "min_calls": command.min_calls,
+            "max_calls": command.max_calls,
+            "clock": self._clock,
+        }
         if command.regime == Regime.DEVICE:
-            return self._device_block(command, workload)
+            return self._record_on_device(command.batch, workload, length)
         assert self._evidence is not None
         self._evidence.refresh_threads()
-        compiled = self._compiles()
-        self._collections.clear()
-        watched = _Others(self._clock)
-        with self._collections:
-            tape = self._record(command, workload, self._evidence)
-        share = watched.share()
-        label = [0] * len(tape.seconds)
-        for index, spent in enumerate(self._collections.inside(tape.start, tape.seconds)):
-            if spent > 0:
-                label[index] |= Label.GC
-        if self._compiles() != compiled:
-            label = [bits | Label.RECOMPILED for bits in label]
-        if command.regime == Regime.PACED:
-            label = [b | (Label.LATE if late > 1e-3 else 0) for b, late in zip(label, tape.late, strict=True)]
-        series = _as_series(tape, command.regime, label)
-        if share is not None:
-            series.append(_constant(others.OTHERS, round(share, 4), series[0]))
-        more = [*self._clock_column(series[0]), *self._memory_now()]
-        return Samples(batch=command.batch, series=[*series, *more])
-
-    def _memory_now(self) -> list[Series]:
-        """The process's memory at the end of a block, while nothing is timed."""
-        now = host_memory.resident()
-        if now is None:
-            return []
-        at = [round(self._clock.now(), 6)]
-        return [Series(metric=host_memory.OVER_TIME, samples=[float(now)], at=at, probe="host_memory")]
-
-    def _clock_column(self, latency: Series) -> list[Series]:
-        """The device's clock now, at the end of a block, beside each of its samples."""
-        hertz = self._read_clock() if self._read_clock else None
-        if hertz is None:
-            return []
-        return [_constant(clocks.CLOCK, hertz, latency)]
-
-    def _record(self, command: Block, workload: Workload, evidence: Evidence) -> loop.Tape:
+        length["evidence"] = self._evidence
         if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
-            return loop.paced(
-                workload,
-                rate=command.rate,
-                seconds=command.seconds,
-                min_calls=command.min_calls,
-                max_calls=command.max_calls,
-                evidence=evidence,
-                clock=self._clock,
-            )
+            return loop.paced(workload, rate=command.rate, **length)
         if command.regime == Regime.SATURATED:
-            return loop.saturated(
-                workload,
-                seconds=command.seconds,
-                min_calls=command.min_calls,
-                max_calls=command.max_calls,
-                evidence=evidence,
-                clock=self._clock,
-                estimate=command.estimate,
-            )
-        return loop.isolated(
-            workload,
-            seconds=command.seconds,
-            min_calls=command.min_calls,
-            max_calls=command.max_calls,
-            evidence=evidence,
-            clock=self._clock,
-        )
+            return loop.saturated(workload, estimate=command.estimate, **length)
+        return loop.isolated(workload, **length)
 
-    def _device_block(self, command: Block, workload: Workload) -> Samples:
+    def _record_on_device(self, batch: int, workload: Workload, length: dict[str, Any]) -> loop.Tape:
         model: object = self._model
         if not isinstance(model, TimesDevice):
             raise Unavailable(
                 "this device keeps no times of its own",
                 why="the device regime reads event timers on an accelerator's stream",
-                next="--regime isolated",
+                next=f"--regime {Regime.ISOLATED}",
             )
-        started = self._clock.now()
-        workload.call()
-        workload.sync()
-        one = max(self._clock.now() - started, 1e-7)
-        calls = max(command.min_calls, min(command.max_calls, int(command.seconds / one)))
-        # The queue of a stream is finite: events are recorded in portions it can hold.
-        seconds: list[float] = []
-        at: list[float] = []
-        while len(seconds) < calls:
-            portion = min(256, calls - len(seconds))
-            began = self._clock.now()
-            times = model.device_times(command.batch, portion)
-            at += [began + sum(times[:i]) for i in range(len(times))]
-            seconds += times
-        series = Series(metric=LATENCY, regime=Regime.DEVICE, samples=seconds, at=at, clock="device events")
-        return Samples(batch=command.batch, series=[series, *self._clock_column(series)])
+        return loop.on_device(workload, partial(model.device_times, batch), **length)
 
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model
@@ -282,54 +233,6 @@ class Engine:
         return failure_of(error)
 
 
-class _Others:
-    """How many CPUs everything but this process uses, from when this is made until `share` is asked for."""
-
-    def __init__(self, clock: type[SystemClock] | Clock) -> None:
-        self._clock = clock
-        self._busy = others.busy() if clock is SystemClock else None  # a scripted machine has none
-        self._cpu, self._now = clock.cpu(), clock.now()
-
-    def share(self) -> float | None:
-        """Mean number of CPUs, None where it is not told. Ticks of 10 ms can make it a little negative."""
-        busy = others.busy() if self._busy is not None else None
-        span = self._clock.now() - self._now
-        if busy is None or self._busy is None or span <= 0:
-            return None
-        return (busy - self._busy - (self._clock.cpu() - self._cpu)) / span
-
-
-def _constant(metric: Metric, value: float, latency: Series) -> Series:
-    """What is known of a block as a whole, beside each of its samples."""
-    return Series(metric=metric, regime=latency.regime, samples=[value] * len(latency.samples))
-
-
-def failure_of(error: BaseException) -> Failure:
-    """The record of an error; errors of user code keep their traceback."""
-    root = error.__cause__ or error
-    trace = "".join(traceback.format_exception(root))
-    if isinstance(error, LaptimeError):
-        return Failure(kind=_kind(error), what=error.what, why=error.why, next=error.next, traceback=trace)
-    if isinstance(error, MemoryError):
-        return Failure(kind="out_of_memory", what="the machine has no memory left for this", traceback=trace)
-    return Failure(
-        kind="user_code", what=f"the model raised {type(error).__name__}", why=str(error), traceback=trace
-    )
-
-
-_KINDS: tuple[tuple[type[LaptimeError], str], ...] = (
-    (OutOfMemory, "out_of_memory"),
-    (UserCodeError, "user_code"),
-    (TargetError, "target"),
-    (Unavailable, "unavailable"),
-    (UsageError, "usage"),
-)
-
-
-def _kind(error: LaptimeError) -> str:
-    return next((kind for cls, kind in _KINDS if isinstance(error, cls)), "bug")
-
-
 def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
     """The latency series, and one series for each kind of evidence beside it, all of one length."""
 
@@ -337,25 +240,24 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
         return Series(metric=metric, regime=regime, samples=[round(v, 9) for v in values])
 
     blocks = any(calls > 1 for calls in tape.calls)
-    found = [
-        Series(
-            metric=LATENCY,
-            regime=regime,
-            samples=[round(v, 10) for v in tape.seconds],
-            at=[round(v, 6) for v in tape.start],
-            label=[int(bits) for bits in label] if any(label) else [],
-            calls=tape.calls if blocks else [],
-            probe="wall",
-            clock="perf_counter",
-        ),
-        column(CPU_TIME, tape.cpu),
-    ]
-    for name, values in (("waited", tape.waited), ("stolen", tape.stolen), ("throttled", tape.throttled)):
-        if values:
-            found.append(column(_EVIDENCE[f"disturbance/{name}"], values))
-    if regime == Regime.PACED:
-        found.append(column(LATENESS, tape.late))
-    return found
+    latency = Series(
+        metric=LATENCY,
+        regime=regime,
+        samples=[round(v, 10) for v in tape.seconds],
+        at=[round(v, 6) for v in tape.start],
+        label=[int(bits) for bits in label] if any(label) else [],
+        calls=tape.calls if blocks else [],
+        probe="" if regime == Regime.DEVICE else "wall",
+        clock="device events" if regime == Regime.DEVICE else "perf_counter",
+    )
+    evidence = (
+        (CPU_TIME, tape.cpu),
+        (scheduler.WAITED, tape.waited),
+        (scheduler.STOLEN, tape.stolen),
+        (scheduler.THROTTLED, tape.throttled),
+        (LATENESS, tape.late),
+    )
+    return [latency, *(column(metric, values) for metric, values in evidence if values)]
 
 
 def decode_command(line: bytes) -> Command:

@@ -3,6 +3,7 @@
     isolated    sync | t0 call sync t1 | t0 call sync t1 | ...      every call on its own
     saturated   sync | t0 call call call ... sync t1 |              back to back, one sync a block
     paced       wait for the schedule | call sync t1 |              latency from the scheduled time
+    device      event call event call event ... sync                times that the device itself noted
 
 Disturbance counters and CPU time are read between samples, at most every `stretch` seconds, so that this
 costs below 1 % of the time measured whatever the length of a call; a reading covers all samples since the
@@ -26,6 +27,9 @@ BLOCK = 0.03
 
 PATIENCE = 4.0
 """A block ends after so many times its seconds (1 s at least), even if it has fewer calls than wished for."""
+
+PORTION = 256
+"""Calls that the device times at a go."""
 
 MAX_OVERHEAD = 0.01
 """Share of the measured time that reading the disturbance counters may take."""
@@ -78,7 +82,7 @@ class Tape:
 class _Meter:
     """Reads the counters at the ends of stretches and charges what lies between to the tape."""
 
-    def __init__(self, tape: Tape, evidence: Evidence | None, clock: type[SystemClock] | Clock) -> None:
+    def __init__(self, tape: Tape, evidence: Evidence | None, clock: Clock) -> None:
         self._tape, self._now, self._cpu = tape, clock.now, clock.cpu
         nothing = Reading(None, None, None, None)
         self._read: Read = (lambda: nothing) if evidence is None else evidence.read
@@ -109,7 +113,7 @@ def isolated(
     min_calls: int,
     max_calls: int,
     evidence: Evidence | None = None,
-    clock: type[SystemClock] | Clock = SystemClock,
+    clock: Clock = SystemClock,
 ) -> Tape:
     """Time every call on its own: sync, call, sync."""
     tape = Tape()
@@ -143,7 +147,7 @@ def saturated(
     min_calls: int,
     max_calls: int,
     evidence: Evidence | None = None,
-    clock: type[SystemClock] | Clock = SystemClock,
+    clock: Clock = SystemClock,
     estimate: float | None = None,
 ) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block.
@@ -192,7 +196,7 @@ def paced(
     min_calls: int,
     max_calls: int,
     evidence: Evidence | None = None,
-    clock: type[SystemClock] | Clock = SystemClock,
+    clock: Clock = SystemClock,
 ) -> Tape:
     """Make calls at a constant rate (1/s); latency counts from the scheduled time.
 
@@ -231,7 +235,37 @@ def paced(
     return tape
 
 
-def _wait_until(due: float, clock: type[SystemClock] | Clock) -> None:
+def on_device(
+    work: Workload,
+    device_times: Callable[[int], list[float]],
+    *,
+    seconds: float,
+    min_calls: int,
+    max_calls: int,
+    clock: Clock = SystemClock,
+) -> Tape:
+    """Let the device time calls on its own stream.
+
+    Args:
+        device_times: makes so many calls and returns the seconds of each. A stream's queue is finite, so it
+            is asked for portions that the queue can hold.
+    """
+    tape = Tape()
+    started = clock.now()
+    work.call()
+    work.sync()
+    one = max(clock.now() - started, 1e-7)
+    calls = max(min_calls, min(max_calls, int(seconds / one)))
+    while len(tape.seconds) < calls:
+        began = clock.now()
+        times = device_times(min(PORTION, calls - len(tape.seconds)))
+        tape.start += [began + sum(times[:index]) for index in range(len(times))]
+        tape.seconds += times
+    tape.calls = [1] * len(tape.seconds)
+    return tape
+
+
+def _wait_until(due: float, clock: Clock) -> None:
     spin = 0.0005
     while (left := due - clock.now()) > 0:
         if left > spin:

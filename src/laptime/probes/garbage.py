@@ -9,7 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from laptime.kit.clock import Clock, SystemClock
+from laptime.probes import TimedBlock
 from laptime.records.metric import Metric
+from laptime.records.series import Label, Series
 
 METRICS = (
     Metric(
@@ -23,6 +25,31 @@ METRICS = (
 )
 
 
+def watch(device: str, clock: Clock) -> GarbageWatch:
+    """Labels the samples in which the collector ran."""
+    return GarbageWatch(clock)
+
+
+class GarbageWatch:
+    """Records every collection of a block."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._collections = Collections(clock)
+
+    def begin(self) -> None:
+        """Listen to the collector from now on."""
+        self._collections.clear()
+        self._collections.__enter__()
+
+    def end(self, block: TimedBlock) -> list[Series]:
+        """Label the samples. The seconds themselves are not kept: the collector is the program's own."""
+        self._collections.__exit__(None, None, None)
+        for index, seconds in enumerate(self._collections.inside(block.start, block.seconds)):
+            if seconds > 0:
+                block.label[index] |= Label.GC
+        return []
+
+
 class Collections:
     """Records start and end of every collection while it is entered.
 
@@ -30,8 +57,8 @@ class Collections:
         starts, stops: seconds on the clock, one entry for each finished collection, ascending.
     """
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._now = (clock or SystemClock()).now
+    def __init__(self, clock: Clock = SystemClock) -> None:
+        self._now = clock.now
         self._began: float | None = None
         self.starts: list[float] = []
         self.stops: list[float] = []

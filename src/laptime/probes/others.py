@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from laptime.kit.clock import Clock, SystemClock
+from laptime.probes import TimedBlock
 from laptime.records.metric import Metric
+from laptime.records.series import Series
 
 OTHERS = Metric(
     tag="disturbance/others",
@@ -22,6 +25,33 @@ OTHERS = Metric(
     "of half a second is known to 0.02 of a CPU for each CPU. Processes that the program started are others.",
 )
 METRICS = (OTHERS,)
+
+
+def watch(device: str, clock: Clock) -> OthersWatch | None:
+    """CPUs that others use during each block; None on a scripted machine, which has no others."""
+    return OthersWatch(clock) if clock is SystemClock else None
+
+
+class OthersWatch:
+    """Everything that was busy between begin and end of a block, less what this process used."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    def begin(self) -> None:
+        """Read the counters."""
+        self._busy = busy()
+        self._cpu, self._now = self._clock.cpu(), self._clock.now()
+
+    def end(self, block: TimedBlock) -> list[Series]:
+        """The mean number of CPUs. Ticks of 10 ms can make it a little negative."""
+        busy_now = busy()
+        span = self._clock.now() - self._now
+        if busy_now is None or self._busy is None or span <= 0:
+            return []
+        share = (busy_now - self._busy - (self._clock.cpu() - self._cpu)) / span
+        return [block.beside(OTHERS, round(share, 4))]
+
 
 _BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq, softirq of a `cpu` line; what guests of this machine use is in the first two."""

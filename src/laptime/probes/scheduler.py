@@ -59,6 +59,7 @@ METRICS = (
         lies_when="A switch may cost 2 us or a whole time slice; read it together with the waiting time.",
     ),
 )
+WAITED, STOLEN, THROTTLED, SWITCHES = METRICS
 
 
 class Reading(NamedTuple):

@@ -6,7 +6,7 @@
         check_backend("mylib", target="mylib:tiny")
 
 The contracts are written in the rooms themselves: `measure/protocol.py` for backends, `targets/__init__.py`,
-`measure/checks/__init__.py`, `reports/__init__.py`.
+`probes/__init__.py`, `measure/checks/__init__.py`, `reports/__init__.py`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from typing import Any
 
 import msgspec
 
+from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.registry import load, names
+from laptime.probes import TimedBlock
 from laptime.records.check import Check
 from laptime.records.metric import Metric
+from laptime.records.regime import Regime
 from laptime.targets import Recipe, parse
 from laptime.testing import examples
 
@@ -113,7 +116,7 @@ def _check_known_target(name: str, module: ModuleType, text: str) -> None:
 
 
 def check_probe(name: str) -> None:
-    """An instrument: the metrics that it makes are data, and each says what it means and when it lies."""
+    """An instrument: metrics say what they mean and when they lie, `watch` and `open_meters` do as agreed."""
     module = documented("probes", name)
     for metric in getattr(module, "METRICS", ()):
         who = f"probes/{name}: {metric.tag}"
@@ -124,6 +127,27 @@ def check_probe(name: str) -> None:
         for other in names("probes"):
             taken = {theirs.tag for theirs in getattr(load("probes", other), "METRICS", ())}
             need(other == name or metric.tag not in taken, f"{who} is made by probes/{other}, too")
+    if hasattr(module, "watch"):
+        _check_watch(name, module)
+    if hasattr(module, "open_meters"):
+        meters, absence = module.open_meters()
+        need(meters or absence, f"probes/{name}: no meter, and open_meters() does not say why")
+
+
+def _check_watch(name: str, module: ModuleType) -> None:
+    """What a watch tells of a block of three samples, and of one whose calls failed."""
+    watch = module.watch("cpu", SystemClock)
+    for seconds in ([0.1, 0.2, 0.1], []) if watch is not None else ():
+        watch.begin()
+        start = [SystemClock.now()] * len(seconds)
+        block = TimedBlock(Regime.ISOLATED, start, seconds, [0] * len(seconds))
+        for series in watch.end(block):
+            tag = series.metric.tag
+            need(series.metric in module.METRICS, f"probes/{name}: {tag} is not in METRICS")
+            need(
+                len(series.samples) in (len(seconds), len(series.at)),
+                f"probes/{name}: {tag} needs as many samples as the block, or times of its own",
+            )
 
 
 def check_check(name: str) -> None:

@@ -32,8 +32,6 @@ from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
 
-_WAITED = next(metric for metric in scheduler.METRICS if metric.tag == "disturbance/waited")
-
 
 @dataclass
 class ScriptedMachine:
@@ -181,5 +179,5 @@ class ScriptedSession:
                 regime=command.regime,
                 samples=[s - w for s, w in zip(took, waited, strict=True)],
             ),
-            Series(metric=_WAITED, regime=command.regime, samples=waited),
+            Series(metric=scheduler.WAITED, regime=command.regime, samples=waited),
         ]

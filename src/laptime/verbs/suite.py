@@ -16,7 +16,7 @@ from msgspec import structs
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.kit.package import __version__
-from laptime.measure.engine import failure_of
+from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.event import Event, Found, Judged, Progress, RunBuilder, RunFinished, RunStarted

@@ -8,7 +8,8 @@ import pytest
 from laptime.backends import null
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import TargetError, Unavailable
-from laptime.measure.engine import Engine, decode_command, failure_of
+from laptime.measure.engine import Engine, decode_command
+from laptime.measure.failures import failure_of
 from laptime.measure.protocol import (
     Block,
     Close,

@@ -65,7 +65,7 @@ def bench(
     *,
     open_session: OpenSession = fresh_process,
     in_memory: bool = False,
-    clock: Clock | type[SystemClock] = SystemClock,
+    clock: Clock = SystemClock,
 ) -> Run:
     """Measure what was asked for.
 
@@ -93,7 +93,7 @@ class _Bench:
         made: Plan,
         listener: Callable[[Event], None],
         open_session: OpenSession,
-        clock: Clock | type[SystemClock],
+        clock: Clock,
         *,
         in_memory: bool,
     ) -> None:

@@ -40,7 +40,7 @@ def noise_floor(
     quick: bool = False,
     emit: Callable[[Event], None] | None = None,
     open_session: OpenSession = fresh_process,
-    clock: Clock | type[SystemClock] = SystemClock,
+    clock: Clock = SystemClock,
 ) -> NoiseFloor:
     """Measure a small program against itself, on the device that `bench` would take.
 

@@ -1,0 +1,34 @@
+"""What went wrong, as a record that goes through a pipe and into a file."""
+
+from __future__ import annotations
+
+import traceback
+
+from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, Unavailable, UsageError, UserCodeError
+from laptime.records.case import Failure
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The record of an error; errors of user code keep their traceback."""
+    root = error.__cause__ or error
+    trace = "".join(traceback.format_exception(root))
+    if isinstance(error, LaptimeError):
+        return Failure(kind=_kind(error), what=error.what, why=error.why, next=error.next, traceback=trace)
+    if isinstance(error, MemoryError):
+        return Failure(kind="out_of_memory", what="the machine has no memory left for this", traceback=trace)
+    return Failure(
+        kind="user_code", what=f"the model raised {type(error).__name__}", why=str(error), traceback=trace
+    )
+
+
+_KINDS: dict[type[LaptimeError], str] = {  # the most special first
+    OutOfMemory: "out_of_memory",
+    UserCodeError: "user_code",
+    TargetError: "target",
+    Unavailable: "unavailable",
+    UsageError: "usage",
+}
+
+
+def _kind(error: LaptimeError) -> str:
+    return next((kind for cls, kind in _KINDS.items() if isinstance(error, cls)), "bug")
