@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from msgspec import structs
-
 from laptime.apps.cli import measuring
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import Listener, Said, progress
-from laptime.kit.errors import ExitCode, LaptimeError, UserCodeError
+from laptime.apps.cli.saving import saved
+from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.records.event import Progress
-from laptime.records.plan import Setting
 from laptime.records.run import Run
 
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ def _measured(first: Measured, last: Measured) -> str:
 
 def deliver(run: Run, outputs: Sequence[Output], *, as_json: bool, save: bool, voice: Voice) -> ExitCode:
     """Keep the run, show it, write its reports; what was asked but could not be done is complained of."""
-    run, complaint = _kept(run) if save else (_unsaved(run), None)
+    run, complaint = saved(run, save=save)
     code = measuring.deliver(run, outputs, format="json" if as_json else "text", voice=voice)
     if complaint is not None:
         code = voice.complain(complaint)
@@ -112,19 +110,6 @@ def exit_code(run: Run) -> ExitCode:
     if run.status == "failed" or run.tuning is None:
         return measuring.exit_code(run) or ExitCode.USER_CODE
     return tuned.exit_code(run)
-
-
-def _kept(run: Run) -> tuple[Run, LaptimeError | None]:
-    from laptime.verbs.trace import kept
-
-    try:
-        return kept(run), None
-    except LaptimeError as complaint:
-        return _unsaved(run), complaint
-
-
-def _unsaved(run: Run) -> Run:
-    return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
 
 
 def flags(context: Any, given: dict[str, Any]) -> dict[str, Any]:

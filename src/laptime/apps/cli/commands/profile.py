@@ -9,17 +9,15 @@ from typing import Any
 
 import click
 from click.core import ParameterSource
-from msgspec import structs
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import Listener, progress
-from laptime.kit.errors import ExitCode, LaptimeError, UserCodeError
+from laptime.apps.cli.saving import saved
+from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.records.event import Progress
-from laptime.records.plan import Setting
-from laptime.records.run import Run
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _AT_LEAST_0 = click.IntRange(min=0)
@@ -36,11 +34,21 @@ _AT_LEAST_0 = click.IntRange(min=0)
 )
 @click.option("--steps", type=_AT_LEAST_1, default=5, show_default=True, help="Steps to trace.")
 @click.option(
-    "--warmup", type=_AT_LEAST_0, default=2, show_default=True, help="Steps under the idle profiler."
+    "--warmup",
+    type=_AT_LEAST_0,
+    default=2,
+    show_default=True,
+    help="Steps with the profiler on, but not recorded.",
 )
-@click.option("--wait", type=_AT_LEAST_0, default=3, show_default=True, help="First steps that do not count.")
 @click.option(
-    "--repeat", type=_AT_LEAST_1, default=1, show_default=True, help="Traces to record; the last is told."
+    "--wait", type=_AT_LEAST_0, default=3, show_default=True, help="Steps before the profiler starts."
+)
+@click.option(
+    "--repeat",
+    type=_AT_LEAST_1,
+    default=1,
+    show_default=True,
+    help="Traces to record; the report is about the last.",
 )
 @click.option(
     "--step-by",
@@ -50,25 +58,30 @@ _AT_LEAST_0 = click.IntRange(min=0)
     help="What a step is. [default: the first of these that the script has]",
 )
 @click.option(
-    "--no-stack", "stack", is_flag=True, flag_value=False, default=True, help="No call stacks, no modules."
+    "--no-stack",
+    "stack",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Record no call stacks and no modules.",
 )
-@click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="No memory.")
-@click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Items in a call of a TARGET.")
-@click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Of a TARGET.")
-@click.option("--device", default="auto", show_default=True, metavar="NAME", help="Of a TARGET.")
+@click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="Record no memory.")
+@click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Batch size of a TARGET.")
+@click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Data type of a TARGET.")
+@click.option("--device", default="auto", show_default=True, metavar="NAME", help="Device of a TARGET.")
 @click.option(
     "--timeout",
     callback=duration,
     default="30m",
     show_default=True,
     metavar="TIME",
-    help="Then it is interrupted.",
+    help="Interrupt the script after this time.",
 )
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Keep the trace here. [default: beside the run]",
+    help="Keep the trace in this folder. [default: beside the run]",
 )
 @click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
 @click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
@@ -78,9 +91,9 @@ _AT_LEAST_0 = click.IntRange(min=0)
 def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
     """Run a script unmodified under the profiler, and say where each step's time goes.
 
-    Steps are found from the script's optimizer, its DataLoader or its model's calls. The first ones settle,
+    Steps are found from the script's optimizer, its DataLoader or its model's calls. The first steps warm up,
     some are timed, a few are traced; then the script is stopped. Options of laptime come before the script,
-    those of the script behind it. What it prints is passed through; with --json it goes to stderr.
+    those of the script after it. The script's output is shown as it comes; with --json it goes to stderr.
 
     \b
     laptime profile train.py --epochs 10
@@ -90,7 +103,6 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.verbs import profile as verb
-    from laptime.verbs.trace import kept
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
@@ -101,7 +113,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     )
     with contextlib.ExitStack() as stack:
         run = verb.profile(request, _late(stack, quiet=voice.quiet))
-    run, complaint = _kept(run, kept) if request.save else (_unsaved(run), None)
+    run, complaint = saved(run, save=request.save)
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
     for case in run.cases:
         for artifact in case.artifacts:
@@ -117,7 +129,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
 
 def _late(stack: contextlib.ExitStack, *, quiet: bool) -> Callable[[float, str], None]:
-    """A bar that is drawn once there is something to tell: until then the terminal is the script's."""
+    """A progress bar that appears with the first message: until then the terminal is the script's."""
     shown: list[Listener] = []
 
     def say(done: float, text: str) -> None:
@@ -126,15 +138,3 @@ def _late(stack: contextlib.ExitStack, *, quiet: bool) -> Callable[[float, str],
         shown[0](Progress(done=done, remaining=0.0, text=text))
 
     return say
-
-
-def _kept(run: Run, keep: Callable[[Run], Run]) -> tuple[Run, LaptimeError | None]:
-    """The run as it is stored; where that fails, what is known is shown all the same."""
-    try:
-        return keep(run), None
-    except LaptimeError as complaint:
-        return _unsaved(run), complaint
-
-
-def _unsaved(run: Run) -> Run:
-    return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})

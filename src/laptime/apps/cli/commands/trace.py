@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
-from msgspec import structs
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.apps.cli.progress import Listener, progress
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.apps.cli.progress import progress
+from laptime.apps.cli.saving import saved
+from laptime.kit.errors import UsageError
 from laptime.records.event import Progress
-from laptime.records.plan import Setting
-from laptime.records.run import Run
 
 _PATH = click.Path(path_type=Path)
 _SUFFIXES = (".json", ".json.gz")
@@ -28,7 +25,7 @@ _SUFFIXES = (".json", ".json.gz")
     multiple=True,
     metavar="FILE|DIR",
     type=_PATH,
-    help="Another job's traces: what got slower or faster since. Repeatable.",
+    help="Traces of an earlier job, to compare with. Repeatable.",
 )
 @click.option(
     "--slim",
@@ -54,9 +51,9 @@ def command(
 ) -> int:
     """Say where the time of a step goes in profiler traces, and what to change.
 
-    Reads what torch.profiler writes (.json, .json.gz), of any age, on any device, and .xplane.pb of
-    TensorFlow. Several files, or a folder, are the ranks of one job. A JSON file that breaks off is read as
-    far as it goes.
+    Reads traces of torch.profiler (.json, .json.gz) from any version and device, and .xplane.pb files of
+    TensorFlow. Several files, or a folder, are the ranks of one job. A truncated JSON file is read up to
+    where it ends.
 
     \b
     laptime trace trace.json.gz -o report.html
@@ -72,36 +69,25 @@ def command(
         _check_slim(slim)
     with progress(quiet=voice.quiet) as show:
         run = verb.trace(
-            list(paths), against=list(against), name=name, save=False, slim=slim, progress=_saying(show)
+            list(paths),
+            against=list(against),
+            name=name,
+            save=False,
+            slim=slim,
+            progress=lambda done, text: show(Progress(done=done, remaining=0.0, text=text)),
         )
-    run, complaint = _unsaved(run) if no_save else _saved(run, verb.kept)
+    run, complaint = saved(run, save=not no_save)
     if slim is not None:
         voice.say(f"wrote {slim}")
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
     return voice.complain(complaint) if complaint else delivered
 
 
-def _saying(show: Listener) -> Callable[[float, str], None]:
-    return lambda done, text: show(Progress(done=done, remaining=0.0, text=text))
-
-
-def _saved(run: Run, keep: Callable[[Run], Run]) -> tuple[Run, LaptimeError | None]:
-    """The run as it is stored; where that fails, what is known is shown all the same."""
-    try:
-        return keep(run), None
-    except LaptimeError as complaint:
-        return _unsaved(run)[0], complaint
-
-
-def _unsaved(run: Run) -> tuple[Run, None]:
-    return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")}), None
-
-
 def _check_slim(path: Path) -> None:
     if not path.name.endswith(_SUFFIXES):
         raise UsageError(
-            f"a slimmed trace is not written to {path}",
-            why=f"its name ends in {' or '.join(_SUFFIXES)}",
+            f"a slim trace cannot be written to {path}",
+            why=f"its name must end in {' or '.join(_SUFFIXES)}",
             next=f"--slim {path.with_suffix('.json.gz')}",
         )
     output.writable(path)
