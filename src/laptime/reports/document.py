@@ -264,10 +264,11 @@ class Code(Block, frozen=True, kw_only=True):
 
 
 class Chart(Block, frozen=True, kw_only=True):
-    """A drawing, which only the page has. Its data may be embedded by `draw` for the page's script."""
+    """A drawing, which only the page has; `points` are data for its tooltips."""
 
     title: str
     draw: Callable[[], Markup]
+    points: Callable[[], Any] | None = None
     note: str = ""
     legend: Sequence[Bar] = ()
 
@@ -337,7 +338,7 @@ class Document(Struct, frozen=True, kw_only=True):
         run: what it is about; None for what is not stored (doctor, history).
         conditions: what holds for all of it: machine, versions, settings.
         warnings: sentences to read before any number.
-        data: the document that `--json` prints.
+        data: the document that `--json` prints; the page has it, too, where it is `embedded`.
         footer: the last line on a terminal.
         about: the last line of the page.
     """
@@ -347,6 +348,7 @@ class Document(Struct, frozen=True, kw_only=True):
     verdict: Headline
     sections: Sequence[Section]
     data: Callable[[], Any]
+    embedded: bool = False
     run: Run | None = None
     conditions: Sequence[str] = ()
     warnings: Sequence[str] = ()
