@@ -76,7 +76,7 @@ def _check(variant: Variant) -> None:
             why="the null backend knows only the cpu",
             next="--device cpu",
         )
-    asked = [
+    refused = [
         word
         for word, is_asked in (
             (f"--dtype {variant.dtype}", variant.dtype not in ("float32", "auto")),
@@ -86,9 +86,9 @@ def _check(variant: Variant) -> None:
         )
         if is_asked
     ]
-    if asked:
+    if refused:
         raise UsageError(
-            f"the null backend cannot do {' '.join(asked)}", why="it has no framework that would do it"
+            f"the null backend cannot do {' '.join(refused)}", why="it has no framework that would do it"
         )
 
 

@@ -75,12 +75,12 @@ class Procedure:
 
     def results(self, *, details: bool) -> dict[str, Any]:
         """Measure everything, say it, and return it."""
-        found: dict[str, Any] = {"machine_info": _results.machine_info(self._environment)}
-        self._tell({"Machine info": found["machine_info"]})
-        found["device"] = self._device.type
+        results: dict[str, Any] = {"machine_info": _results.machine_info(self._environment)}
+        self._tell({"Machine info": results["machine_info"]})
+        results["device"] = self._device.type
         self._say(f"Model device: {self._device}")
         counted = self._count()
-        found |= counted
+        results |= counted
         for key, title in (
             ("params", "Model parameters"),
             ("flops", "Model FLOPs"),
@@ -96,13 +96,13 @@ class Procedure:
         for title, part in (("Timing", timing), ("Memory", memory), ("Energy", energy)):
             for batch, result in sorted(part.items()):
                 self._tell({f"{title} results (batch_size={batch})": result})
-        found["timing"] = _results.by_batch(timing)
+        results["timing"] = _results.by_batch(timing)
         if memory:
-            found["memory"] = _results.by_batch(memory)
+            results["memory"] = _results.by_batch(memory)
         if energy:
-            found["energy"] = _results.by_batch(energy)
-        found["laptime"] = self._conclude(details=details)
-        return found
+            results["energy"] = _results.by_batch(energy)
+        results["laptime"] = self._conclude(details=details)
+        return results
 
     @property
     def _has_own_memory(self) -> bool:
@@ -261,13 +261,16 @@ class Procedure:
 
     def _learn(self, program: Program) -> None:
         """Add what the backend tells of devices, libraries and knobs to the environment."""
-        told, known = program.loaded, self._environment
-        names = {device.name for device in known.devices}
+        loaded, before = program.loaded, self._environment
+        names = {device.name for device in before.devices}
         self._environment = structs.replace(
-            known,
-            devices=[*known.devices, *(device for device in told.devices if device.name not in names)],
-            libraries={**known.libraries, **told.libraries},
-            knobs={**known.knobs, **told.knobs},
+            before,
+            devices=[
+                *before.devices,
+                *(device for device in loaded.devices if device.name not in names),
+            ],
+            libraries={**before.libraries, **loaded.libraries},
+            knobs={**before.knobs, **loaded.knobs},
         )
 
     def _as_case(self, case: Case, program: Program, outputs: dict[str, Any]) -> Case:
@@ -305,13 +308,13 @@ class Procedure:
             cases=cases,
             findings=findings(cases),
         )
-        found = _results.evidence(run, why_no_energy=self._why_no_energy)
-        self._tell({"Verdict": {"word": found["verdict"], "reasons": found["reasons"]}})
-        if found["verdict"] != "trusted":
-            logger.warning("These times are %s: %s", found["verdict"], "; ".join(found["reasons"]))
+        evidence = _results.evidence(run, why_no_energy=self._why_no_energy)
+        self._tell({"Verdict": {"word": evidence["verdict"], "reasons": evidence["reasons"]}})
+        if evidence["verdict"] != "trusted":
+            logger.warning("These times are %s: %s", evidence["verdict"], "; ".join(evidence["reasons"]))
         if details:
             self._say_details(run)
-        return found
+        return evidence
 
     def _advised(self, check: Check) -> Check:
         """Checks know the command line; here the knob is `num_runs`."""

@@ -55,10 +55,10 @@ def timing(seconds: list[float]) -> dict[str, Any]:
 
 def memory(before: int, peak: int, after: int) -> dict[str, Any]:
     """Bytes on the device before, at the peak of, and after one call with its copies."""
-    found = {"pre_inference": before, "max_inference": peak, "post_inference": after}
+    megabytes = {"pre_inference": before, "max_inference": peak, "post_inference": after}
     return {
-        **{f"{name}_bytes": value for name, value in found.items()},
-        **{name: size(value) for name, value in found.items()},
+        **{f"{name}_bytes": value for name, value in megabytes.items()},
+        **{name: size(value) for name, value in megabytes.items()},
     }
 
 
@@ -102,10 +102,10 @@ def _frequency() -> str | None:
     import psutil
 
     try:
-        told = psutil.cpu_freq()
+        frequency = psutil.cpu_freq()
     except (OSError, RuntimeError, NotImplementedError, AttributeError):
         return None
-    mhz = (told.max or told.current) if told else 0
+    mhz = (frequency.max or frequency.current) if frequency else 0
     return f"{mhz / 1000:.2f} GHz" if mhz else None
 
 
@@ -130,12 +130,12 @@ def evidence(run: Run, *, why_no_energy: dict[str, Any]) -> dict[str, Any]:
 
 def _latency(case: Case) -> dict[str, Any]:
     stats = summarize(case)
-    found: dict[str, Any] = {}
+    latencies: dict[str, Any] = {}
     for series in case.series:
         if series.metric.tag != "latency" or series.regime is None:
             continue
         median = stats[f"latency/{series.regime}/median"]
-        found[series.regime] = {
+        latencies[series.regime] = {
             "median": median.value,
             "ci95": list(median.ci95) if median.ci95 else None,
             "unit": "s",
@@ -144,5 +144,5 @@ def _latency(case: Case) -> dict[str, Any]:
             "warm_up": select(series).warm_up,
         }
     rate = main_throughput(case)
-    found["samples_per_second"] = None if rate is None else rate.value
-    return found
+    latencies["samples_per_second"] = None if rate is None else rate.value
+    return latencies

@@ -73,10 +73,10 @@ class Benchmark:
 
     def _caller(self) -> str:
         """The outermost method of this object that is running."""
-        own = [frame.function for frame in inspect.stack(0) if frame.frame.f_locals.get("self") is self]
-        return own[-1]
+        names = [frame.function for frame in inspect.stack(0) if frame.frame.f_locals.get("self") is self]
+        return names[-1]
 
 
-def _metric(given: Mapping[str, Any]) -> Metric:
-    bounds = {name: float(given[name]) for name in ("min_value", "max_value") if given.get(name) is not None}
-    return Metric(name=str(given["name"]), value=float(given["value"]), **bounds)
+def _metric(entry: Mapping[str, Any]) -> Metric:
+    bounds = {name: float(entry[name]) for name in ("min_value", "max_value") if entry.get(name) is not None}
+    return Metric(name=str(entry["name"]), value=float(entry["value"]), **bounds)

@@ -109,26 +109,26 @@ def benchmark(
 def _batch_of(sample: Any) -> int:
     from laptime.backends.torch import tensors
 
-    found = tensors.batch_of(sample)
-    if not found:
+    batch = tensors.batch_of(sample)
+    if not batch:
         raise UsageError(
             "the batch size of the sample cannot be told",
             why=f"it is {tensors.words(sample)}, which holds no tensor with a leading dimension",
             next="benchmark(..., batch_size=8, sample_with_batch_size1=...)",
         )
-    return found
+    return batch
 
 
-def _device(given: Any) -> torch.device:
+def _device(device: Any) -> torch.device:
     import torch
 
-    if not isinstance(given, torch.device):
+    if not isinstance(device, torch.device):
         raise UsageError(
-            f"get_device_fn returned {given!r}",
+            f"get_device_fn returned {device!r}",
             why="it must return a torch.device",
             next="torch.device('cpu')",
         )
-    here: torch.device = given
+    here: torch.device = device
     if here == torch.device("cuda"):  # without an index it means the current one
         return torch.device("cuda", torch.cuda.current_device())
     return here

@@ -103,8 +103,8 @@ def forms() -> list[str]:
 
 def known(kind: str) -> list[str]:
     """Targets of a kind that are known here; imports its framework, so ask for it in a process of its own."""
-    found: list[str] = registry.load("targets", kind).names()
-    return found
+    names: list[str] = registry.load("targets", kind).names()
+    return names
 
 
 def misspelt_prefix(text: str) -> TargetError | None:

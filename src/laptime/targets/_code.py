@@ -67,8 +67,8 @@ def names_in(path: Path) -> Names:
                 complete = complete and "*" not in bound
                 others.update(bound)
             case ast.Assign() | ast.AnnAssign() | ast.For() | ast.With():
-                found = ast.walk(node)
-                others.update(n.id for n in found if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+                nodes = ast.walk(node)
+                others.update(n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
     return Names(tuple(functions), frozenset(others), complete and "__getattr__" not in functions)
 
 
@@ -144,23 +144,23 @@ def find(module: ModuleType, dotted: str, *, target: str) -> Any:
     Raises:
         TargetError: there is none.
     """
-    found: Any = module
+    attribute: Any = module
     for part in dotted.split("."):
         try:
-            found = getattr(found, part)
+            attribute = getattr(attribute, part)
         except AttributeError as error:
-            near = closest(part, [name for name in dir(found) if not name.startswith("_")])
+            near = closest(part, [name for name in dir(attribute) if not name.startswith("_")])
             raise TargetError(
                 f"{target} does not exist",
                 why=str(error),
                 next=f"did you mean {near!r}?" if near else f"add a function to it and {_RETURN}",
             ) from error
-    return found
+    return attribute
 
 
-def is_model(found: Any) -> bool:
+def is_model(value: Any) -> bool:
     """Whether a named object is a model itself, not a function that makes one."""
-    return not isinstance(found, type) and callable(found) and hasattr(found, "forward")
+    return not isinstance(value, type) and callable(value) and hasattr(value, "forward")
 
 
 def takes_batch(function: Any) -> bool:
@@ -192,10 +192,10 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
     _check_arguments(function, target)
     keywords = {"batch": batch} if takes_batch(function) else {}
     try:
-        made = function(**keywords)
+        result = function(**keywords)
     except (Exception, SystemExit) as error:
         raise user_error(error, f"{target} raised", folder=folder) from error
-    return _program(made, target)
+    return _program(result, target)
 
 
 def _check_arguments(function: Callable[..., Any], target: str) -> None:
@@ -216,14 +216,14 @@ def _check_arguments(function: Callable[..., Any], target: str) -> None:
         )
 
 
-def _program(made: Any, target: str) -> Program:
-    if isinstance(made, tuple) and len(made) == 2 and callable(made[0]):
-        call, inputs = made
+def _program(result: Any, target: str) -> Program:
+    if isinstance(result, tuple) and len(result) == 2 and callable(result[0]):
+        call, inputs = result
         return Program(call=call, inputs=inputs, origin="none" if inputs is None else "given")
-    if callable(made):
-        return Program(call=made)
+    if callable(result):
+        return Program(call=result)
     raise TargetError(
-        f"{target} returned {_kind(made)}, which cannot be measured",
+        f"{target} returned {_kind(result)}, which cannot be measured",
         why=f"a target function has to {_RETURN}",
         next="return model, inputs",
     )
@@ -256,13 +256,13 @@ def line_of(error: BaseException, folder: Path | None = None) -> str:
     Theirs is what lies in `folder`, else what lies neither in laptime nor in an installed package.
     """
     frames = traceback.extract_tb(error.__traceback__)
-    own = str(Path(__file__).resolve().parents[1])
+    package = str(Path(__file__).resolve().parents[1])
 
     def is_users(filename: str) -> bool:
         if folder is not None and Path(filename).is_relative_to(folder):
             return "site-packages" not in Path(filename).relative_to(folder).parts
         return not (
-            filename.startswith((own, sys.base_prefix, "<")) or "site-packages" in Path(filename).parts
+            filename.startswith((package, sys.base_prefix, "<")) or "site-packages" in Path(filename).parts
         )
 
     for frame in reversed(frames):

@@ -56,7 +56,7 @@ def _constructors() -> dict[str, Any]:
     from keras import applications
 
     return {
-        name: found for name, found in vars(applications).items() if name[:1].isupper() and callable(found)
+        name: value for name, value in vars(applications).items() if name[:1].isupper() and callable(value)
     }
 
 

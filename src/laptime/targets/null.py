@@ -176,10 +176,10 @@ def _fail(fault: str) -> None:
 
 
 def _quantity(value: str, units: dict[str, float]) -> float:
-    found = _QUANTITY.fullmatch(value)
-    if found is None or found[2] not in units:
+    match = _QUANTITY.fullmatch(value)
+    if match is None or match[2] not in units:
         raise ValueError(f"expected a number and one of {', '.join(unit or 'nothing' for unit in units)}")
-    return float(found[1]) * units[found[2]]
+    return float(match[1]) * units[match[2]]
 
 
 def _time(value: str) -> float:

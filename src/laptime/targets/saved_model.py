@@ -70,7 +70,7 @@ class Served:
         return self.signature(**inputs)
 
 
-def _build(folder: Path, asked: str, text: str) -> Program:
+def _build(folder: Path, signature: str, text: str) -> Program:
     import tensorflow as tf
 
     try:
@@ -80,25 +80,25 @@ def _build(folder: Path, asked: str, text: str) -> Program:
             f"{text} cannot be loaded",
             why=f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}",
         ) from error
-    name = _signature(list(loaded.signatures), asked, text)
+    name = _signature(list(loaded.signatures), signature, text)
     return Program(call=Served(loaded, name), facts={"signature": name})
 
 
-def _signature(known: list[str], asked: str, text: str) -> str:
-    if not known:
+def _signature(names: list[str], name: str, text: str) -> str:
+    if not names:
         raise TargetError(
             f"{text} has no signature",
             why="it was saved without one, so nothing tells what to call and with which inputs",
             next="tf.saved_model.save(module, folder, signatures=function.get_concrete_function(specs))",
         )
-    if asked and asked not in known:
+    if name and name not in names:
         raise TargetError(
-            f"{text.partition('#')[0]} has no signature {asked!r}",
-            why=f"it has {', '.join(known)}",
-            next=f"did you mean #{closest(asked, known) or known[0]}?",
+            f"{text.partition('#')[0]} has no signature {name!r}",
+            why=f"it has {', '.join(names)}",
+            next=f"did you mean #{closest(name, names) or names[0]}?",
         )
-    if not asked and _DEFAULT not in known and len(known) > 1:
+    if not name and _DEFAULT not in names and len(names) > 1:
         raise TargetError(
-            f"which signature of {text}?", why=f"it has {', '.join(known)}", next=f"{text}#{known[0]}"
+            f"which signature of {text}?", why=f"it has {', '.join(names)}", next=f"{text}#{names[0]}"
         )
-    return asked or (_DEFAULT if _DEFAULT in known else known[0])
+    return name or (_DEFAULT if _DEFAULT in names else names[0])

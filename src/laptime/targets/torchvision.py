@@ -70,17 +70,17 @@ def _arguments(name: str) -> dict[str, Any]:
     from torchvision.models import get_model_builder
 
     parameters = inspect.signature(get_model_builder(name)).parameters
-    wanted: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     if "weights_backbone" in parameters:
-        wanted["weights_backbone"] = None
+        arguments["weights_backbone"] = None
     if "quantize" in parameters:
-        wanted["quantize"] = True
+        arguments["quantize"] = True
     if "googlenet" in name or "inception" in name:
         # Their own initialisation takes seconds of SciPy and speed does not depend on it.
-        wanted["init_weights"] = False
+        arguments["init_weights"] = False
     if "googlenet" in name:
-        wanted["aux_logits"] = False  # as in the published weights: 6.6 M parameters
-    return wanted
+        arguments["aux_logits"] = False  # as in the published weights: 6.6 M parameters
+    return arguments
 
 
 def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[int]]:

@@ -22,22 +22,22 @@ PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers"
 
 def versions() -> dict[str, str]:
     """Of everything that has a part in an export, where it is installed."""
-    found = {}
+    numbers = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            numbers[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return numbers
 
 
-def content(module: torch.nn.Module, inputs: list[torch.Tensor], asked: dict[str, Any]) -> str:
+def content(module: torch.nn.Module, inputs: list[torch.Tensor], export_settings: dict[str, Any]) -> str:
     """Hash over all that an export of this module depends on.
 
     Lies when: what the module computes depends on files or environment variables that are read while it runs.
     """
     digest = hashlib.sha256()
-    digest.update(repr((REVISION, sorted(versions().items()), sorted(asked.items()))).encode())
+    digest.update(repr((REVISION, sorted(versions().items()), sorted(export_settings.items()))).encode())
     digest.update(repr(module).encode())
     for name, part in module.named_modules():
         plain = {key: value for key, value in vars(part).items() if isinstance(value, int | float | str)}

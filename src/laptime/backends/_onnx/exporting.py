@@ -63,8 +63,8 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     module, args = _module(work.eager.func), work.eager.args
     kwargs = _in_order(module, work.eager.keywords)
     inputs = tensors([*args, *kwargs.values()])
-    asked = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
-    folder = root / f"onnx-{content(module, inputs, asked)[:24]}"
+    settings = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
+    folder = root / f"onnx-{content(module, inputs, settings)[:24]}"
     if (folder / "about.json").is_file():
         return folder
     started = time.perf_counter()
@@ -126,8 +126,8 @@ def _module(call: Any) -> torch.nn.Module:
 
 def _in_order(module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     """Keyword arguments in the order of the module's signature, whatever order they were given in."""
-    known = [name for name in inspect.signature(module.forward).parameters if name in kwargs]
-    return {name: kwargs[name] for name in dict.fromkeys([*known, *kwargs])}
+    ordered = [name for name in inspect.signature(module.forward).parameters if name in kwargs]
+    return {name: kwargs[name] for name in dict.fromkeys([*ordered, *kwargs])}
 
 
 def _traced(
@@ -180,7 +180,7 @@ def _check(inputs: list[torch.Tensor], takes: Any) -> None:
     def fits(tensor: torch.Tensor, each: Any) -> bool:
         sizes = list(each.shape or ())
         return len(sizes) == tensor.ndim and all(
-            size == own for size, own in zip(sizes, tensor.shape, strict=True) if isinstance(size, int)
+            size == now for size, now in zip(sizes, tensor.shape, strict=True) if isinstance(size, int)
         )
 
     if len(inputs) != len(takes) or not all(map(fits, inputs, takes)):
@@ -200,8 +200,10 @@ def _save_sample(folder: Path, inputs: list[torch.Tensor], output: Any) -> None:
 def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
     import torch
 
-    found = tensor.detach().cpu()
-    array: np.ndarray[Any, Any] = (found.float() if found.dtype == torch.bfloat16 else found).numpy()
+    host_tensor = tensor.detach().cpu()
+    array: np.ndarray[Any, Any] = (
+        host_tensor.float() if host_tensor.dtype == torch.bfloat16 else host_tensor
+    ).numpy()
     return array
 
 
@@ -213,16 +215,16 @@ def _counts(model: TorchModel, batch: int) -> dict[str, Any]:
 
 def main() -> None:
     """Export what standard input asks for; the answer goes to the file that it names."""
-    asked = json.load(sys.stdin)
+    request = json.load(sys.stdin)
     os.dup2(2, 1)  # what a framework prints is no answer
-    variant = msgspec.convert(asked["variant"], Variant)
+    variant = msgspec.convert(request["variant"], Variant)
     answer: dict[str, Any]
     try:
-        folder = export(variant, opset=asked["opset"], batch=asked["batch"], root=Path(asked["root"]))
+        folder = export(variant, opset=request["opset"], batch=request["batch"], root=Path(request["root"]))
         answer = {"folder": str(folder)}
     except LaptimeError as error:
         answer = {"error": type(error).__name__, "what": error.what, "why": error.why, "next": error.next}
-    Path(asked["answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    Path(request["answer"]).write_text(json.dumps(answer), encoding="utf-8")
     sys.stderr.flush()
     os._exit(0)  # taking a framework apart takes a second
 

@@ -59,10 +59,10 @@ def dtypes(model: Any) -> dict[str, int]:
     import onnx
 
     name = onnx.TensorProto.DataType.Name
-    found = Counter(
+    counts = Counter(
         _DTYPES.get(word := name(each.data_type), word.lower()) for each in model.graph.initializer
     )
-    return dict(found)
+    return dict(counts)
 
 
 _DTYPES = {"FLOAT": "float32", "DOUBLE": "float64"}
@@ -91,8 +91,8 @@ def flops(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[int | None,
             counted[node.op_type] += work
             continue
         uncounted[node.op_type] += 1
-        known = node.op_type in _CONVOLUTIONS or node.op_type in _PRODUCTS or node.op_type == "ConvTranspose"
-        if known or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
+        counts = node.op_type in _CONVOLUTIONS or node.op_type in _PRODUCTS or node.op_type == "ConvTranspose"
+        if counts or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
             doubtful.add(node.op_type)
     receipt: dict[str, Any] = {
         "counter": "shapes of the ONNX graph",
@@ -145,9 +145,9 @@ def _shapes(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> Shapes:
     for each in fixed.graph.output:
         each.type.tensor_type.ClearField("shape")
     inferred = onnx.shape_inference.infer_shapes(fixed, data_prop=True).graph
-    found: Shapes = {each.name: tuple(each.dims) for each in fixed.graph.initializer}
+    shapes: Shapes = {each.name: tuple(each.dims) for each in fixed.graph.initializer}
     for each in [*inferred.input, *inferred.value_info, *inferred.output]:
         dims = each.type.tensor_type.shape.dim
         if all(dim.HasField("dim_value") for dim in dims):
-            found[each.name] = tuple(dim.dim_value for dim in dims)
-    return found
+            shapes[each.name] = tuple(dim.dim_value for dim in dims)
+    return shapes

@@ -58,10 +58,10 @@ def sizes(
             why=f"its shapes are {', '.join(each.words for each in inputs)}: no size is left open",
             next=f"--batch {size}, or export it with a dynamic batch",
         )
-    known = {str(name): batch for name in leading if name} | {
+    named_sizes = {str(name): batch for name in leading if name} | {
         name: values[0] for name, values in given.items() if name not in {each.name for each in inputs}
     }
-    return {each.name: _shape(each, batch, known, given.get(each.name), target) for each in inputs}
+    return {each.name: _shape(each, batch, named_sizes, given.get(each.name), target) for each in inputs}
 
 
 def _shape(
@@ -83,15 +83,15 @@ def _shape(
 
 
 def _with_given(each: Input, dims: list[int | str], given: Sequence[int]) -> list[int | str]:
-    own = each.dims[1:]
-    fits = len(given) == len(own) and all(
-        isinstance(size, str) or size == wanted for size, wanted in zip(own, given, strict=True)
+    open_dims = each.dims[1:]
+    fits = len(given) == len(open_dims) and all(
+        isinstance(size, str) or size == number for size, number in zip(open_dims, given, strict=True)
     )
     if not fits:
         raise UsageError(
             f"--shape {each.name}={'x'.join(map(str, given))} does not fit",
             why=f"its shape is {each.words}; sizes are given without the first, the batch",
-            next=f"--shape {each.name}={'x'.join(_size(size, each) for size in own)}",
+            next=f"--shape {each.name}={'x'.join(_size(size, each) for size in open_dims)}",
         )
     return [dims[0], *given]
 

@@ -151,8 +151,8 @@ class FileModel:
         """Inputs by name: the sample's with this batch, else random ones from the seed."""
         takes = runtime.inputs()
         if source.inputs is not None:
-            made = arrays.rebatched(source.inputs, source.traced, batch)
-            return _named(takes, made)
+            rebatched = arrays.rebatched(source.inputs, source.traced, batch)
+            return _named(takes, rebatched)
         generator = np.random.default_rng(self._variant.seed)
         sizes = self._sizes(runtime, batch)
         return {each.name: arrays.random(each, sizes[each.name], generator) for each in takes}
@@ -217,16 +217,16 @@ class FileModel:
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: finite or not, what comes out in words, and for exports how it agrees with PyTorch."""
         source, _ = self._at(batch)
-        found = self.workload(batch).results()
-        floats = [array for array in found if array.dtype.kind == "f"]
-        told: dict[str, Any] = {
+        outputs = self.workload(batch).results()
+        floats = [array for array in outputs if array.dtype.kind == "f"]
+        facts: dict[str, Any] = {
             "finite": all(bool(np.isfinite(array).all()) for array in floats) if floats else None,
-            "shape": ", ".join(arrays.words(array) for array in found),
+            "shape": ", ".join(arrays.words(array) for array in outputs),
         }
         if source.outputs is not None:
             reference = arrays.rebatched(source.outputs, source.traced, batch)
-            told["against_torch"] = agreement(_plain(found), _plain(reference))
-        return told
+            facts["against_torch"] = agreement(_plain(outputs), _plain(reference))
+        return facts
 
     def outputs(self, inputs: list[Array]) -> list[Array]:
         """See `measure.protocol.GivesOutputs`."""
@@ -262,8 +262,8 @@ def first_line(error: BaseException) -> str:
 
 def _leading(given: Sequence[Array]) -> int | None:
     """The first size that most arrays share."""
-    found = Counter(array.shape[0] for array in given if array.ndim)
-    return found.most_common(1)[0][0] if found else None
+    lengths = Counter(array.shape[0] for array in given if array.ndim)
+    return lengths.most_common(1)[0][0] if lengths else None
 
 
 def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
@@ -277,6 +277,6 @@ def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:
     }
 
 
-def _plain(found: Sequence[Array]) -> list[Array]:
+def _plain(outputs: Sequence[Array]) -> list[Array]:
     """Floats of half precision as float32; float64 stays."""
-    return [array.astype(np.float32) if array.dtype == np.float16 else array for array in found]
+    return [array.astype(np.float32) if array.dtype == np.float16 else array for array in outputs]

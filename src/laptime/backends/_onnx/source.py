@@ -181,7 +181,7 @@ def _in_own_process(variant: Variant, *, opset: int, batch: int | None, root: Pa
     """Run `exporting`; it ends with us, being in our process group."""
     with tempfile.TemporaryDirectory(prefix="laptime-export-") as scratch:
         answer = Path(scratch) / "answer.json"
-        asked = {
+        request = {
             "variant": msgspec.to_builtins(variant),
             "opset": opset,
             "batch": batch,
@@ -190,7 +190,7 @@ def _in_own_process(variant: Variant, *, opset: int, batch: int | None, root: Pa
         }
         done = subprocess.run(
             [sys.executable, "-m", "laptime.backends._onnx.exporting"],
-            input=json.dumps(asked),
+            input=json.dumps(request),
             capture_output=True,
             text=True,
         )
@@ -201,8 +201,8 @@ def _in_own_process(variant: Variant, *, opset: int, batch: int | None, root: Pa
                 why=last[:300],
                 next=f"laptime bench {variant.target}   runs it in PyTorch, without exporting",
             )
-        told = json.loads(answer.read_text(encoding="utf-8"))
-    if "error" in told:
-        kind: type[LaptimeError] = getattr(errors, told["error"], LaptimeError)
-        raise kind(told["what"], why=told["why"], next=told["next"])
-    return Path(told["folder"])
+        reply = json.loads(answer.read_text(encoding="utf-8"))
+    if "error" in reply:
+        kind: type[LaptimeError] = getattr(errors, reply["error"], LaptimeError)
+        raise kind(reply["what"], why=reply["why"], next=reply["next"])
+    return Path(reply["folder"])

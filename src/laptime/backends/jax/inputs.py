@@ -99,8 +99,8 @@ def batch_of(given: Any) -> int | None:
 
 def words(tree: Any) -> str:
     """Arrays in words: `float32 (8, 1000), int32 (8)`; the type's name where there is none."""
-    found = [f"{leaf.dtype} ({', '.join(map(str, leaf.shape))})" for leaf in arrays(tree)]
-    return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "") or "no array"
+    texts = [f"{leaf.dtype} ({', '.join(map(str, leaf.shape))})" for leaf in arrays(tree)]
+    return ", ".join(texts[:8]) + (f" and {len(texts) - 8} more" if len(texts) > 8 else "") or "no array"
 
 
 def _needs_arguments(call: Any) -> bool:

@@ -37,16 +37,16 @@ class JaxWorkload:
     """
 
     def __init__(
-        self, made: Pure, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: int, on_cpu: bool
+        self, program: Pure, args: tuple[Any, ...], kwargs: dict[str, Any], *, batch: int, on_cpu: bool
     ) -> None:
         import jax
 
         self._wait = jax.block_until_ready
-        self._jitted = jax.jit(made.function)
-        self._inputs = (made.parameters, *args), kwargs
+        self._jitted = jax.jit(program.function)
+        self._inputs = (program.parameters, *args), kwargs
         self._run: Callable[..., Any] | None = None
         self._last: Any = None
-        self.parameters = made.parameters
+        self.parameters = program.parameters
         self.batch = batch
         self.synchronous = on_cpu
         self.compile_seconds: float | None = None
@@ -106,8 +106,8 @@ class JaxModel:
 
     def _taken_apart(self, program: Program, given: Any) -> Pure:
         args, kwargs = self._moved(arguments(given))
-        made = pure(program.call, args, kwargs, seed=self._variant.seed)
-        return made._replace(parameters=self._moved(made.parameters))
+        result = pure(program.call, args, kwargs, seed=self._variant.seed)
+        return result._replace(parameters=self._moved(result.parameters))
 
     def _moved(self, tree: Any) -> Any:
         return inputs.moved(tree, self._device, self._variant.dtype)
@@ -175,16 +175,16 @@ class JaxModel:
         """Settings of jax and variables of the environment that change speed or results."""
         import jax
 
-        found: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "jax.default_matmul_precision": str(jax.config.jax_default_matmul_precision or "default"),
             "jax.enable_x64": bool(jax.config.jax_enable_x64),
         }
         if self._variant.threads is not None:
-            found["jax.threads"] = self._variant.threads
+            settings["jax.threads"] = self._variant.threads
         for name in sorted(os.environ):
             if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
-                found[f"env.{name}"] = os.environ[name]
-        return found
+                settings[f"env.{name}"] = os.environ[name]
+        return settings
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters, and FLOPs by XLA's cost analysis of the program before it is optimised.

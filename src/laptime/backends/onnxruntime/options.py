@@ -90,16 +90,16 @@ def provider_of(variant: Variant) -> tuple[str, int]:
     built = onnxruntime.get_available_providers()
     there = [short for short, name in PROVIDERS.items() if f"{name}ExecutionProvider" in built]
     usual = ("cuda" if "cuda" in there else "cpu") if kind == "auto" else kind
-    wanted = str(variant.options.get("provider", usual))
+    provider = str(variant.options.get("provider", usual))
     on_cuda = kind in ("auto", "cuda")
-    is_possible = wanted in there and number in ("", *map(str, range(64)))
-    if not is_possible or (kind not in ("auto", "cpu", "cuda")) or (wanted in ON_CUDA and not on_cuda):
-        near = closest(wanted, there)
+    is_possible = provider in there and number in ("", *map(str, range(64)))
+    if not is_possible or (kind not in ("auto", "cpu", "cuda")) or (provider in ON_CUDA and not on_cuda):
+        near = closest(provider, there)
         raise Unavailable(
-            f"onnxruntime has no provider {wanted!r} for the device {variant.device!r} here",
+            f"onnxruntime has no provider {provider!r} for the device {variant.device!r} here",
             why=f"this build ({', '.join(available())}) has {', '.join(there)}",
             next=f"--device cpu --option provider={near or 'cpu'}"
-            if wanted not in ON_CUDA
+            if provider not in ON_CUDA
             else "pip install onnxruntime-gpu, or --device cpu",
         )
-    return wanted, int(number or 0)
+    return provider, int(number or 0)

@@ -50,12 +50,12 @@ class Session:
 
     def inputs(self) -> list[Input]:
         """What the session takes."""
-        found = []
+        takes = []
         for each in self._session.get_inputs():
             kind = re.sub(r"^tensor\((.*)\)$", r"\1", each.type)
             dims = tuple(size if isinstance(size, int) else (size or "") for size in each.shape)
-            found.append(Input(each.name, _NUMPY.get(kind, kind), dims))
-        return found
+            takes.append(Input(each.name, _NUMPY.get(kind, kind), dims))
+        return takes
 
     @property
     def _is_bound(self) -> bool:
@@ -82,8 +82,8 @@ class Session:
         def results() -> list[Array]:
             call()
             binding.synchronize_outputs()
-            found: list[Array] = binding.copy_outputs_to_cpu()
-            return found
+            outputs: list[Array] = binding.copy_outputs_to_cpu()
+            return outputs
 
         return Bound(call=call, sync=binding.synchronize_outputs, synchronous=where == "cpu", results=results)
 
@@ -100,10 +100,10 @@ class Session:
 
     def facts(self) -> dict[str, Any]:
         """Opset, nodes and dtypes of the file; the providers that run it."""
-        found: dict[str, Any] = {"providers": self._session.get_providers()}
+        facts: dict[str, Any] = {"providers": self._session.get_providers()}
         if self._graph is not None:
-            found |= {"onnx": graph.facts(self._graph), "dtypes": graph.dtypes(self._graph)}
-        return found
+            facts |= {"onnx": graph.facts(self._graph), "dtypes": graph.dtypes(self._graph)}
+        return facts
 
     def devices(self) -> list[Device]:
         """The CPU, or the CUDA device by its number."""
@@ -179,23 +179,23 @@ def _refused(error: Exception, target: str) -> LaptimeError:
     """Why ONNX Runtime does not load a file."""
     text = str(error)
     own = " ".join(f"{name} {number}" for name, number in available().items())
-    if found := re.search(r"[Oo]pset (\d+) is under development.*?till opset (\d+)", text, re.DOTALL):
+    if opset := re.search(r"[Oo]pset (\d+) is under development.*?till opset (\d+)", text, re.DOTALL):
         return TargetError(
-            f"{target} is written for ONNX opset {found[1]}, too new for {own}",
-            why=f"it supports opsets up to {found[2]}",
-            next=f"pip install -U onnxruntime, or export the model with opset {found[2]}",
+            f"{target} is written for ONNX opset {opset[1]}, too new for {own}",
+            why=f"it supports opsets up to {opset[2]}",
+            next=f"pip install -U onnxruntime, or export the model with opset {opset[2]}",
         )
-    if found := re.search(r"model IR version: (\d+), max supported IR version: (\d+)", text):
+    if opset := re.search(r"model IR version: (\d+), max supported IR version: (\d+)", text):
         return TargetError(
-            f"{target} is written in version {found[1]} of the ONNX format, too new for {own}",
-            why=f"it reads versions up to {found[2]}",
+            f"{target} is written in version {opset[1]} of the ONNX format, too new for {own}",
+            why=f"it reads versions up to {opset[2]}",
             next="pip install -U onnxruntime, or export the model with an older onnx",
         )
     if "INVALID_PROTOBUF" in text or "INVALID_GRAPH" in text or "NO_SUCHFILE" in text:
         return TargetError(
             f"{target} is no ONNX file that can be run", why=first_line(error), next="export it again"
         )
-    told = explained(error, f"onnxruntime cannot load {target}")
-    if isinstance(told, UserCodeError) and "NOT_IMPLEMENTED" in text:
-        return type(told)(told.what, why=told.why, next="another --dtype, or --backend openvino")
-    return told
+    reason = explained(error, f"onnxruntime cannot load {target}")
+    if isinstance(reason, UserCodeError) and "NOT_IMPLEMENTED" in text:
+        return type(reason)(reason.what, why=reason.why, next="another --dtype, or --backend openvino")
+    return reason

@@ -44,18 +44,20 @@ class Compiled:
         return model
 
     def _config(self) -> dict[str, Any]:
-        asked = self._variant.options
+        options = self._variant.options
         config: dict[str, Any] = {}
         if self._variant.dtype in PRECISIONS:
             config["INFERENCE_PRECISION_HINT"] = PRECISIONS[self._variant.dtype]
-        if (hint := str(asked.get("hint", "latency"))) != "none":
+        if (hint := str(options.get("hint", "latency"))) != "none":
             config["PERFORMANCE_HINT"] = hint.upper()
         if self._variant.threads is not None:
             config["INFERENCE_NUM_THREADS"] = self._variant.threads
-        if "streams" in asked:
-            config["NUM_STREAMS"] = str(asked["streams"])
-        own = {name.partition(".")[2]: value for name, value in asked.items() if name.startswith("property.")}
-        return config | own
+        if "streams" in options:
+            config["NUM_STREAMS"] = str(options["streams"])
+        extra = {
+            name.partition(".")[2]: value for name, value in options.items() if name.startswith("property.")
+        }
+        return config | extra
 
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """A call with these inputs; the model is compiled for their shapes in the first one."""
@@ -177,9 +179,9 @@ def _input(port: Any, at: int, target: str) -> Input:
 
 def _refused(error: Exception, target: str) -> LaptimeError:
     """Why OpenVINO does not read a file."""
-    told = explained(error, f"openvino cannot read {target}")
+    explanation = explained(error, f"openvino cannot read {target}")
     if isinstance(error, MemoryError):
-        return told
+        return explanation
     number = available().get("openvino", "")
     return TargetError(
         f"openvino {number} cannot read {target}",

@@ -68,8 +68,8 @@ def device_of(variant: Variant) -> str:
     if variant.device == "auto":
         name = next((each for each in there if each.startswith("GPU")), "CPU")
     else:
-        wanted = variant.device.upper().replace(":", ".")
-        name = next((each for each in there if wanted in (each, f"{each}.0")), "")
+        asked_device = variant.device.upper().replace(":", ".")
+        name = next((each for each in there if asked_device in (each, f"{each}.0")), "")
     if not name:
         raise Unavailable(
             f"openvino has no device {variant.device!r}",

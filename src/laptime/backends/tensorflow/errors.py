@@ -61,6 +61,6 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
 def _line(error: BaseException) -> str:
     """The first line that says something: Keras and TensorFlow put frames of their own before it."""
     lines = [line.strip() for line in str(error).splitlines()]
-    told = next((line for line in lines if line and not line.startswith("Graph execution error")), "")
-    told = _NODE.sub("", told) or type(error).__name__
-    return told if len(told) <= _LONGEST else told[: _LONGEST - 4] + " ..."
+    line_shown = next((line for line in lines if line and not line.startswith("Graph execution error")), "")
+    line_shown = _NODE.sub("", line_shown) or type(error).__name__
+    return line_shown if len(line_shown) <= _LONGEST else line_shown[: _LONGEST - 4] + " ..."

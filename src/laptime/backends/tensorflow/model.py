@@ -210,7 +210,7 @@ class TensorflowModel:
                 why=f"it takes {len(flat)} tensors, not {len(inputs)}",
             )
         cast = [
-            tf.cast(tf.convert_to_tensor(own), leaf.dtype) for own, leaf in zip(inputs, flat, strict=True)
+            tf.cast(tf.convert_to_tensor(array), leaf.dtype) for array, leaf in zip(inputs, flat, strict=True)
         ]
         packed = tf.nest.pack_sequence_as(like, cast)
         batch = structure.batch_of(packed) or 1

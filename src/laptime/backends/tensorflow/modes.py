@@ -47,23 +47,23 @@ def asked_for(variant: Variant) -> Mode | None:
     Raises:
         UsageError: there is no such mode.
     """
-    asked = variant.options.get("mode") or ("xla" if variant.compile else "")
-    if not asked:
+    name = variant.options.get("mode") or ("xla" if variant.compile else "")
+    if not name:
         return None
-    if variant.compile and (asked != "xla" or variant.compile not in ("default", "xla")):
+    if variant.compile and (name != "xla" or variant.compile not in ("default", "xla")):
         raise UsageError(
-            f"--compile {variant.compile} and --option mode={asked} do not go together",
+            f"--compile {variant.compile} and --option mode={name} do not go together",
             why="--compile alone means mode=xla here, and XLA has no modes of its own",
-            next=f"--option mode={asked}",
+            next=f"--option mode={name}",
         )
-    found = next((mode for mode in MODES if mode == asked), None)
-    if found is None:
+    known_mode = next((mode for mode in MODES if mode == name), None)
+    if known_mode is None:
         raise UsageError(
-            f"tensorflow has no mode {asked!r}",
+            f"tensorflow has no mode {name!r}",
             why=f"known: {', '.join(MODES)}",
-            next=f"--option mode={closest(asked, MODES) or 'function'}",
+            next=f"--option mode={closest(name, MODES) or 'function'}",
         )
-    return found
+    return known_mode
 
 
 def mode_of(call: Any, variant: Variant) -> Mode:
@@ -72,22 +72,22 @@ def mode_of(call: Any, variant: Variant) -> Mode:
     Raises:
         UsageError: there is no such mode, or this model cannot run in it.
     """
-    found = asked_for(variant)
-    if found is None:
+    mode = asked_for(variant)
+    if mode is None:
         return "function" if is_keras(call) or _is_graph(call) else "eager"
-    if found == "predict" and not hasattr(call, "predict"):
+    if mode == "predict" and not hasattr(call, "predict"):
         raise UsageError(
             "only Keras models have predict",
             why=f"this is {type(call).__name__}",
             next="--option mode=function",
         )
-    if found == "eager" and _is_graph(call) and not hasattr(call, "python_function"):
+    if mode == "eager" and _is_graph(call) and not hasattr(call, "python_function"):
         raise UsageError(
             "this model cannot run eager",
             why="it was saved as a graph: there is no Python code behind it",
             next="--option mode=function,xla",
         )
-    return found
+    return mode
 
 
 @dataclass

@@ -58,11 +58,11 @@ def claim(variant: Variant) -> str:
             why=f"tensorflow {tf.__version__} sees {', '.join(there)}",
             next=f"--device {closest(name, [*there, 'auto']) or there[0]}",
         )
-    wanted = [] if name == "cpu" else [gpus[int(name.partition(":")[2])]]
-    if tf.config.get_visible_devices("GPU") != wanted:
+    visible = [] if name == "cpu" else [gpus[int(name.partition(":")[2])]]
+    if tf.config.get_visible_devices("GPU") != visible:
         try:
-            tf.config.set_visible_devices(wanted, "GPU")
-            for gpu in wanted:
+            tf.config.set_visible_devices(visible, "GPU")
+            for gpu in visible:
                 tf.config.experimental.set_memory_growth(gpu, True)
         except RuntimeError as error:
             raise _too_late(f"the device {name}", error) from error
@@ -73,7 +73,7 @@ def _set_threads(variant: Variant) -> None:
     import tensorflow as tf
 
     threading = tf.config.threading
-    for wanted, get, set_ in (
+    for threads, get, set_ in (
         (
             variant.threads,
             threading.get_intra_op_parallelism_threads,
@@ -85,11 +85,11 @@ def _set_threads(variant: Variant) -> None:
             threading.set_inter_op_parallelism_threads,
         ),
     ):
-        if wanted is not None and get() != wanted:
+        if threads is not None and get() != threads:
             try:
-                set_(wanted)
+                set_(threads)
             except RuntimeError as error:
-                raise _too_late(f"{wanted} threads", error) from error
+                raise _too_late(f"{threads} threads", error) from error
 
 
 def _number(text: str | None) -> int | None:
@@ -158,16 +158,16 @@ def knobs(name: str) -> dict[str, Any]:
 
     cpus = len(os.sched_getaffinity(0))
     threading = tf.config.threading
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "tf.intra_op_threads": threading.get_intra_op_parallelism_threads() or cpus,
         "tf.inter_op_threads": threading.get_inter_op_parallelism_threads() or cpus,
         "tf.jit": str(tf.config.optimizer.get_jit() or "off"),
         "tf.synchronous": tf.config.experimental.get_synchronous_execution(),
     }
     if name != "cpu":
-        found["tf.tf32"] = tf.config.experimental.tensor_float_32_execution_enabled()
+        settings["tf.tf32"] = tf.config.experimental.tensor_float_32_execution_enabled()
     for variable in sorted(os.environ):
         is_folder = variable.endswith(("_DIR", "_PATH", "_HOME"))
         if variable.startswith(_ENVIRONMENT) and not is_folder:
-            found[f"env.{variable}"] = os.environ[variable]
-    return found
+            settings[f"env.{variable}"] = os.environ[variable]
+    return settings

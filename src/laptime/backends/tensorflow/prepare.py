@@ -24,16 +24,16 @@ def with_inputs(program: Program, variant: Variant) -> Program:
     """The program with inputs, from the model itself where none were given, and settled if untrained."""
     call = program.call
     if program.make is None and program.inputs is None and program.origin != "given":
-        told = _specs_of(call)
-        if told is None and modes.is_keras(call):
+        input_specs = _specs_of(call)
+        if input_specs is None and modes.is_keras(call):
             raise TargetError(
                 f"{variant.target} came without inputs, and none can be seen",
                 why=f"{type(call).__name__} tells no shapes: functional and built sequential models do",
                 next="return (model, inputs) from the function",
             )
-        if told is not None:
-            make = specs.maker(told, target=variant.target, shapes=variant.options.get("shape", {}))
-            program = replace(program, make=make, inputs=make(specs.batch_of(told)), origin="known")
+        if input_specs is not None:
+            make = specs.maker(input_specs, target=variant.target, shapes=variant.options.get("shape", {}))
+            program = replace(program, make=make, inputs=make(specs.batch_of(input_specs)), origin="known")
     if program.untrained and program.make is not None and settle(call, program.make):
         facts = {**program.facts, "running_statistics": "from one random batch of 2"}
         program = replace(program, facts=facts)
@@ -43,10 +43,10 @@ def with_inputs(program: Program, variant: Variant) -> Program:
 def _specs_of(call: Any) -> Any:
     """Nested shapes and dtypes that a model takes, as its arguments; None when it does not tell."""
     if modes.is_keras(call):
-        told = getattr(call, "inputs", None)
-        if not told:
+        keras_inputs = getattr(call, "inputs", None)
+        if not keras_inputs:
             return None
-        alone = told[0] if len(told) == 1 else told
+        alone = keras_inputs[0] if len(keras_inputs) == 1 else keras_inputs
         return (getattr(call, "_inputs_struct", alone),)  # a mapping, where it was made with one
     if isinstance(call, Served):
         return call.signature.structured_input_signature[1]

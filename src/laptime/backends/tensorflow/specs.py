@@ -74,13 +74,13 @@ def _drawn(spec: Any, sizes: list[int | None], batch: int, target: str) -> Any:
 
 def _sizes(spec: Any, shapes: dict[str, list[int]], target: str) -> list[int | None]:
     try:
-        own: list[int | None] = list(spec.shape)
+        dims: list[int | None] = list(spec.shape)
     except ValueError:  # a TensorShape of unknown rank
-        own = []
+        dims = []
         if _name(spec) not in shapes:
             raise _open(target, spec, f"not even the number of dimensions of {_name(spec)} is told") from None
     given = shapes.get(_name(spec))
-    return [own[0] if own else None, *given] if given else own
+    return [dims[0] if dims else None, *given] if given else dims
 
 
 def _open(target: str, spec: Any, why: str) -> TargetError:

@@ -90,9 +90,9 @@ def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
     """The tensors of a structure as NumPy arrays, short floats as float32; mappings by sorted key."""
     import numpy as np
 
-    found = [np.asarray(leaf) for leaf in leaves(value)]
+    outputs = [np.asarray(leaf) for leaf in leaves(value)]
     # NumPy knows bfloat16 only as a guest.
-    return [a.astype(np.float32) if a.dtype.name in ("bfloat16", "float16") else a for a in found]
+    return [a.astype(np.float32) if a.dtype.name in ("bfloat16", "float16") else a for a in outputs]
 
 
 def finite(value: Any) -> bool | None:

@@ -146,9 +146,9 @@ def _convolution_backward(
     """
     from torch.utils.flop_counter import conv_flop_count
 
-    _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, wanted = settings
+    _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, output_mask = settings
     each = int(conv_flop_count(list(inputs), list(weight), list(gradient), transposed=transposed))
-    return each * (bool(wanted[0]) + bool(wanted[1]))
+    return each * (bool(output_mask[0]) + bool(output_mask[1]))
 
 
 def _is_heavy(name: str) -> bool:

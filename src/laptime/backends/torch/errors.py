@@ -58,10 +58,10 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
     behind = _behind(error)
     which = memory_exhausted(behind)
     if which is not None:
-        asked = _ASKED.search(str(behind))
+        request = _ASKED.search(str(behind))
         return OutOfMemory(
             f"{doing}: {which} memory is exhausted",
-            why=f"it asked for {asked[1]} more" if asked else _first_line(behind),
+            why=f"it asked for {request[1]} more" if request else _first_line(behind),
             next="a smaller --batch, or --batch auto to find the largest that fits",
         )
     if isinstance(error, LaptimeError):
@@ -85,11 +85,11 @@ def translate(error: BaseException, *, doing: str, inputs: str = "") -> LaptimeE
 
 def _behind(error: BaseException) -> BaseException:
     """The exception that a UserCodeError, or a compiler, was raised from when memory is the reason."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if memory_exhausted(seen) is not None:
-            return seen
-        seen = seen.__cause__
+    cause: BaseException | None = error
+    while cause is not None:
+        if memory_exhausted(cause) is not None:
+            return cause
+        cause = cause.__cause__
     return error
 
 

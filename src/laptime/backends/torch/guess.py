@@ -30,9 +30,9 @@ def guess(model: torch.nn.Module) -> tuple[Callable[[int], Any], str] | None:
     if item is not None:
         return _floats(tuple(item)), "the model's configuration"
     for name, layer in model.named_modules():
-        made = _for_layer(layer, torch)
-        if made is not None:
-            return made, f"the first layer, {name or 'itself'}: {type(layer).__name__}"
+        first_guess = _for_layer(layer, torch)
+        if first_guess is not None:
+            return first_guess, f"the first layer, {name or 'itself'}: {type(layer).__name__}"
     return None
 
 

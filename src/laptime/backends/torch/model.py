@@ -99,7 +99,7 @@ class TorchModel:
             given = self._program.inputs
         else:
             given = self._setup.inputs(self._program, 1, per_batch=False)
-        found = {
+        facts = {
             "target": self._setup.variant.target,
             **self._facts,
             **self._program.facts,
@@ -108,15 +108,15 @@ class TorchModel:
             "dtypes": _dtypes(self.modules()),  # numbers of tensors: int64 ones are counters of batch norms
             "weights_sha256": _shapes_hash(self.modules()),
         }
-        told = found.pop("guess", None)
-        found["inputs"] = {
+        guessed_from = facts.pop("guess", None)
+        facts["inputs"] = {
             "origin": self._program.origin,
             "shapes": tensors.words(given),
             "batch": tensors.batch_of(given),
             "bytes": tensors.size(given),
-            **({"guessed_from": told} if told else {}),
+            **({"guessed_from": guessed_from} if guessed_from else {}),
         }
-        return found
+        return facts
 
     def modules(self) -> list[torch.nn.Module]:
         """The modules found in the model; more than one when it is a function around several."""
@@ -132,11 +132,11 @@ class TorchModel:
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings of torch, and of the compiler if it is used."""
-        found = place.knobs(self._device)
+        settings = place.knobs(self._device)
         if self._setup.variant.compile:
-            found["compile.mode"] = self._setup.variant.compile
-            found["compile.dynamic"] = False
-        return found
+            settings["compile.mode"] = self._setup.variant.compile
+            settings["compile.dynamic"] = False
+        return settings
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters and buffers; MACs and FLOPs of one eager call. See `laptime.backends.torch.count`."""
@@ -179,8 +179,10 @@ class TorchModel:
         target = self._setup.variant.target
         shapes = tensors.words(work.inputs) if work else ""
         if self._program.origin == "guessed" and memory_exhausted(error) is None:
-            found = translate(error, doing=f"{target} does not take the guessed inputs", inputs=shapes)
-            return type(found)(found.what, why=found.why, next="return (model, inputs) from the function")
+            refusal = translate(error, doing=f"{target} does not take the guessed inputs", inputs=shapes)
+            return type(refusal)(
+                refusal.what, why=refusal.why, next="return (model, inputs) from the function"
+            )
         return translate(error, doing=f"{target} failed at batch {batch}", inputs=shapes)
 
     def close(self) -> None:
@@ -243,12 +245,12 @@ def _scope(device: torch.device) -> Iterator[None]:
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:
     """Number of parameters and buffers by dtype."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for module in modules:
         for tensor in (*module.parameters(), *module.buffers()):
             name = str(tensor.dtype).removeprefix("torch.")
-            found[name] = found.get(name, 0) + 1
-    return found
+            counts[name] = counts.get(name, 0) + 1
+    return counts
 
 
 def _shapes_hash(modules: list[torch.nn.Module]) -> str:

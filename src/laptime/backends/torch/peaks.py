@@ -50,8 +50,8 @@ def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]
     """
     where = place.resolve(device)
     share = seconds / (len(dtypes) + 1)
-    found = [_gemm(where, dtype, share) for dtype in dtypes]
-    return [*found, _copy(where, share)]
+    rows = [_gemm(where, dtype, share) for dtype in dtypes]
+    return [*rows, _copy(where, share)]
 
 
 def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
@@ -62,12 +62,12 @@ def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]
     """
     import torch
 
-    wanted = [dtype]
+    dtypes = [dtype]
     if device.type == "cuda" and dtype == "float32":
         precise = torch.get_float32_matmul_precision() == "highest"
         if torch.backends.cudnn.allow_tf32 or not precise:
-            wanted.append("tf32")
-    rows = [_gemm(device, each, seconds / len(wanted)) for each in wanted]
+            dtypes.append("tf32")
+    rows = [_gemm(device, each, seconds / len(dtypes)) for each in dtypes]
     best = max((row for row in rows if row["value"]), key=lambda row: row["value"], default=None)
     if best is None:
         return {}
@@ -75,7 +75,7 @@ def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]
         "flops": best["value"],
         "dtype": best["dtype"],
         "source": f"of the measured {best['dtype']} GEMM peak",
-        "limit": ceilings.on_paper(place.describe(device)[0], wanted),
+        "limit": ceilings.on_paper(place.describe(device)[0], dtypes),
     }
 
 
@@ -116,8 +116,8 @@ def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> d
     while size <= _LARGEST:
         try:
             # Numbers of our own: in the Python API the default generator is the user's.
-            own = torch.Generator(device).manual_seed(0)
-            a, b = (torch.randn(size, size, device=device, generator=own).to(dtype) for _ in range(2))
+            generator = torch.Generator(device).manual_seed(0)
+            a, b = (torch.randn(size, size, device=device, generator=generator).to(dtype) for _ in range(2))
             out = torch.empty(size, size, device=device, dtype=dtype)
         except (RuntimeError, MemoryError) as error:
             if memory_exhausted(error) and best:

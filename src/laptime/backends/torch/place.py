@@ -46,13 +46,13 @@ def present() -> list[str]:
     """Names of all devices that torch sees, accelerators first: `["cuda:0", "cpu"]`."""
     import torch
 
-    found = []
+    kinds = []
     for kind in _ACCELERATORS:
         module = getattr(torch, kind, None)
         if module is not None and module.is_available():
             count = module.device_count()
-            found += [kind] if kind == "mps" else [f"{kind}:{index}" for index in range(count)]
-    return [*found, "cpu"]
+            kinds += [kind] if kind == "mps" else [f"{kind}:{index}" for index in range(count)]
+    return [*kinds, "cpu"]
 
 
 def resolve(name: str) -> torch.device:
@@ -123,32 +123,32 @@ def _nvidia_driver() -> str | None:
         text = Path("/proc/driver/nvidia/version").read_text()
     except OSError:
         return None
-    found = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
-    return found[0] if found else None
+    match = re.search(r"\b\d{3}\.\d+(?:\.\d+)?\b", text)
+    return match[0] if match else None
 
 
 def libraries(device: torch.device, packages: tuple[str, ...] = ()) -> dict[str, str]:
     """Versions of torch, of the packages named, and of the libraries that do the work on this device."""
     import torch
 
-    found: dict[str, str] = {"torch": str(torch.__version__)}
+    numbers: dict[str, str] = {"torch": str(torch.__version__)}
     for package in packages:
         with suppress(PackageNotFoundError):
-            found.setdefault(package, version(package))
+            numbers.setdefault(package, version(package))
     if device.type == "cuda":
         if torch.version.cuda:
-            found["cuda"] = torch.version.cuda
+            numbers["cuda"] = torch.version.cuda
         if torch.version.hip:
-            found["hip"] = torch.version.hip
+            numbers["hip"] = torch.version.hip
         if cudnn := torch.backends.cudnn.version():  # type: ignore[no-untyped-call, unused-ignore]
-            found["cudnn"] = str(cudnn)
+            numbers["cudnn"] = str(cudnn)
     if device.type == "cpu":
-        shown = torch.__config__.show()
-        if onednn := re.search(r"MKL-DNN v([\d.]+)", shown):
-            found["onednn"] = onednn[1]
-        if mkl := re.search(r"Math Kernel Library Version (\S+)", shown):
-            found["mkl"] = mkl[1]
-    return found
+        build = torch.__config__.show()
+        if onednn := re.search(r"MKL-DNN v([\d.]+)", build):
+            numbers["onednn"] = onednn[1]
+        if mkl := re.search(r"Math Kernel Library Version (\S+)", build):
+            numbers["mkl"] = mkl[1]
+    return numbers
 
 
 def knobs(device: torch.device) -> dict[str, Any]:
@@ -156,7 +156,7 @@ def knobs(device: torch.device) -> dict[str, Any]:
     import torch
 
     backends: Any = torch.backends  # parts of it have no types
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "torch.num_threads": torch.get_num_threads(),
         "torch.num_interop_threads": torch.get_num_interop_threads(),
         "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
@@ -164,19 +164,19 @@ def knobs(device: torch.device) -> dict[str, Any]:
         "torch.mkldnn": backends.mkldnn.enabled and backends.mkldnn.is_available(),
     }
     if device.type == "cuda":
-        found["cudnn.enabled"] = backends.cudnn.enabled
-        found["cudnn.benchmark"] = backends.cudnn.benchmark
-        found["cudnn.deterministic"] = backends.cudnn.deterministic
+        settings["cudnn.enabled"] = backends.cudnn.enabled
+        settings["cudnn.benchmark"] = backends.cudnn.benchmark
+        settings["cudnn.deterministic"] = backends.cudnn.deterministic
         # torch refuses to tell a switch of the old kind once one of the new kind was set.
         with suppress(RuntimeError):
-            found["cudnn.allow_tf32"] = backends.cudnn.allow_tf32
+            settings["cudnn.allow_tf32"] = backends.cudnn.allow_tf32
         with suppress(RuntimeError):
-            found["cuda.matmul.allow_tf32"] = backends.cuda.matmul.allow_tf32
+            settings["cuda.matmul.allow_tf32"] = backends.cuda.matmul.allow_tf32
     for name in sorted(os.environ):
         # Folders change no speed, and inductor writes its own into the environment.
         if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
-            found[f"env.{name}"] = os.environ[name]
-    return found
+            settings[f"env.{name}"] = os.environ[name]
+    return settings
 
 
 def current(device: torch.device) -> AbstractContextManager[Any]:

@@ -92,7 +92,7 @@ class Setup:
         ]
         if not norms:
             return False
-        kept = [part.momentum for part in norms]
+        momenta = [part.momentum for part in norms]
         threads = torch.get_num_threads()
         for part in norms:
             part.train()
@@ -106,7 +106,7 @@ class Setup:
                 module(*args, **kwargs)
         finally:
             torch.set_num_threads(threads)
-            for part, momentum in zip(norms, kept, strict=True):
+            for part, momentum in zip(norms, momenta, strict=True):
                 part.eval()
                 part.momentum = momentum
         return True
@@ -115,14 +115,14 @@ class Setup:
         """Inputs of one batch size, on the device; made ones from the seed, so equal in each process."""
         with seeded(self.variant.seed):
             if program.make is not None:
-                made = program.make(batch)
+                inputs = program.make(batch)
             elif per_batch:
-                made = program.inputs if program.inputs is not None else ()
+                inputs = program.inputs if program.inputs is not None else ()
             elif program.inputs is None:
-                made = tensors.rebatched((), batch)
+                inputs = tensors.rebatched((), batch)
             else:
-                made = tensors.rebatched(program.inputs, batch)
-        return tensors.moved(made, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
+                inputs = tensors.rebatched(program.inputs, batch)
+        return tensors.moved(inputs, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
 
     def compiled(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """The program under torch.compile if the variant asks for it.
@@ -170,11 +170,11 @@ def modules_in(call: Any) -> list[torch.nn.Module]:
         held = [cell.cell_contents for cell in call.__closure__ or () if _is_filled(cell)]
     else:
         held = list(getattr(call, "__dict__", {}).values())
-    found: dict[int, torch.nn.Module] = {}
+    modules: dict[int, torch.nn.Module] = {}
     for part in held:
         if isinstance(part, torch.nn.Module):
-            found.setdefault(id(part), part)
-    return list(found.values())
+            modules.setdefault(id(part), part)
+    return list(modules.values())
 
 
 def _is_filled(cell: Any) -> bool:

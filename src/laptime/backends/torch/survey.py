@@ -29,7 +29,7 @@ def survey(*, seconds: float = 0.0) -> dict[str, Any]:
     rates: list[dict[str, Any]] = []
     for name in reversed(names):  # the CPU first: accelerators add to what it told
         device = place.resolve(name)
-        devices += [msgspec.to_builtins(found) for found in place.describe(device)]
+        devices += [msgspec.to_builtins(description) for description in place.describe(device)]
         libraries.update(place.libraries(device))
         knobs.update(place.knobs(device))
         sync[name] = wait_cost(device)
@@ -57,9 +57,9 @@ def wait_cost(device: Any) -> float:
     wait: Callable[[], None] = place.waiter(device)
     torch.zeros(1, device=device)  # the first use of a device sets it up
     wait()
-    taken = []
+    seconds = []
     for _ in range(_WAITS):
         started = time.perf_counter()
         wait()
-        taken.append(time.perf_counter() - started)
-    return sorted(taken)[_WAITS // 2]
+        seconds.append(time.perf_counter() - started)
+    return sorted(seconds)[_WAITS // 2]

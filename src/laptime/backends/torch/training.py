@@ -144,17 +144,17 @@ class Loss:
         Raises:
             TargetError: there is nothing in the output that depends on the weights.
         """
-        found = [t for t in tensors.tensors(output) if t.is_floating_point() and t.requires_grad]
-        if not found:
+        floats = [t for t in tensors.tensors(output) if t.is_floating_point() and t.requires_grad]
+        if not floats:
             raise TargetError(
                 "there is nothing to train on",
                 why=f"the model returned {tensors.words(output)}, and nothing in it depends on its weights",
                 next="return a loss, or outputs with gradients, from the model's forward()",
             )
-        own = next((t for t in found if t.ndim == 0), None)
-        if own is not None:
-            return own
-        first, *others = (self._of(t) for t in found)
+        scalar = next((t for t in floats if t.ndim == 0), None)
+        if scalar is not None:
+            return scalar
+        first, *others = (self._of(t) for t in floats)
         return sum(others, first)
 
     def _of(self, output: torch.Tensor) -> torch.Tensor:
