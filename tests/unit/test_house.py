@@ -22,9 +22,9 @@ MODULES = sorted(
 CATALOGUE = SOURCE / "tuning" / "catalogue"
 # Code that optimizations also put into users' scripts, word for word: it imports torch as those do.
 INTO_SCRIPTS = {
-    f"laptime.tuning.catalogue.{name}"
+    f"laptime.tuning.catalogue._inserted.{name}"
     for path in CATALOGUE.glob("*.py")
-    for name in re.findall(r'_code\.define\(script, "(\w+)"\)', path.read_text(encoding="utf-8"))
+    for name in re.findall(r'_inserted\.define\(script, "(\w+)"\)', path.read_text(encoding="utf-8"))
 }
 FRAMEWORKS = ("torch", "torchvision", "timm", "tensorflow", "onnxruntime", "openvino", "jax", "ray", "zeus")
 

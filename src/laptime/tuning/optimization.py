@@ -18,9 +18,10 @@ and may have, with a default that `load` fills in where it does not
     propose(loop_profile) -> list[dict]
             options to try, the recommended one first; [] when it cannot help. Several are a space of one
             dimension: in the order of their `value` where all have a number of that name, else as given.
-            Asked where NEEDS hold, or another change could make them hold. Default: [{}]
+            Asked where NEEDS hold, or another change could make them hold. Default: [{}] unless `why_not`
+            has a reason
     why_not(loop_profile) -> str
-            why `propose` gives nothing, for `--dry-run` and the report. Default: ""
+            why it cannot help though NEEDS hold, for `--dry-run` and the report; "" when it can. Default: ""
     NEEDS: frozenset[str]
             facts that must hold: of the loop (`loop_profile.FACT_SENTENCES`) or given by another change.
             With "!" in front: facts that must not hold. Default: none
@@ -144,7 +145,7 @@ def load(name: str) -> ModuleType:
     """
     module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
     defaults: dict[str, Any] = {
-        "propose": lambda loop_profile: [{}],
+        "propose": lambda loop_profile: [] if module.why_not(loop_profile) else [{}],
         "why_not": lambda loop_profile: "",
         "numerics": lambda loop_profile, options: module.NUMERICS,
         "look": None,

@@ -1,2 +1,1 @@
-"""One file an optimization. The contract is `tuning/optimization.py`; files that begin with `_` are
-private."""
+"""One file an optimization, by the contract of `tuning/optimization.py`. What begins with `_` is private."""

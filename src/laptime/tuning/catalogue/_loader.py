@@ -1,13 +1,11 @@
-"""What the changes of loaders share: which calls they touch, how much waiting there is to save, the edit."""
+"""What changes of the loader share: the calls that they touch, the wait that they save, the edit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import ceil
 from typing import Any
 
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
 
 PREFETCH = 2
 """Batches that each worker holds ready by torch's default."""
@@ -17,14 +15,20 @@ SHM = 0.5
 """Share of free /dev/shm that batches in flight may take; the rest is for the script's own."""
 
 
-def within(loop_profile: LoopProfile, seconds: float) -> float:
-    """A bound that no step can be short of, and that is never negative."""
-    return min(max(0.0, seconds), loop_profile.step)
-
-
 def workers(loop_profile: LoopProfile) -> int:
     """Workers of the training loader as it is."""
     return int(loop_profile.loader.get("num_workers") or 0)
+
+
+def batch_size(loop_profile: LoopProfile) -> int:
+    """Samples of a batch that the training loader makes itself; 0 where it does not."""
+    size = loop_profile.loader.get("batch_size")
+    return size if isinstance(size, int) else 0
+
+
+def prefetch(loop_profile: LoopProfile) -> int:
+    """Batches that each worker holds ready."""
+    return int(loop_profile.loader.get("prefetch_factor") or PREFETCH)
 
 
 def rest(loop_profile: LoopProfile) -> float:
@@ -33,8 +37,7 @@ def rest(loop_profile: LoopProfile) -> float:
 
 
 def wait(loop_profile: LoopProfile, number: int) -> float:
-    """Seconds of a step that still wait for a batch when `number` workers share the work and nothing
-    disturbs them."""
+    """Seconds of a step that still wait for a batch when so many workers share the work undisturbed."""
     if loop_profile.loader_seconds is None:
         return 0.0
     return max(0.0, loop_profile.loader_seconds / max(number, 1) - rest(loop_profile))
@@ -47,45 +50,38 @@ def enough(loop_profile: LoopProfile) -> int:
     return max(1, ceil(loop_profile.loader_seconds / max(rest(loop_profile), 1e-6)))
 
 
-def in_flight(loop_profile: LoopProfile, number: int, prefetch: int) -> int:
-    """Bytes of the batches that `number` workers hold ready."""
-    return number * prefetch * loop_profile.batch_bytes
-
-
-def fits(loop_profile: LoopProfile, number: int, prefetch: int) -> bool:
-    """Whether these batches leave memory and /dev/shm to others."""
-    size = in_flight(loop_profile, number, prefetch)
+def fits(loop_profile: LoopProfile, number: int, batches: int) -> bool:
+    """Whether so many batches of each of so many workers leave memory and /dev/shm to others."""
+    size = number * batches * loop_profile.batch_bytes
     if loop_profile.memory is not None and size > MEMORY * loop_profile.memory:
         return False
     return loop_profile.shm is None or size <= SHM * loop_profile.shm
 
 
-def is_map_style(call: Any) -> bool:
-    """Whether a DataLoader call has a dataset that is asked by index."""
-    import torch
-
-    dataset = call.arguments.get("dataset")
-    return dataset is not None and not isinstance(dataset, torch.utils.data.IterableDataset)
-
-
-def with_workers(change: Callable[[Any], None]) -> Callable[[Any], None]:
-    """A rewrite of the calls that have workers; torch raises where these arguments come without any."""
+def change_workers(loop: Any, **arguments: Any) -> None:
+    """Arguments of the loaders that have workers; torch raises where these come without any."""
 
     def rewrite(call: Any) -> None:
         if int(call.arguments.get("num_workers") or 0) > 0:
-            change(call)
+            call.arguments.update(arguments)
 
-    return rewrite
+    loop.loader(rewrite)
 
 
-def set_everywhere(script: Any, argument: str, value: str) -> None:
+def enlarge_batch(loop: Any, size: int, times: float) -> None:
+    """Give the loaders that make batches of `size / times` samples themselves this size."""
+
+    def rewrite(call: Any) -> None:
+        is_own = call.arguments.get("batch_sampler") is None
+        if is_own and call.arguments.get("batch_size", 1) * times == size:
+            call.arguments["batch_size"] = size
+
+    loop.loader(rewrite)
+
+
+def set_argument(script: Any, argument: str, value: str) -> None:
     """An argument of the training loader, or of the TrainingArguments that make it."""
     if script.has_site("hf_arguments") and not script.has_site("loader"):
         script.set_arguments("hf_arguments", **{f"dataloader_{argument}": value})
     else:
         script.set_arguments("loader", **{argument: value})
-
-
-def nearest(values: list[int], wanted: int) -> list[Options]:
-    """Options `{"value": n}`, the wanted one first, then its neighbours; of two equally near the smaller."""
-    return [{"value": value} for value in sorted(values, key=lambda value: (abs(value - wanted), value))]

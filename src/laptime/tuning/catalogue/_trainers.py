@@ -1,4 +1,4 @@
-"""Changes that a library's trainer takes as an argument: transformers.TrainingArguments, Lightning."""
+"""Changes as arguments of a library's trainer: transformers.TrainingArguments, Lightning's Trainer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 def by_trainer(
     script: Any, hf: dict[str, str] | None = None, lightning: dict[str, str] | None = None
 ) -> bool:
-    """Whether the script's trainer was told, so that nothing else has to be edited.
+    """Whether the script has a trainer, whose arguments are set then: nothing else has to be edited.
 
     Args:
         script: `patch.editor.Editor`.

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
@@ -25,7 +25,6 @@ TOGGLE = "process"
 NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
 GIVES = frozenset({"accumulation"})
 CONFLICTS = frozenset({"batch_size", "grad_scaler"})
-PRIOR = 0.5
 
 
 def look(points: Any) -> int:
@@ -38,7 +37,7 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     """All divisors of the number of micro-batches, the smallest enlargement first."""
     if why_not(loop_profile):
         return []
-    size, steps = int(loop_profile.loader["batch_size"]), int(loop_profile.details["accumulation"])
+    size, steps = _loader.batch_size(loop_profile), int(loop_profile.details["accumulation"])
     return [
         {"value": size * times, "steps": steps // times, "of": steps}
         for times in range(2, steps + 1)
@@ -47,23 +46,18 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """What is in the way."""
     if int(loop_profile.details.get("accumulation") or 1) < 2:
         return "the script does not accumulate gradients"
     if {"clipping", "scheduler"} & loop_profile.facts:
-        return "what the script does at every step of its own (clipping, schedule) would come too seldom"
-    return (
-        ""
-        if isinstance(loop_profile.loader.get("batch_size"), int)
-        else "the loader has no batch size of its own"
-    )
+        return "gradient clipping and schedules that run once a step of the script would run too seldom"
+    return "" if _loader.batch_size(loop_profile) else "the loader has no batch size of its own"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
     through half and twice the batch; without these half of forward and backward."""
     compute = loop_profile.share("forward", "backward", "transfer", "other")
-    return _loader.within(loop_profile, 0.5 * compute)
+    return _bounds.within(loop_profile, 0.5 * compute)
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -72,13 +66,6 @@ def apply(loop: Any, options: Options) -> None:
     times = of // steps
     optimizers: list[Any] = []
     passes = 0
-
-    def rewrite(call: Any) -> None:
-        if (
-            call.arguments.get("batch_sampler") is None
-            and call.arguments.get("batch_size", 1) * times == size
-        ):
-            call.arguments["batch_size"] = size
 
     def ended() -> None:
         nonlocal passes
@@ -98,7 +85,7 @@ def apply(loop: Any, options: Options) -> None:
         scaled.register_hook(begun)
         return scaled
 
-    loop.loader(rewrite)
+    _loader.enlarge_batch(loop, size, times)
     loop.optimizers(optimizers.append)
     loop.backward(scale)
 
@@ -107,13 +94,11 @@ def edit(script: Any, options: Options) -> None:
     """Arguments of a library's trainer; in a loop of one's own the count of micro-batches has no known
     place."""
     size, steps = str(int(options["value"])), str(int(options["steps"]))
-    if script.has_site("hf_arguments"):
-        by_trainer(script, hf={"per_device_train_batch_size": size, "gradient_accumulation_steps": steps})
+    if by_trainer(script, hf={"per_device_train_batch_size": size, "gradient_accumulation_steps": steps}):
         return
-    if script.has_site("lightning_trainer") and script.has_site("loader"):
-        by_trainer(script, lightning={"accumulate_grad_batches": steps})
-        script.set_arguments("loader", batch_size=size)
-        return
-    raise CannotEdit(
-        f"accumulate over {steps} micro-batches of {size}: the script's own count has no known place"
-    )
+    if not script.has_site("lightning_trainer") or not script.has_site("loader"):
+        raise CannotEdit(
+            f"accumulate over {steps} micro-batches of {size}: the script's own count has no known place"
+        )
+    by_trainer(script, lightning={"accumulate_grad_batches": steps})
+    script.set_arguments("loader", batch_size=size)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code
+from laptime.tuning.catalogue import _inserted
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import Options
 
 TITLE = "activations computed again, not kept"
@@ -23,16 +23,8 @@ CONFLICTS = frozenset({"compiled"})
 GOAL = "memory"
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where there are blocks, or the model can do it by itself."""
-    return [{}] if {"blocks", "hf_model"} & loop_profile.facts else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """There is nothing to wrap."""
-    if "checkpointing" in loop_profile.facts:
-        return "the script recomputes activations already"
-    return "the trained models have no Sequential or ModuleList of alike blocks"
+    return "" if {"blocks", "hf_model"} & loop_profile.facts else FACT_SENTENCES["blocks"][1]
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -42,7 +34,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 def apply(loop: Any, options: Options) -> None:
     """The model's own switch, else torch.utils.checkpoint around each block."""
-    from laptime.tuning.catalogue._checkpointing import checkpoint_blocks
+    from laptime.tuning.catalogue._inserted.checkpoint_blocks import checkpoint_blocks
 
     def convert(model: Any) -> Any:
         if hasattr(model, "gradient_checkpointing_enable"):
@@ -62,7 +54,6 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """TrainingArguments(gradient_checkpointing=True), else a function and its call behind the optimizer."""
     if not by_trainer(script, hf={"gradient_checkpointing": "True"}):
-        _code.define(script, "_checkpointing")
+        _inserted.define(script, "checkpoint_blocks")
         script.after_model("checkpoint_blocks({model})")

@@ -13,10 +13,10 @@ Lies when: another allocator (jemalloc, tcmalloc) is preloaded; then nothing cha
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any
 
+from laptime.tuning.catalogue import _bounds
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -24,13 +24,7 @@ TITLE = "freed memory is kept for the next step"
 NUMERICS = "exact"
 TOGGLE = "live"
 NEEDS = frozenset({"cpu"})
-GIVES = frozenset({"allocator"})
-CONFLICTS: frozenset[str] = frozenset()
-PRIOR = 0.5
 
-FAULT = 3e-6
-"""Seconds of a page fault, clearing of the page included: 2.8 us of CPU time on a KVM guest (Cascade Lake,
-Linux 6.18, ResNet-18 at batch 32, 245,000 faults a step)."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
 """malloc.h"""
 KEPT = {M_MMAP_MAX: 0, M_TRIM_THRESHOLD: -1}
@@ -39,30 +33,16 @@ ADAPTED = {M_MMAP_MAX: 65536, M_MMAP_THRESHOLD: 32 << 20, M_TRIM_THRESHOLD: 64 <
 DEFAULT_MMAP_THRESHOLD_MAX and twice that): mallopt switches the adapting off, so this stands in for it."""
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where glibc's malloc serves tensors: on the CPU."""
-    return [{}] if _is_glibc() and not _is_set() else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Tensors are not on the CPU, or malloc is another."""
-    if "cpu" not in loop_profile.facts:
-        return "tensors are on a device with an allocator of its own"
     if not _is_glibc():
         return "the C library is not glibc, or another allocator is preloaded"
-    return "the environment sets malloc's thresholds already"
+    return "the environment sets malloc's thresholds already" if _is_set() else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step's page faults cost, where they were counted; at most a third of computing: a ResNet-18's
     step went from 3.4 s to 2.7 s without them."""
-    return min(loop_profile.share("forward", "backward", "optimizer") / 3, of_faults(loop_profile))
-
-
-def of_faults(loop_profile: LoopProfile) -> float:
-    """Seconds of a step that go to page faults at most; no limit where they were not counted."""
-    faults = loop_profile.details.get("page_faults")
-    return math.inf if faults is None else FAULT * faults
+    return min(loop_profile.share("forward", "backward", "optimizer") / 3, _bounds.page_faults(loop_profile))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -86,7 +66,6 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """Three lines at the start."""
     lines = (
         "libc = ctypes.CDLL(None)",
         f"libc.mallopt({M_MMAP_MAX}, 0)  # M_MMAP_MAX: take nothing by mmap",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _learning_rate, _loader
+from laptime.tuning.catalogue import _bounds, _learning_rate, _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
 
@@ -21,8 +21,6 @@ TITLE = "larger batch, learning rate by rule"
 NUMERICS = "algorithm"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "!custom_batch_sampler", "!accumulation"})
-GIVES = frozenset({"batch_size"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 KNEE = 0.03
@@ -37,42 +35,33 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     """Twice the batch, four times, ... up to the knee and what memory holds."""
     if why_not(loop_profile):
         return []
-    size, rule = int(loop_profile.loader["batch_size"]), _learning_rate.rule(loop_profile.facts)
+    size, rule = _loader.batch_size(loop_profile), _learning_rate.rule(loop_profile.facts)
     return [{"value": size * times, "times": times, "lr": rule} for times in _times(loop_profile)]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """What is in the way."""
-    if not isinstance(loop_profile.loader.get("batch_size"), int) or loop_profile.loader["batch_size"] < 1:
+    if _loader.batch_size(loop_profile) < 1:
         return "the loader has no batch size of its own"
     if not _learning_rate.rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
     if _fixed(loop_profile) is None:
         return "it is not known what half and twice the batch take"
-    return (
-        "" if _times(loop_profile) else "its knee is reached already, or memory has no room for a larger one"
-    )
+    if not _times(loop_profile):
+        return "throughput is at its knee already, or memory has no room for a larger batch"
+    return ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share that a step of n times the batch saves for as many samples as a step has now: what a step
     costs besides its samples, less the n-th part of it."""
-    return _loader.within(loop_profile, (_fixed(loop_profile) or 0.0) * (1 - 1 / float(options["times"])))
+    return _bounds.within(loop_profile, (_fixed(loop_profile) or 0.0) * (1 - 1 / float(options["times"])))
 
 
 def apply(loop: Any, options: Options) -> None:
     """batch_size of every DataLoader that makes batches of this size itself; lr of every optimizer."""
-    size, times = int(options["value"]), float(options["times"])
+    times = float(options["times"])
     by = _learning_rate.factor(str(options["lr"]), times)
-
-    def rewrite(call: Any) -> None:
-        if (
-            call.arguments.get("batch_sampler") is None
-            and call.arguments.get("batch_size", 1) == size / times
-        ):
-            call.arguments["batch_size"] = size
-
-    loop.loader(rewrite)
+    _loader.enlarge_batch(loop, int(options["value"]), times)
     loop.optimizer(lambda call: _learning_rate.scale(call, by))
 
 
@@ -96,12 +85,12 @@ def _fixed(loop_profile: LoopProfile) -> float | None:
 
 def _times(loop_profile: LoopProfile) -> list[int]:
     fixed = _fixed(loop_profile) or 0.0
-    found: list[int] = []
+    multiples: list[int] = []
     times = 1
     while times < LARGEST and fixed / times > KNEE * loop_profile.step and _has_room(loop_profile, 2 * times):
         times *= 2
-        found.append(times)
-    return found
+        multiples.append(times)
+    return multiples
 
 
 def _has_room(loop_profile: LoopProfile, times: int) -> bool:

@@ -1,6 +1,6 @@
 """Rows of a TensorDataset taken a batch at a time, not sample by sample and stacked again.
 
-A dataset that has `__getitems__` is asked so by torch itself; a TensorDataset has none.
+torch itself asks a dataset that has `__getitems__` for a whole batch; a TensorDataset has none.
 
 Source: torch/utils/data/_utils/fetch.py, `_MapDatasetFetcher`; batches are identical.
 Lies when: rows are large: then copying them is what costs, and it stays.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.catalogue import _inserted
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -18,7 +18,6 @@ TITLE = "rows fetched a batch at a time"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
-GIVES = frozenset({"batched_fetch"})
 CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
 
 
@@ -36,30 +35,20 @@ def _is_tensors(dataset: Any) -> bool:
     return type(dataset) is torch.utils.data.TensorDataset
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for a TensorDataset."""
-    return [{}] if loop_profile.details.get("batched_fetch") else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Other datasets say themselves, by `__getitems__`, that they can do it."""
-    return (
-        ""
-        if propose(loop_profile)
-        else "the dataset is no TensorDataset; others say by __getitems__ that they can"
-    )
+    is_tensors = loop_profile.details.get("batched_fetch")
+    return "" if is_tensors else "the dataset is no TensorDataset; others can have __getitems__ themselves"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The wait for batches."""
-    return _loader.within(loop_profile, loop_profile.share("data"))
+    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
     """Loaders of TensorDatasets that make batches in torch's default way."""
 
     def rewrite(call: Any) -> None:
-        from laptime.tuning.catalogue._tensor_batches import TensorBatches
+        from laptime.tuning.catalogue._inserted.tensor_batches import TensorBatches
 
         has_batches = call.arguments.get("batch_sampler") or call.arguments.get("batch_size", 1)
         is_default = call.arguments.get("collate_fn") is None
@@ -71,6 +60,6 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """The class, the training loader's dataset in it, and `list` as what makes a batch."""
-    _code.define(script, "_tensor_batches")
+    _inserted.define(script, "tensor_batches")
     script.wrap_argument("loader", "dataset", "TensorBatches({})")
     script.set_arguments("loader", collate_fn="list")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._narrow import gain
+from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
@@ -19,30 +19,13 @@ NUMERICS = "precision"
 TOGGLE = "live"
 NEEDS = frozenset({"bf16", "!autocast"})
 GIVES = frozenset({"autocast"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where the device multiplies in bfloat16."""
-    return [{}] if "bf16" in loop_profile.facts else []
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """A CPU without these instructions converts back and forth: slower, not faster."""
-    if "autocast" in loop_profile.facts:
-        return "the script uses autocast already"
-    if "bf16" in loop_profile.facts:
-        return ""
-    if loop_profile.device.startswith("cpu"):
-        return "this CPU has no bfloat16 instructions (avx512_bf16, amx): it would be slower"
-    return f"{loop_profile.device} does not compute in bfloat16"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Three quarters of the products in forward and backward: units for bfloat16 are two to sixteen times as
     fast as float32's. Of the rest, half of the bytes."""
-    return gain(loop_profile, 0.75) * loop_profile.share("forward", "backward")
+    return _bounds.narrower(loop_profile, 0.75) * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -53,6 +36,5 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """The trainer's own switch, else a `with` around the forward part."""
     if not by_trainer(script, hf={"bf16": "True"}, lightning={"precision": '"bf16-mixed"'}):
         script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.bfloat16):")

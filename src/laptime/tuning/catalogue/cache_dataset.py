@@ -17,7 +17,7 @@ import random
 from time import perf_counter
 from typing import Any
 
-from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.catalogue import _inserted, _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -25,8 +25,6 @@ TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset"})
-GIVES = frozenset({"cache_dataset"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.8
 
 FILL = 30.0
@@ -49,12 +47,12 @@ def look(points: Any) -> dict[str, Any]:
         return {"keeps": False, "why": "there is no loader"}
     with randomness_kept():
         try:
-            return _judged(points.loaders[0].dataset)
+            return _judge(points.loaders[0].dataset)
         except Exception as error:  # anything can come out of a user's dataset
             return {"keeps": False, "why": f"a sample cannot be kept: {error or type(error).__name__}"}
 
 
-def _judged(dataset: Any) -> dict[str, Any]:
+def _judge(dataset: Any) -> dict[str, Any]:
     """Samples from all over the dataset, each read twice with other random numbers."""
     import torch
 
@@ -99,39 +97,33 @@ def _shape(sample: Any) -> tuple[Any, ...]:
 
 def numerics(loop_profile: LoopProfile, options: Options) -> str:
     """What draws random numbers though it is the same each time moves those that are drawn after it."""
-    return "random" if (loop_profile.details.get("cache_dataset") or {}).get("draws", False) else NUMERICS
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where samples can be kept, all of them fit, and a trial can read them all."""
-    return [] if why_not(loop_profile) else [{}]
+    return "random" if loop_profile.detail("cache_dataset", "draws", False) else NUMERICS
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """What is in the way, in the order in which it matters."""
     if loop_profile.details.get("batched_fetch"):
         return "its samples are rows of tensors in memory already"
-    found = loop_profile.details.get("cache_dataset") or {}
     length, each = loop_profile.dataset_length, loop_profile.sample_bytes
     if not length or not each or not loop_profile.loader_seconds:
         return "length, size or reading time of the samples is not known"
-    if not found.get("keeps"):
-        return str(found.get("why") or "it is not known whether samples can be kept")
+    if not loop_profile.detail("cache_dataset", "keeps", False):
+        why = loop_profile.detail("cache_dataset", "why", "")
+        return why or "it is not known whether samples can be kept"
     for free, share, name in (
         (loop_profile.memory, _loader.MEMORY, "memory"),
         (loop_profile.shm, _loader.SHM, "shared memory"),
     ):
         if free is not None and length * each > share * free:
             return f"its samples take {length * each >> 20} MiB: over {share:.0%} of what {name} has free"
-    if _reading(loop_profile) > FILL:
-        seconds = _reading(loop_profile)
+    seconds = _reading(loop_profile)
+    if seconds > FILL:
         return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
     return ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
-    return _loader.within(loop_profile, loop_profile.share("data"))
+    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -139,7 +131,7 @@ def apply(loop: Any, options: Options) -> None:
     wrapped: list[Any] = []
 
     def wrap(dataset: Any) -> Any:
-        from laptime.tuning.catalogue._cached_dataset import CachedDataset
+        from laptime.tuning.catalogue._inserted.cached_dataset import CachedDataset
 
         if isinstance(dataset, CachedDataset):
             return dataset
@@ -165,8 +157,7 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """The class, and the training loader's dataset in it."""
-    _code.define(script, "_cached_dataset")
+    _inserted.define(script, "cached_dataset")
     script.wrap_argument("loader", "dataset", "CachedDataset({})")
 
 

@@ -16,21 +16,6 @@ TITLE = "memory format channels_last"
 NUMERICS = "reassociated"
 TOGGLE = "live"
 NEEDS = frozenset({"conv", "!channels_last"})
-GIVES = frozenset({"channels_last"})
-CONFLICTS: frozenset[str] = frozenset()
-PRIOR = 0.5
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for models with convolutions."""
-    return [{}]
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing to lay out, or laid out so already."""
-    if "channels_last" in loop_profile.facts:
-        return "the script lays its model out so already"
-    return "the trained models have no convolutions"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -89,5 +74,4 @@ def _lay_out(tensor: Any, *, channels_last: bool) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer."""
     script.after_model("{model}.to(memory_format=torch.channels_last)")

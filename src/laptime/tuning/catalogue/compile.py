@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
+from laptime.tuning.catalogue import _bounds
+from laptime.tuning.catalogue._compiling import compile_models, edit_compile
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -18,7 +19,6 @@ NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"gcc", "!compiled"})
 GIVES = frozenset({"compiled"})
-CONFLICTS: frozenset[str] = frozenset()
 COMPILES = True
 PRIOR = 0.3
 
@@ -28,19 +28,13 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [{"dynamic": True}] if "varying_shapes" in loop_profile.facts else [{}]
 
 
-why_not = cannot_compile
-
-
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Of forward, backward and what is neither."""
-    return gain(loop_profile) * loop_profile.share("forward", "backward", "other")
+    return _bounds.compiled(loop_profile) * loop_profile.share("forward", "backward", "other")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Every trained model, in place."""
     compile_models(loop, **options)
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer, or the trainer's switch."""
-    edit_compile(script, dynamic=bool(options.get("dynamic")))
+    edit_compile(script, **options)

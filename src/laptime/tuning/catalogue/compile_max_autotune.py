@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue._compiling import cannot_compile, compile_models, edit_compile, gain
+from laptime.tuning.catalogue import _bounds
+from laptime.tuning.catalogue._compiling import compile_models, edit_compile
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -17,36 +18,30 @@ NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"gcc", "!compiled", "!varying_shapes"})
 GIVES = frozenset({"compiled"})
-CONFLICTS: frozenset[str] = frozenset()
 COMPILES = True
 PRIOR = 0.25
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """With CUDA graphs first, as torch does it by default; without them where there is no GPU."""
-    if not {"linear", "attention", "conv"} & loop_profile.facts:
+    if why_not(loop_profile):
         return []
     graphs: list[Options] = [{"mode": "max-autotune"}] if "cuda" in loop_profile.facts else []
     return [*graphs, {"mode": "max-autotune-no-cudagraphs"}]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """There is something to pick from for matrix products and convolutions only."""
-    if "varying_shapes" in loop_profile.facts:
-        return "shapes vary from step to step: kernels would be timed for each"
-    return cannot_compile(loop_profile) or "the trained models have neither matrix products nor convolutions"
+    return _bounds.no_products(loop_profile)
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """As of compile, and a tenth more for the picked kernels."""
-    return (0.1 + gain(loop_profile)) * loop_profile.share("forward", "backward", "other")
+    return (0.1 + _bounds.compiled(loop_profile)) * loop_profile.share("forward", "backward", "other")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Every trained model, in place."""
-    compile_models(loop, mode=options["mode"])
+    compile_models(loop, **options)
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer, or the trainer's switch."""
-    edit_compile(script, mode=options["mode"])
+    edit_compile(script, **options)

@@ -15,21 +15,9 @@ TITLE = "gradients sent as bfloat16"
 NUMERICS = "precision"
 TOGGLE = "process"
 NEEDS = frozenset({"ddp"})
-GIVES = frozenset({"ddp_bf16_hook"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
 
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for loops that use it."""
-    return [{}] if "ddp" in loop_profile.facts else []
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is sent."""
-    return "the script does not use DistributedDataParallel"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -49,6 +37,5 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer."""
     script.at_start(f"from {HOOKS} import bf16_compress_hook")
     script.after_model("{model}.register_comm_hook(None, bf16_compress_hook)")

@@ -15,8 +15,6 @@ TITLE = "size of gradient buckets"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"ddp"})
-GIVES = frozenset({"ddp_bucket_size"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.2
 
 SIZES = (50, 10, 100, 200)
@@ -25,17 +23,12 @@ SIZES = (50, 10, 100, 200)
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """Sizes that make another number of buckets of this model."""
-    if "ddp" not in loop_profile.facts:
-        return []
     megabytes = 4 * loop_profile.parameters / 1e6
     return [{"bucket_cap_mb": size} for size in SIZES if not megabytes or size < 2 * megabytes]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """No gradients are sent, or all in one bucket."""
-    if "ddp" not in loop_profile.facts:
-        return "the script does not use DistributedDataParallel"
-    return "all gradients fit one bucket"
+    return "" if propose(loop_profile) else "all gradients fit one bucket"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -44,10 +37,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The argument of the constructor."""
     loop.parallel(lambda call: call.arguments.update(bucket_cap_mb=options["bucket_cap_mb"]))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The same in the source."""
     script.set_arguments("parallel", bucket_cap_mb=str(options["bucket_cap_mb"]))

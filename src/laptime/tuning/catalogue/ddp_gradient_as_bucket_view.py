@@ -15,19 +15,7 @@ TITLE = "gradients as views of buckets"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"ddp"})
-GIVES = frozenset({"ddp_gradient_as_bucket_view"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for loops that use it."""
-    return [{}] if "ddp" in loop_profile.facts else []
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is parallel."""
-    return "the script does not use DistributedDataParallel"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -36,10 +24,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The argument of the constructor."""
     loop.parallel(lambda call: call.arguments.update(gradient_as_bucket_view=True))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The same in the source."""
     script.set_arguments("parallel", gradient_as_bucket_view="True")

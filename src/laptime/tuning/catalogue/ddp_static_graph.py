@@ -15,21 +15,8 @@ TITLE = "DistributedDataParallel with a static graph"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"ddp", "!varying_shapes"})
-GIVES = frozenset({"ddp_static_graph"})
 CONFLICTS = frozenset({"find_unused_parameters"})
 PRIOR = 0.2
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for loops that use it."""
-    return [{}] if "ddp" in loop_profile.facts else []
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is parallel, or the graph may change."""
-    if "ddp" not in loop_profile.facts:
-        return "the script does not use DistributedDataParallel"
-    return "shapes vary from step to step; the graph may, too"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -39,10 +26,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The argument of the constructor."""
     loop.parallel(lambda call: call.arguments.update(static_graph=True))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The same in the source."""
     script.set_arguments("parallel", static_graph="True")

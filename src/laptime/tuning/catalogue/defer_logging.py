@@ -1,8 +1,7 @@
-"""Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device
-each time.
+"""Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device.
 
-Only ever suggested: whether a value is for a log or decides something (a NaN guard, early stopping) is not
-seen from outside.
+Only suggested: whether a value is for a log or decides something (a NaN guard, early stopping) cannot be seen
+from outside.
 
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
 model training", things to avoid.
@@ -14,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue import _bounds
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
 
@@ -23,15 +22,13 @@ NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"syncs_every_step"})
 GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
 SUGGESTS = True
 
 EVERY = 50
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, with the numbers of those synchronising calls of the script's own lines that are made in every
-    step."""
+    """With the numbers of the synchronising calls in the script's own lines that every step makes."""
     taken: list[tuple[str, int, int]] = []
     sites: list[int] = []
     for number, site in enumerate(loop_profile.syncs):
@@ -50,11 +47,10 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     the host could have run ahead."""
     ahead = min(loop_profile.enqueue or 0.0, loop_profile.share("forward", "backward", "optimizer"))
     spared = 1 - 1 / int(options["every"])
-    return _loader.within(loop_profile, spared * (loop_profile.share("other") + ahead))
+    return _bounds.within(loop_profile, spared * (loop_profile.share("other") + ahead))
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Not without the source: only suggested."""
     loop.refuse("values that the script reads can only be left out in its source: see the suggested diff")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from laptime.tuning.catalogue._switches import set_environment
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -16,12 +17,10 @@ TITLE = "allocator with expandable segments"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"cuda"})
-GIVES = frozenset({"expandable_segments"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.2
 
-VARIABLES = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-"""The second is the older name; both are read by now."""
+VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
+"""Newer versions of PyTorch read both."""
 SETTING = "expandable_segments:True"
 
 
@@ -32,34 +31,28 @@ def look(points: Any) -> dict[str, float]:
     cuda: Any = torch.cuda
     if not cuda.is_available() or not cuda.is_initialized():
         return {}
-    found = cuda.memory_stats()
-    reserved = found.get("reserved_bytes.all.peak", 0)
-    used = found.get("allocated_bytes.all.peak", 0)
-    return {"retries": found.get("num_alloc_retries", 0), "lost": 1 - used / reserved if reserved else 0.0}
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where memory is lost or had to be asked for twice, or shapes vary."""
-    if "cuda" not in loop_profile.facts or _is_set():
-        return []
-    found = loop_profile.details.get("expandable_segments") or {}
-    lost = found.get("lost", 0.0) > 0.2 or found.get("retries", 0) > 0
-    return [{}] if lost or "varying_shapes" in loop_profile.facts else []
+    stats = cuda.memory_stats()
+    reserved = stats.get("reserved_bytes.all.peak", 0)
+    used = stats.get("allocated_bytes.all.peak", 0)
+    return {"retries": stats.get("num_alloc_retries", 0), "lost": 1 - used / reserved if reserved else 0.0}
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is lost."""
-    if "cuda" not in loop_profile.facts:
-        return "there is no CUDA allocator"
-    if _is_set():
+    if any("expandable_segments" in os.environ.get(name, "") for name in (VARIABLE, NEWER)):
         return "the environment configures the allocator already"
+    is_short = loop_profile.detail("expandable_segments", "lost", 0.0) > 0.2 or _retries(loop_profile)
+    if is_short or "varying_shapes" in loop_profile.facts:
+        return ""
     return "the allocator loses no memory and never had to try again"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A fifth of the step where the allocator had to try again; a fiftieth where memory is only lost."""
-    found = loop_profile.details.get("expandable_segments") or {}
-    return (0.2 if found.get("retries", 0) else 0.02) * loop_profile.step
+    return (0.2 if _retries(loop_profile) else 0.02) * loop_profile.step
+
+
+def _retries(loop_profile: LoopProfile) -> int:
+    return int(loop_profile.detail("expandable_segments", "retries", 0))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -69,23 +62,16 @@ def apply(loop: Any, options: Options) -> None:
     def switch() -> Any:
         import torch
 
-        before = {name: os.environ.get(name) for name in VARIABLES}
         cuda: Any = torch.cuda
         if cuda.is_initialized() and cuda.memory_allocated():
             loop.refuse("CUDA's allocator is in use already")
-        os.environ[VARIABLES[1]] = SETTING
-        tell: Any = getattr(torch._C, "_accelerator_setAllocatorSettings", None)
-        if tell is not None:
-            tell(SETTING)
+        restore = set_environment(VARIABLE, SETTING)
+        configure: Any = getattr(torch._C, "_accelerator_setAllocatorSettings", lambda setting: None)
+        configure(SETTING)
 
         def back() -> None:
-            for name, value in before.items():
-                if value is None:
-                    os.environ.pop(name, None)
-                else:
-                    os.environ[name] = value
-            if tell is not None:
-                tell(SETTING.replace("True", "False"))
+            restore()
+            configure(SETTING.replace("True", "False"))
 
         return back
 
@@ -94,8 +80,4 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """One line at the start, before CUDA starts."""
-    script.at_start(f'os.environ.setdefault("{VARIABLES[1]}", "{SETTING}")', "import os")
-
-
-def _is_set() -> bool:
-    return any("expandable_segments" in os.environ.get(name, "") for name in VARIABLES)
+    script.at_start(f'os.environ.setdefault("{VARIABLE}", "{SETTING}")', "import os")

@@ -16,9 +16,7 @@ TITLE = "no search for unused parameters"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"ddp", "find_unused"})
-GIVES = frozenset({"find_unused_parameters"})
 CONFLICTS = frozenset({"ddp_static_graph"})
-PRIOR = 0.5
 
 
 def look(points: Any) -> dict[str, int]:
@@ -29,30 +27,19 @@ def look(points: Any) -> dict[str, int]:
     return {"unused": len(parameters) - with_gradient if with_gradient else 0}
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where it searches, and nothing was found."""
-    unused = (loop_profile.details.get("find_unused_parameters") or {}).get("unused", 0)
-    return [{}] if "find_unused" in loop_profile.facts and not unused else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is searched for, or something is found."""
-    if "find_unused" not in loop_profile.facts:
-        return "no unused parameters are searched for"
-    return "there are unused parameters"
+    unused = loop_profile.detail("find_unused_parameters", "unused", 0)
+    return f"{unused} parameters are unused" if unused else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """A tenth of forward and backward."""
     return 0.1 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The argument of the constructor."""
     loop.parallel(lambda call: call.arguments.update(find_unused_parameters=False))
 
 
 def edit(script: Any, options: Options) -> None:
-    """TrainingArguments(ddp_find_unused_parameters=False), else the argument of the constructor."""
     if not by_trainer(script, hf={"ddp_find_unused_parameters": "False"}):
         script.set_arguments("parallel", find_unused_parameters="False")

@@ -15,8 +15,6 @@ TITLE = "denormal numbers count as zero"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"cpu"})
-GIVES = frozenset({"flush_denormal"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
 
 MATTERS = 1e-4
@@ -25,24 +23,18 @@ MATTERS = 1e-4
 
 def look(points: Any) -> dict[str, float]:
     """The share of denormal elements among parameters, gradients and optimizer state."""
-    denormal, every = 0, 0
+    denormal, elements = 0, 0
     for tensor in _tensors(points):
         tiny = tensor.detach().abs()
         denormal += int(((tiny > 0) & (tiny < 1.1754943508222875e-38)).sum())
-        every += tensor.numel()
-    return {"share": denormal / every if every else 0.0}
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where there are any."""
-    return [{}] if _share(loop_profile) >= MATTERS else []
+        elements += tensor.numel()
+    return {"share": denormal / elements if elements else 0.0}
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """There are none."""
-    if "cpu" not in loop_profile.facts:
-        return "only CPUs are slow on denormal numbers"
-    return "there are no denormal numbers to speak of in parameters, gradients or optimizer state"
+    if _share(loop_profile) >= MATTERS:
+        return ""
+    return "parameters, gradients and optimizer state have no denormal numbers to speak of"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -66,13 +58,11 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line at the start."""
     script.at_start("torch.set_flush_denormal(True)", "import torch")
 
 
 def _share(loop_profile: LoopProfile) -> float:
-    found = loop_profile.details.get("flush_denormal") or {}
-    return float(found.get("share", 0.0))
+    return float(loop_profile.detail("flush_denormal", "share", 0.0))
 
 
 def _tensors(points: Any) -> Any:

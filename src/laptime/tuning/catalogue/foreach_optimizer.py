@@ -16,29 +16,19 @@ TITLE = "optimizer on lists of tensors"
 NUMERICS = "reassociated"
 TOGGLE = "live"
 NEEDS = frozenset({"!fused", "!foreach"})
-GIVES = frozenset({"foreach_optimizer"})
 CONFLICTS = frozenset({"fused"})
 PRIOR = 0.2
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where torch does not do it by itself."""
-    return [] if {"cuda", "xpu"} & loop_profile.facts else [{}]
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Where it is so already."""
-    return "torch does so by default on this device"
+    return "it is torch's default on this device" if {"cuda", "xpu"} & loop_profile.facts else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Two thirds of the optimizer."""
     return 2 / 3 * loop_profile.share("optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Every optimizer that has the switch, in place."""
-
     def convert(optimizer: Any) -> Any:
         if any("foreach" not in group for group in optimizer.param_groups):
             loop.refuse(f"{type(optimizer).__name__} has no foreach version")
@@ -48,5 +38,4 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """An argument of the optimizer's call."""
     script.set_arguments("optimizer", foreach="True")

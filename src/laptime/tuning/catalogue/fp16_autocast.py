@@ -21,25 +21,14 @@ NUMERICS = "precision"
 TOGGLE = "process"
 NEEDS = frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"})
 GIVES = frozenset({"autocast", "grad_scaler"})
-CONFLICTS: frozenset[str] = frozenset()
-PRIOR = 0.5
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once; `clips` tells the edit that gradients are looked at before the step."""
+    """`clips` tells the edit that gradients are looked at before the step."""
     options: Options = {"clips": True} if "clipping" in loop_profile.facts else {}
     if "accumulation" in loop_profile.facts and options:
         options["accumulates"] = True
     return [options]
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Where loss scaling has no place."""
-    if {"autocast", "grad_scaler"} & loop_profile.facts:
-        return "the script uses mixed precision already"
-    if "closure" in loop_profile.facts:
-        return "the optimizer calls a closure, which loss scaling cannot stand between"
-    return "it is for NVIDIA GPUs that compute in float16"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -59,12 +48,6 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """The trainer's own switch, else GradScaler in the loop.
-
-    Raises:
-        CannotEdit: gradients are accumulated and clipped; `unscale_` belongs before the clipping then, and
-            that is not at every backward call.
-    """
     if by_trainer(script, hf={"fp16": "True"}, lightning={"precision": '"16-mixed"'}):
         return
     if options.get("accumulates"):

@@ -23,17 +23,10 @@ CONFLICTS = frozenset({"foreach_optimizer"})
 PRIOR = 0.7
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for optimizers of torch that have such a version."""
-    return [{}] if FUSED & loop_profile.facts else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Which optimizers there are fused."""
-    if "fused" in loop_profile.facts:
-        return "the optimizer is fused already"
     name = loop_profile.optimizer.get("class") or "the optimizer"
-    return f"{name} has no fused version: SGD, Adam, AdamW and Adagrad have"
+    has_fused = FUSED & loop_profile.facts
+    return "" if has_fused else f"{name} has no fused version: SGD, Adam, AdamW and Adagrad have"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -42,8 +35,6 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Every optimizer that can, in place."""
-
     def convert(optimizer: Any) -> Any:
         why = why_not_fused(optimizer)
         return loop.refuse(why) if why else switch(optimizer, fused=True, foreach=False)

@@ -16,9 +16,6 @@ from laptime.tuning.optimization import Options
 TITLE = "old objects left out of garbage collection"
 NUMERICS = "exact"
 TOGGLE = "live"
-NEEDS: frozenset[str] = frozenset()
-GIVES = frozenset({"gc_freeze"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.1
 
 
@@ -32,20 +29,14 @@ def look(points: Any) -> dict[str, float]:
     return {"seconds": time.perf_counter() - began}
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where it is not switched off."""
-    return [{}] if gc_seconds(loop_profile) > 0 else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """It never runs."""
-    return "garbage collection is switched off, or nobody has timed it"
+    return "" if _seconds(loop_profile) > 0 else "garbage collection is switched off, or was not timed"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """A full collection every hundred steps, which is often: it waits until a quarter more objects are
     there. At most a fifth of the step."""
-    return min(gc_seconds(loop_profile) / 100, 0.2 * loop_profile.step)
+    return min(_seconds(loop_profile) / 100, 0.2 * loop_profile.step)
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -73,7 +64,6 @@ def edit(script: Any, options: Options) -> None:
     script.at_start("gc.freeze()", "import gc")
 
 
-def gc_seconds(loop_profile: LoopProfile) -> float:
-    """Seconds of a full collection; 0 where nobody has looked."""
-    found = loop_profile.details.get("gc_freeze") or {}
-    return float(found.get("seconds", 0.0))
+def _seconds(loop_profile: LoopProfile) -> float:
+    """Of a full collection; 0 where it was not timed."""
+    return float(loop_profile.detail("gc_freeze", "seconds", 0.0))

@@ -12,7 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from laptime.tuning.catalogue.allocator import of_faults
+from laptime.tuning.catalogue import _bounds
+from laptime.tuning.catalogue._switches import set_environment
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -20,51 +21,32 @@ TITLE = "huge pages for large tensors"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"cpu"})
-GIVES = frozenset({"huge_pages"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.15
 
 SWITCH = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 VARIABLE = "THP_MEM_ALLOC_ENABLE"
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where the kernel gives them to those who ask: not where everybody has them, nor where nobody has."""
-    return [{}] if _given() == "madvise" and os.environ.get(VARIABLE) != "1" else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """What the kernel is set to."""
-    if "cpu" not in loop_profile.facts:
-        return "tensors are not in the host's memory"
-    given = _given()
-    if given == "madvise":
-        return f"{VARIABLE} is set already"
-    return f"the kernel gives huge pages {given}" if given else "this system has no transparent huge pages"
+    """It helps where the kernel gives huge pages on request: not where they are always or never given."""
+    setting = _kernel_setting()
+    if setting != "madvise":
+        return (
+            f"the kernel gives huge pages {setting}"
+            if setting
+            else "the system has no transparent huge pages"
+        )
+    return f"{VARIABLE} is set already" if os.environ.get(VARIABLE) == "1" else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """What a step's page faults cost, and a twentieth of computing for address misses; at most a third."""
     compute = loop_profile.share("forward", "backward", "optimizer")
-    return min(compute / 3, of_faults(loop_profile) + compute / 20)
+    return min(compute / 3, _bounds.page_faults(loop_profile) + compute / 20)
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The variable, in this process and those that it starts."""
-
-    def switch() -> Any:
-        before = os.environ.get(VARIABLE)
-        os.environ[VARIABLE] = "1"
-
-        def back() -> None:
-            if before is None:
-                os.environ.pop(VARIABLE, None)
-            else:
-                os.environ[VARIABLE] = before
-
-        return back
-
-    loop.process(switch)
+    loop.process(lambda: set_environment(VARIABLE, "1"))
 
 
 def edit(script: Any, options: Options) -> None:
@@ -72,7 +54,7 @@ def edit(script: Any, options: Options) -> None:
     script.at_start(f'os.environ["{VARIABLE}"] = "1"', "import os")
 
 
-def _given() -> str:
+def _kernel_setting() -> str:
     """always, madvise or never; "" where the kernel does not say."""
     try:
         text = SWITCH.read_text()

@@ -1,8 +1,8 @@
-"""Nothing. It is raced like every other change, as control: when it wins, the race is not to be believed.
+"""Nothing changes. Raced like every other change, as control: where it wins, the race cannot be trusted.
 
 Source: an A/A test; reference on tuning, "Sequential A/B lies": 24 of 60 naive comparisons of a program with
 itself were "significant".
-Lies when: never; it is what shows that others do.
+Lies when: never; it shows that others do.
 """
 
 from __future__ import annotations
@@ -15,14 +15,7 @@ from laptime.tuning.optimization import CannotEdit, Options
 TITLE = "nothing, as control"
 NUMERICS = "exact"
 TOGGLE = "live"
-NEEDS: frozenset[str] = frozenset()
 GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Always."""
-    return [{}]
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -31,10 +24,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Goes the way of every change, and does nothing there."""
     loop.process(lambda: None)
 
 
 def edit(script: Any, options: Options) -> None:
-    """There is nothing to edit."""
     raise CannotEdit("it changes nothing")

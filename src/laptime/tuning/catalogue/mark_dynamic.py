@@ -11,29 +11,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.catalogue._switches import set_attribute
+from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Options
 
 TITLE = "dynamic sizes in compiled code"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"compiled", "varying_shapes"})
-GIVES = frozenset({"mark_dynamic"})
-CONFLICTS: frozenset[str] = frozenset()
 COMPILES = True
 PRIOR = 0.3
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where the script itself compiles; a compiled model of ours is dynamic from the start."""
-    return [{}] if {"compiled", "varying_shapes"} <= loop_profile.facts else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is compiled, or always for the same sizes."""
-    if "compiled" not in loop_profile.facts:
-        return "the script compiles nothing"
-    return "shapes are the same in every step"
+    """Only where the script itself compiles: what `compile` adds is dynamic from the start."""
+    return unmet_need(NEEDS, loop_profile.facts)
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -42,25 +34,12 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """One switch of the compiler, and back."""
+    import torch._dynamo
 
-    def switch() -> Any:
-        import torch._dynamo
-
-        config: Any = torch._dynamo.config
-        before = config.assume_static_by_default
-        config.assume_static_by_default = False
-
-        def back() -> None:
-            config.assume_static_by_default = before
-
-        return back
-
-    loop.process(switch)
+    loop.process(lambda: set_attribute(torch._dynamo.config, "assume_static_by_default", False))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The same line at the start."""
     script.at_start(
         "torch._dynamo.config.assume_static_by_default = False", "import torch", "import torch._dynamo"
     )

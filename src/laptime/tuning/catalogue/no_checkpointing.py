@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
@@ -16,24 +17,21 @@ TITLE = "activations kept, not computed again"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"checkpointing"})
-GIVES = frozenset({"no_checkpointing"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.7
 
 ROOM = 1.0
 """Free memory at least, as a multiple of the present peak: activations are a multiple of what is kept now."""
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where there is room, or where nobody knows: then a trial shows it."""
-    return [{}] if "checkpointing" in loop_profile.facts and _has_room(loop_profile) else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing is computed again, or memory is short."""
+    """Where it is not known how much memory is free, a trial shows whether it is enough."""
     if "checkpointing" not in loop_profile.facts:
         return "no activations are computed again"
-    return "less memory is free than is in use: keeping the activations would not fit"
+    on_host = loop_profile.device.split(":")[0] == "cpu"
+    free = loop_profile.memory if on_host else loop_profile.device_memory
+    if free is not None and loop_profile.peak is not None and free < ROOM * loop_profile.peak:
+        return "less memory is free than is in use: keeping the activations would not fit"
+    return ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -45,50 +43,31 @@ def apply(loop: Any, options: Options) -> None:
     """torch.utils.checkpoint calls straight on, and the model's own switch."""
     import torch.utils.checkpoint as library
 
-    def switch() -> Any:
-        names = ("checkpoint", "checkpoint_sequential")
-        before = {name: getattr(library, name) for name in names}
-        for name, straight in zip(names, (_straight, _sequential), strict=True):
-            setattr(library, name, straight)
-
-        def back() -> None:
-            for name, function in before.items():
-                setattr(library, name, function)
-
-        return back
-
     def convert(model: Any) -> Any:
         if not getattr(model, "is_gradient_checkpointing", False):
             return None
         model.gradient_checkpointing_disable()
         return model.gradient_checkpointing_enable
 
-    loop.process(switch)
+    loop.process(lambda: set_attribute(library, "checkpoint", _straight))
+    loop.process(lambda: set_attribute(library, "checkpoint_sequential", _sequential))
     loop.model(convert)
 
 
 def edit(script: Any, options: Options) -> None:
-    """TrainingArguments(gradient_checkpointing=False).
-
-    Raises:
-        CannotEdit: the script calls torch.utils.checkpoint itself.
-    """
     if not by_trainer(script, hf={"gradient_checkpointing": "False"}):
         raise CannotEdit("checkpoint(function, ...) is to be replaced by function(...) by hand")
 
 
+ARGUMENTS = {
+    *("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop"),
+}
+"""Of torch.utils.checkpoint.checkpoint itself."""
+
+
 def _straight(function: Any, *args: Any, **kwargs: Any) -> Any:
     """In place of torch.utils.checkpoint.checkpoint."""
-    for name in (
-        "use_reentrant",
-        "preserve_rng_state",
-        "context_fn",
-        "determinism_check",
-        "debug",
-        "early_stop",
-    ):
-        kwargs.pop(name, None)
-    return function(*args, **kwargs)
+    return function(*args, **{name: value for name, value in kwargs.items() if name not in ARGUMENTS})
 
 
 def _sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any:
@@ -96,9 +75,3 @@ def _sequential(functions: Any, segments: int, input: Any, **kwargs: Any) -> Any
     for function in functions:
         input = function(input)
     return input
-
-
-def _has_room(loop_profile: LoopProfile) -> bool:
-    on_host = loop_profile.device.split(":")[0] == "cpu"
-    free = loop_profile.memory if on_host else loop_profile.device_memory
-    return free is None or loop_profile.peak is None or free >= ROOM * loop_profile.peak

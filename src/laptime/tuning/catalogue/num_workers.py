@@ -1,7 +1,7 @@
 """More loader workers: batches are read and augmented in other processes while the step computes.
 
-As many as the cores that the script may use, as memory and /dev/shm hold batches in flight for, and never
-more than there are batches' worth of need; which number is best is searched, not guessed.
+As many at most as the script has cores, and as memory and /dev/shm hold batches for; a search finds the best
+number.
 
 Source: PyTorch documentation of torch.utils.data, "Single- and Multi-process Data Loading"; PyTorch
 Performance Tuning Guide, "Enable asynchronous data loading and augmentation".
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -23,7 +23,6 @@ NUMERICS = "random"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset"})
 GIVES = frozenset({"workers"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.7
 
 WORKER = 300 << 20
@@ -41,22 +40,20 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     """1 to what the machine holds, the number that the step needs first; not what the script has already."""
     present = _loader.workers(loop_profile)
     values = [value for value in _steps(_cap(loop_profile)) if value != present]
-    return _loader.nearest(values, min(_loader.enough(loop_profile), _cap(loop_profile)))
+    wanted = min(_loader.enough(loop_profile), _cap(loop_profile))
+    return [{"value": value} for value in sorted(values, key=lambda value: (abs(value - wanted), value))]
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The wait for batches, less what so many workers still leave of it."""
     left = _loader.wait(loop_profile, int(options["value"]))
-    return _loader.within(loop_profile, loop_profile.share("data") - left)
+    return _bounds.within(loop_profile, loop_profile.share("data") - left)
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """Samples of a stream would come once from every worker."""
-    if "iterable_dataset" in loop_profile.facts:
-        return "an IterableDataset gives every sample once per worker unless it shards itself"
-    if "loader" in loop_profile.facts and _cap(loop_profile) < 1:
+    if _cap(loop_profile) < 1:
         return "memory or /dev/shm has no room for the batches of a worker"
-    return ""
+    return "" if propose(loop_profile) else "the script has as many as the machine holds already"
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -64,24 +61,25 @@ def apply(loop: Any, options: Options) -> None:
     number = int(options["value"])
 
     def rewrite(call: Any) -> None:
-        if _loader.is_map_style(call):
+        import torch
+
+        dataset = call.arguments.get("dataset")
+        if dataset is not None and not isinstance(dataset, torch.utils.data.IterableDataset):
             call.arguments["num_workers"] = number
 
     loop.loader(rewrite)
 
 
 def edit(script: Any, options: Options) -> None:
-    """One argument of the training loader."""
-    _loader.set_everywhere(script, "num_workers", str(int(options["value"])))
+    _loader.set_argument(script, "num_workers", str(int(options["value"])))
 
 
 def _cap(loop_profile: LoopProfile) -> int:
     """Workers that cores, memory and /dev/shm hold; 0 where not even one fits."""
-    prefetch = int(loop_profile.loader.get("prefetch_factor") or _loader.PREFETCH)
     number = loop_profile.cpus
     if loop_profile.memory is not None:
         number = min(number, int(2 * _loader.MEMORY * loop_profile.memory // WORKER))
-    while number > 0 and not _loader.fits(loop_profile, number, prefetch):
+    while number > 0 and not _loader.fits(loop_profile, number, _loader.prefetch(loop_profile)):
         number -= 1
     return max(0, number)
 

@@ -6,9 +6,11 @@ Lies when: tensors are small; then converting them inside each operator costs mo
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from laptime.tuning.catalogue._narrow import gain
+from laptime.tuning.catalogue import _bounds
+from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -16,55 +18,31 @@ TITLE = "oneDNN computes float32 in bfloat16"
 NUMERICS = "precision"
 TOGGLE = "live"
 NEEDS = frozenset({"cpu", "bf16", "!autocast"})
-GIVES = frozenset({"onednn_bf16"})
 CONFLICTS = frozenset({"autocast"})
 PRIOR = 0.4
 
 PARTS = ("matmul", "conv")
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, on CPUs with bfloat16 instructions."""
-    return [{}] if {"linear", "attention", "conv"} & loop_profile.facts else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """As of bf16_autocast."""
-    if "cpu" not in loop_profile.facts:
-        return "oneDNN computes on the CPU only"
-    if "bf16" not in loop_profile.facts:
-        return "this CPU has no bfloat16 instructions (avx512_bf16, amx)"
-    return "the trained models have neither matrix products nor convolutions"
+    return _bounds.no_products(loop_profile)
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Less than of autocast: activations are written and read at full width, and nothing else is narrower."""
-    return gain(loop_profile, 0.6, others=0.0) * loop_profile.share("forward", "backward")
+    return _bounds.narrower(loop_profile, 0.6, others=0.0) * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """Both switches, and back to what they were."""
     import torch
 
     parts = [getattr(torch.backends.mkldnn, name, None) for name in PARTS]
     if not all(hasattr(part, "fp32_precision") for part in parts):
         loop.refuse(f"PyTorch {torch.__version__} has no switch for oneDNN's precision")
-
-    def switch() -> Any:
-        before = [part.fp32_precision for part in parts]  # type: ignore[union-attr]
-        for part in parts:
-            part.fp32_precision = "bf16"  # type: ignore[union-attr]
-
-        def back() -> None:
-            for part, value in zip(parts, before, strict=True):
-                part.fp32_precision = value  # type: ignore[union-attr]
-
-        return back
-
-    loop.process(switch)
+    for part in parts:
+        loop.process(partial(set_attribute, part, "fp32_precision", "bf16"))
 
 
 def edit(script: Any, options: Options) -> None:
-    """Two lines at the start."""
     lines = [f'torch.backends.mkldnn.{name}.fp32_precision = "bf16"' for name in PARTS]
     script.at_start("\n".join(lines), "import torch")

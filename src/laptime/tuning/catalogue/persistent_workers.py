@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -22,16 +22,10 @@ NUMERICS = "random"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers", "!persistent"})
 GIVES = frozenset({"persistent"})
-CONFLICTS: frozenset[str] = frozenset()
 
 START = 0.25
 """Seconds that a worker takes to start at most: a fork of a process that has imported torch; spawning one is
 slower."""
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where the length of an epoch is known."""
-    return [{}] if loop_profile.dataset_length else []
 
 
 def why_not(loop_profile: LoopProfile) -> str:
@@ -43,14 +37,12 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The start of all workers and the first batch, spread over the steps of an epoch."""
     steps = max(1.0, (loop_profile.dataset_length or 1) / max(1, loop_profile.batch))
     once = START * max(1, _loader.workers(loop_profile)) + (loop_profile.loader_seconds or 0.0)
-    return _loader.within(loop_profile, once / steps)
+    return _bounds.within(loop_profile, once / steps)
 
 
 def apply(loop: Any, options: Options) -> None:
-    """persistent_workers of every DataLoader that has workers."""
-    loop.loader(_loader.with_workers(lambda call: call.arguments.update(persistent_workers=True)))
+    _loader.change_workers(loop, persistent_workers=True)
 
 
 def edit(script: Any, options: Options) -> None:
-    """One argument of the training loader."""
-    _loader.set_everywhere(script, "persistent_workers", "True")
+    _loader.set_argument(script, "persistent_workers", "True")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
+from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
 
@@ -23,18 +23,12 @@ NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "cuda", "!pinned"})
 GIVES = frozenset({"pinned"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where a GPU is fed by a loader."""
-    return [{}]
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The copies to the device, and the part of the wait that the loader's thread could take over."""
-    return _loader.within(loop_profile, loop_profile.share("transfer") + 0.25 * loop_profile.share("data"))
+    return _bounds.within(loop_profile, loop_profile.share("transfer") + 0.25 * loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -56,7 +50,7 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """One argument of the training loader, and `non_blocking=True` where the batch is moved."""
-    _loader.set_everywhere(script, "pin_memory", "True")
+    _loader.set_argument(script, "pin_memory", "True")
     if not script.has_site("loader"):
         return
     try:

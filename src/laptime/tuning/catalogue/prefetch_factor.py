@@ -17,7 +17,6 @@ NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers"})
 GIVES: frozenset[str] = frozenset()
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.2
 
 VALUES = (4, 8, 16)
@@ -25,31 +24,24 @@ VALUES = (4, 8, 16)
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """4, 8 and 16, as far as memory and /dev/shm hold them, above what the script has."""
-    present = int(loop_profile.loader.get("prefetch_factor") or _loader.PREFETCH)
-    number = max(1, _loader.workers(loop_profile))
-    return [
-        {"value": value} for value in VALUES if value > present and _loader.fits(loop_profile, number, value)
-    ]
+    present, number = _loader.prefetch(loop_profile), max(1, _loader.workers(loop_profile))
+    larger = [value for value in VALUES if value > present]
+    return [{"value": value} for value in larger if _loader.fits(loop_profile, number, value)]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """Nothing larger fits."""
-    if "workers" in loop_profile.facts and not propose(loop_profile):
-        return "it is high already, or memory and /dev/shm have no room for more batches"
-    return ""
+    if propose(loop_profile):
+        return ""
+    return "it is high already, or memory and /dev/shm have no room for more batches"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The wait for batches."""
-    return _loader.within(loop_profile, loop_profile.share("data"))
+    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """prefetch_factor of every DataLoader that has workers."""
-    value = int(options["value"])
-    loop.loader(_loader.with_workers(lambda call: call.arguments.update(prefetch_factor=value)))
+    _loader.change_workers(loop, prefetch_factor=int(options["value"]))
 
 
 def edit(script: Any, options: Options) -> None:
-    """One argument of the training loader."""
-    _loader.set_everywhere(script, "prefetch_factor", str(int(options["value"])))
+    _loader.set_argument(script, "prefetch_factor", str(int(options["value"])))

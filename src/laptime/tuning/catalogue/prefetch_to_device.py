@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.catalogue import _inserted
+from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
 
@@ -18,56 +19,35 @@ TITLE = "the next batch copied while the present one is used"
 NUMERICS = "exact"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "cuda", "pinned"})
-GIVES = frozenset({"prefetch_to_device"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.4
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where the device has room for a second batch."""
-    return [] if why_not(loop_profile) else [{}]
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """The device is full."""
     free = loop_profile.device_memory
-    return (
-        ""
-        if free is None or free > 2 * loop_profile.batch_bytes
-        else "the device has no room for another batch"
-    )
+    is_full = free is not None and free <= 2 * loop_profile.batch_bytes
+    return "the device has no room for another batch" if is_full else ""
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The copies to the device."""
-    return _loader.within(loop_profile, loop_profile.share("transfer"))
+    return loop_profile.share("transfer")
 
 
 def apply(loop: Any, options: Options) -> None:
     """Around what every DataLoader gives; its own iterator, and what is known of it, stays as it is."""
+    from torch.utils.data import DataLoader
 
-    def wrap() -> Any:
-        from torch.utils.data import DataLoader
+    from laptime.tuning.catalogue._inserted.device_prefetcher import prefetched
 
-        from laptime.tuning.catalogue._device_prefetcher import prefetched
+    original = DataLoader.__iter__
 
-        original = DataLoader.__iter__
+    def __iter__(self: Any) -> Any:  # noqa: N807, torch's name
+        return prefetched(original(self))
 
-        def __iter__(self: Any) -> Any:  # noqa: N807, torch's name
-            return prefetched(original(self))
-
-        def undo() -> None:
-            DataLoader.__iter__ = original  # type: ignore[method-assign]
-
-        DataLoader.__iter__ = __iter__  # type: ignore[method-assign]
-        return undo
-
-    loop.process(wrap)
+    loop.process(lambda: set_attribute(DataLoader, "__iter__", __iter__))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The class, and the training loader in it."""
     if not script.has_site("loader"):
         raise CannotEdit("the loader is made by a library")
-    _code.define(script, "_device_prefetcher")
+    _inserted.define(script, "device_prefetcher")
     script.replace_text("loader", "DevicePrefetcher({})")

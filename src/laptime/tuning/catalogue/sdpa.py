@@ -19,9 +19,6 @@ from laptime.tuning.optimization import Options
 TITLE = "attention in one operator"
 NUMERICS = "reassociated"
 TOGGLE = "process"
-NEEDS = frozenset({"hf_model"})
-GIVES = frozenset({"sdpa"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.4
 
 WRITTEN_OUT = "eager"
@@ -31,35 +28,24 @@ WRITTEN_OUT = "eager"
 def look(points: Any) -> list[str]:
     """How the trained models of transformers compute attention."""
     configs = [getattr(model, "config", None) for model in points.models]
-    found = [getattr(config, "_attn_implementation", None) for config in configs]
-    return [str(each) for each in found if each]
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Where it is written out, and can be switched."""
-    return [{}] if WRITTEN_OUT in (loop_profile.details.get("sdpa") or []) else []
+    kinds = [getattr(config, "_attn_implementation", None) for config in configs]
+    return [str(kind) for kind in kinds if kind]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """What to do by hand."""
     if "hf_model" in loop_profile.facts:
-        return "the model computes attention in one operator already"
+        is_written_out = WRITTEN_OUT in (loop_profile.details.get("sdpa") or [])
+        return "" if is_written_out else "the model computes attention in one operator already"
     if "attention" in loop_profile.facts:
-        return (
-            "attention that is written out stays; torch.nn.functional.scaled_dot_product_attention can "
-            "take its place"
-        )
+        return "only models of transformers can switch; write scaled_dot_product_attention by hand"
     return "the trained models have no attention"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Half of forward and backward."""
     return 0.5 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The model's own switch."""
-
     def convert(model: Any) -> Any:
         before = getattr(getattr(model, "config", None), "_attn_implementation", None)
         if not hasattr(model, "set_attn_implementation") or before is None:
@@ -71,5 +57,4 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """One line behind the optimizer."""
     script.after_model('{model}.set_attn_implementation("sdpa")')

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code
+from laptime.tuning.catalogue import _inserted
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -21,19 +21,9 @@ TITLE = "random numbers by sample, whatever the workers"
 NUMERICS = "random"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "random_transforms"})
-GIVES = frozenset({"seed_by_sample"})
-CONFLICTS: frozenset[str] = frozenset()
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where reading a sample draws random numbers and there are indices to seed by."""
-    return [{}] if loop_profile.dataset_length else []
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """There is nothing to seed, or nothing to seed by."""
-    if "random_transforms" not in loop_profile.facts:
-        return "reading a sample draws no random numbers"
     return "" if loop_profile.dataset_length else "the length of the dataset is not known"
 
 
@@ -46,7 +36,7 @@ def apply(loop: Any, options: Options) -> None:
     """Around every map-style dataset."""
 
     def wrap(dataset: Any) -> Any:
-        from laptime.tuning.catalogue._seeded_by_sample import SeededBySample
+        from laptime.tuning.catalogue._inserted.seeded_by_sample import SeededBySample
 
         return dataset if isinstance(dataset, SeededBySample) else SeededBySample(dataset)
 
@@ -54,6 +44,5 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """The class, and the training loader's dataset in it."""
-    _code.define(script, "_seeded_by_sample")
+    _inserted.define(script, "seeded_by_sample")
     script.wrap_argument("loader", "dataset", "SeededBySample({})")

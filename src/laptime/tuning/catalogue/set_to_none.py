@@ -16,19 +16,6 @@ TITLE = "gradients set to None"
 NUMERICS = "exact"
 TOGGLE = "live"
 NEEDS = frozenset({"zero_grad_to_zero"})
-GIVES = frozenset({"set_to_none"})
-CONFLICTS: frozenset[str] = frozenset()
-PRIOR = 0.5
-
-
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where the script asks for zeros."""
-    return [{}] if "zero_grad_to_zero" in loop_profile.facts else []
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    """Nobody asks for zeros."""
-    return "gradients are set to None already"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -38,10 +25,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """The keyword of every zero_grad."""
     loop.zero_grad(lambda arguments: arguments.update(set_to_none=True))
 
 
 def edit(script: Any, options: Options) -> None:
-    """The argument of the call."""
     script.set_arguments("zero_grad", set_to_none="True")

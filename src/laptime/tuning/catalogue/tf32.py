@@ -17,23 +17,12 @@ NUMERICS = "precision"
 TOGGLE = "live"
 NEEDS = frozenset({"cuda", "tf32", "!tf32_on", "!autocast"})
 GIVES = frozenset({"tf32_on"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 
-def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, on devices that have it, for models with matrix products."""
-    return [{}] if {"linear", "attention", "embedding"} & loop_profile.facts else []
-
-
 def why_not(loop_profile: LoopProfile) -> str:
-    """Why there is nothing to gain."""
-    if "tf32_on" in loop_profile.facts:
-        return "TF32 is on already"
-    if "autocast" in loop_profile.facts:
-        return "matrix products are in half precision already"
-    if not {"cuda", "tf32"} <= loop_profile.facts:
-        return "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"
+    if {"linear", "attention", "embedding"} & loop_profile.facts:
+        return ""
     return "the trained models have no matrix products; convolutions use TF32 by default"
 
 
@@ -44,8 +33,6 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    """torch's switch, and back to what it was."""
-
     def switch() -> Any:
         import torch
 
@@ -57,6 +44,5 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """TrainingArguments(tf32=True), else one line at the start."""
     if not by_trainer(script, hf={"tf32": "True"}):
         script.at_start('torch.set_float32_matmul_precision("high")', "import torch")

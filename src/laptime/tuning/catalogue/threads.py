@@ -16,9 +16,6 @@ from laptime.tuning.optimization import Options
 TITLE = "threads of an operator"
 NUMERICS = "reassociated"
 TOGGLE = "live"
-NEEDS: frozenset[str] = frozenset()
-GIVES = frozenset({"threads"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.3
 
 JOIN = 50e-6
@@ -31,7 +28,7 @@ MOST = 12
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """Every count up to the usable cores but the present one, nearest first: the search walks in this
     order."""
-    if not _matters(loop_profile):
+    if why_not(loop_profile):
         return []
     every = range(1, max(loop_profile.cpus, 1) + 1)
     stride = -(-len(every) // MOST)
@@ -41,9 +38,12 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """The host does not compute, or has one core."""
-    if loop_profile.cpus <= 1 and loop_profile.threads <= 1:
-        return "there is one core, and one thread"
+    """On a device, threads make samples only where the script's own process reads them."""
+    if loop_profile.device.split(":")[0] == "cpu":
+        is_single = loop_profile.cpus <= 1 and loop_profile.threads <= 1
+        return "there is one core, and one thread" if is_single else ""
+    if "workers" not in loop_profile.facts and loop_profile.share("data") > 0.1 * loop_profile.step > 0:
+        return ""
     return "the model is on a device, and the loader's workers have one thread each"
 
 
@@ -59,16 +59,15 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     if count > present:
         return compute * (1 - present / count)
     too_many = max(1 - loop_profile.cpus / present, 0.0)
-    operators = loop_profile.details.get("operators", {}).get("count")
+    operators = loop_profile.detail("operators", "count", None)
     if operators is not None and not too_many and "workers" not in loop_profile.facts:
         return float(min(compute / 3, JOIN * operators + compute / 20))
     return max(1 / 3, 0.9 * too_many) * compute + 0.5 * loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
-    """torch's switch, and back to what it was. With the first call of the model, when the script's own call
-    of it,
-    at its start, is over; loader workers keep their one thread."""
+    """With the first call of the model, when a call of the same switch at the script's start is over; loader
+    workers keep their one thread."""
 
     def switch(model: Any) -> Any:
         import torch
@@ -83,10 +82,3 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     """One line behind the optimizer: the script may have set another number at its start."""
     script.after_optimizer(f"torch.set_num_threads({int(options['threads'])})")
-
-
-def _matters(loop_profile: LoopProfile) -> bool:
-    if loop_profile.device.split(":")[0] == "cpu":
-        return loop_profile.cpus > 1 or loop_profile.threads > 1
-    # Samples that are made in the script's own process are made with torch's threads.
-    return "workers" not in loop_profile.facts and loop_profile.share("data") > 0.1 * loop_profile.step > 0

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code, _loader
+from laptime.tuning.catalogue import _bounds, _inserted
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -20,8 +20,6 @@ TITLE = "batches cut to their longest sequence"
 NUMERICS = "reassociated"
 TOGGLE = "live"
 NEEDS = frozenset({"loader"})
-GIVES = frozenset({"trim_padding"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.6
 
 SAMPLES = 64
@@ -36,7 +34,7 @@ def look(points: Any) -> dict[str, Any]:
     """
     import torch
 
-    from laptime.tuning.catalogue._trim_padding import _tensors_of, trim_padding
+    from laptime.tuning.catalogue._inserted.trim_padding import _tensors_of, trim_padding
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     loader = points.loaders[0] if points.loaders else None
@@ -60,13 +58,11 @@ def look(points: Any) -> dict[str, Any]:
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where a batch ends with padding."""
-    found = loop_profile.details.get("trim_padding") or {}
-    return [{"pad": int(found["pad"])}] if loop_profile.padding and "pad" in found else []
+    pad = loop_profile.detail("trim_padding", "pad", None)
+    return [{"pad": int(pad)}] if loop_profile.padding and pad is not None else []
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """There is nothing to cut, or nothing known of it."""
     return "" if propose(loop_profile) else "batches have no trailing padding"
 
 
@@ -74,7 +70,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share of padding of what computes on it; attention computes its square."""
     kept = 1.0 - min(1.0, loop_profile.padding or 0.0)
     power = 2 if "attention" in loop_profile.facts else 1
-    return _loader.within(
+    return _bounds.within(
         loop_profile, (1 - kept**power) * loop_profile.share("transfer", "forward", "backward")
     )
 
@@ -84,7 +80,7 @@ def apply(loop: Any, options: Options) -> None:
     pad = int(options["pad"])
 
     def convert(batch: Any) -> Any:
-        from laptime.tuning.catalogue._trim_padding import trim_padding
+        from laptime.tuning.catalogue._inserted.trim_padding import trim_padding
 
         return trim_padding(batch, pad=pad)
 
@@ -93,5 +89,5 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     """The function, and its call as the first statement of the training loop."""
-    _code.define(script, "_trim_padding")
+    _inserted.define(script, "trim_padding")
     script.on_batch(f"{{batch}} = trim_padding({{batch}}, pad={int(options['pad'])})")

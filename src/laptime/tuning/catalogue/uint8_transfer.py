@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.catalogue import _code, _image_tail, _loader
+from laptime.tuning.catalogue import _bounds, _image_transform, _inserted
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Options
 
@@ -21,38 +21,30 @@ TITLE = "images as bytes, normalised on the device"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "!in_library"})
-GIVES = frozenset({"uint8_transfer"})
 CONFLICTS = frozenset({"cache_dataset"})
-PRIOR = 0.5
 
 
 def look(points: Any) -> dict[str, Any]:
-    """What bytes are normalised by, see `_image_tail`; {"why": ...} where there is nothing to move."""
+    """What bytes are normalised by, see `_image_transform`; {"why": ...} where there is nothing to move."""
     if not points.loaders:
         return {"why": "there is no loader"}
-    return _image_tail.found(points.loaders[0].dataset)
+    return _image_transform.normalisation(points.loaders[0].dataset)
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, where such an end was seen."""
-    found = loop_profile.details.get("uint8_transfer") or {}
-    return [{"mean": found["mean"], "std": found["std"]}] if "mean" in found else []
+    mean, std = (loop_profile.detail("uint8_transfer", name, None) for name in ("mean", "std"))
+    return [{"mean": mean, "std": std}] if mean else []
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """What stands in the way."""
-    found = loop_profile.details.get("uint8_transfer") or {}
-    return (
-        ""
-        if propose(loop_profile)
-        else str(found.get("why") or "no images of torchvision transforms were seen")
-    )
+    why = loop_profile.detail("uint8_transfer", "why", "no images of torchvision transforms were seen")
+    return "" if propose(loop_profile) else str(why)
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """Three quarters of the copies, and of the wait what the two transforms and the smaller batch can
     save."""
-    return _loader.within(loop_profile, 0.75 * loop_profile.share("transfer") + _saved_wait(loop_profile))
+    return _bounds.within(loop_profile, 0.75 * loop_profile.share("transfer") + _saved_wait(loop_profile))
 
 
 def _saved_wait(loop_profile: LoopProfile) -> float:
@@ -68,12 +60,12 @@ def apply(loop: Any, options: Options) -> None:
     wanted = {"mean": list(options["mean"]), "std": list(options["std"])}
 
     def wrap(dataset: Any) -> Any:
-        from laptime.tuning.catalogue._uint8_images import with_bytes
+        from laptime.tuning.catalogue._inserted.uint8_images import with_bytes
 
-        return with_bytes(dataset) if _image_tail.found(dataset) == wanted else dataset
+        return with_bytes(dataset) if _image_transform.normalisation(dataset) == wanted else dataset
 
     def convert(model: Any) -> Any:
-        from laptime.tuning.catalogue._normalize_bytes import NormalizeBytes
+        from laptime.tuning.catalogue._inserted.normalize_bytes import NormalizeBytes
 
         return model.register_forward_pre_hook(NormalizeBytes(**wanted)).remove
 
@@ -82,10 +74,8 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """The function and the hook's class, the training loader's dataset in the one, the model under the
-    other."""
-    _code.define(script, "_uint8_images")
-    _code.define(script, "_normalize_bytes")
+    _inserted.define(script, "uint8_images")
+    _inserted.define(script, "normalize_bytes")
     script.wrap_argument("loader", "dataset", "with_bytes({})")
     mean, std = list(options["mean"]), list(options["std"])
     script.after_model(f"{{model}}.register_forward_pre_hook(NormalizeBytes({mean}, {std}))")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from laptime.tuning.catalogue import _loader
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Options
 
@@ -21,8 +20,6 @@ TITLE = "one thread for other libraries in each worker"
 NUMERICS = "reassociated"
 TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers"})
-GIVES = frozenset({"worker_threads"})
-CONFLICTS: frozenset[str] = frozenset()
 PRIOR = 0.4
 
 LIMITS = {
@@ -45,19 +42,16 @@ def look(points: Any) -> list[str]:
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
-    """Once, for the libraries that the script uses."""
-    found = [name for name in loop_profile.details.get("worker_threads") or () if name in LIMITS]
-    return [{"libraries": found}] if found else []
+    libraries = [name for name in loop_profile.details.get("worker_threads") or () if name in LIMITS]
+    return [{"libraries": libraries}] if libraries else []
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    """torch's own operators have one thread in a worker already."""
     return "" if propose(loop_profile) else "no library with threads of its own is loaded beside torch"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The wait for batches."""
-    return _loader.within(loop_profile, loop_profile.share("data"))
+    return loop_profile.share("data")
 
 
 class Limited:

@@ -144,7 +144,7 @@ def test_batch_normalisation_is_not_updated_twice() -> None:
 def test_blocks_in_blocks_are_wrapped_once() -> None:
     import torch
 
-    from laptime.tuning.catalogue._checkpointing import checkpoint_blocks
+    from laptime.tuning.catalogue._inserted.checkpoint_blocks import checkpoint_blocks
 
     net = torch.nn.Sequential(blocks(), blocks())
     assert checkpoint_blocks(net) == list(net)

@@ -12,6 +12,7 @@ import pytest
 from laptime.testing.loops import FakeLoop
 from laptime.tuning.catalogue import batched_fetch, cache_dataset, trim_padding, uint8_transfer
 from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import load
 
 pytestmark = pytest.mark.torch
 
@@ -191,13 +192,13 @@ def test_looking_draws_no_random_numbers_of_the_script() -> None:
 
 
 def test_a_cache_that_does_not_fit_or_cannot_be_filled_is_not_offered() -> None:
-    assert cache_dataset.propose(SLOW) == [{}]
+    assert load("cache_dataset").propose(SLOW) == [{}]
     in_memory = {**SLOW.details, "batched_fetch": True}
     assert "already" in cache_dataset.why_not(replace(SLOW, details=in_memory))
     assert "takes" in cache_dataset.why_not(replace(SLOW, loader_seconds=8.0))
     assert "MiB" in cache_dataset.why_not(replace(SLOW, sample_bytes=16 << 20))
     assert "shared memory" in cache_dataset.why_not(replace(SLOW, shm=1 << 20))
-    assert cache_dataset.propose(replace(SLOW, details={})) == []
+    assert load("cache_dataset").propose(replace(SLOW, details={})) == []
     assert cache_dataset.numerics(SLOW, {}) == "exact"
     drawn = {"cache_dataset": {"keeps": True, "draws": True, "why": ""}}
     assert cache_dataset.numerics(replace(SLOW, details=drawn), {}) == "random"

@@ -1,7 +1,7 @@
 """Code that a change runs in a trial and, word for word, puts into the user's script.
 
-Such code is a file `_NAME.py` of its own, whose first line behind the docstring is `import torch`: it is
-imported by `apply` only, inside a process that has torch. `edit` reads it as text and imports nothing.
+The files here begin with `import torch` behind their docstring: only `apply` imports them, inside a process
+that has torch. `edit` reads them as text.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 
 
 def define(script: Any, name: str) -> None:
-    """Put the code of `_NAME.py` into the user's source, with the imports that it makes."""
+    """Put the code of a file of this folder into the user's source, with the imports that it makes."""
     code, imports = source(name)
     script.define(code, *imports)
 
 
 def source(name: str) -> tuple[str, list[str]]:
-    """The text of `_NAME.py` without its docstring and imports, and these imports one by one."""
+    """The text of a file of this folder without docstring and imports, and these imports one by one."""
     text = files(__package__).joinpath(f"{name}.py").read_text(encoding="utf-8")
     lines = text.splitlines()
     imports = []

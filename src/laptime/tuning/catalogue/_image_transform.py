@@ -1,4 +1,4 @@
-"""What stands at the end of a dataset's transform: the steps that make numbers of uint8 images."""
+"""The end of a dataset's transform: the steps that make numbers of uint8 images."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHANNELS = {"L": 1, "RGB": 3, "RGBA": 4, "CMYK": 4}
 """Modes of PIL with 8 bits a channel."""
 
 
-def found(dataset: Any) -> dict[str, Any]:
+def normalisation(dataset: Any) -> dict[str, Any]:
     """{"mean": [...], "std": [...]} that bytes are normalised by, one number a channel; or {"why": ...}.
 
     Reads one sample, and puts random states back.
