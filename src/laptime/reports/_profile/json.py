@@ -12,8 +12,7 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from laptime.records.difference import Difference
 from laptime.records.finding import Finding
@@ -23,7 +22,7 @@ from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled,
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.run import Run, Subject
 from laptime.records.tables import AnnotationRow, CopyRow, KernelRow, Launches, Memory, ModuleRow, OperatorRow
-from laptime.reports.formats.json import Environment, Reason, machine, reason
+from laptime.reports.json_parts import Environment, Reason, machine, plain, published, reason, written
 
 SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 
@@ -138,40 +137,3 @@ def schema() -> dict[str, Any]:
     Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
     """
     return published(Document)
-
-
-def published(document: type[Struct]) -> dict[str, Any]:
-    """The schema of a document of which every key is always there."""
-    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
-    for definition in made["$defs"].values():
-        definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
-        if "properties" in definition:
-            definition["required"] = list(definition["properties"])
-    return made
-
-
-def plain(value: Any) -> Any:
-    """Structs as dictionaries with all their keys, those at their default too."""
-    if isinstance(value, Struct):
-        if value.__struct_config__.array_like:
-            return msgspec.to_builtins(value)
-        return {name: plain(item) for name, item in structs.asdict(value).items()}
-    if isinstance(value, dict):
-        return {str(name): plain(item) for name, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
-def written(value: Any, indent: int = 0) -> str:
-    """JSON by lines: a dictionary's key a line, and a list's item where items are dictionaries."""
-    pad = " " * (indent + 2)
-    if isinstance(value, dict) and value:
-        rows = [f"{pad}{_compact(name)}: {written(item, indent + 2)}" for name, item in value.items()]
-        return "{\n" + ",\n".join(rows) + f"\n{' ' * indent}}}"
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
-        rows = [pad + written(item, indent + 2) for item in value]
-        return "[\n" + ",\n".join(rows) + f"\n{' ' * indent}]"
-    return _compact(value)
-
-
-def _compact(value: Any) -> str:
-    return msgspec.json.encode(value, enc_hook=str).decode()

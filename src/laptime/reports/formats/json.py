@@ -16,13 +16,13 @@ from msgspec import Struct
 
 from laptime.analysis.summary import summarize
 from laptime.records.case import Axis, Case, Failure, Status
-from laptime.records.check import Check, Outcome, Trust
+from laptime.records.check import Trust
 from laptime.records.comparison import Word
-from laptime.records.environment import Device
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.reports import _words as words
+from laptime.reports.json_parts import Environment, Reason, machine, reason
 
 NAME = "json"
 SUFFIXES: tuple[str, ...] = (".json",)
@@ -30,16 +30,6 @@ SUFFIXES: tuple[str, ...] = (".json",)
 SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
 
 Interval = tuple[float | None, float | None]
-
-
-class Reason(Struct, frozen=True, kw_only=True):
-    """Something a check found; `case` is the key of the case, null for the whole run."""
-
-    check: str
-    outcome: Outcome
-    sentence: str
-    next: str
-    case: str | None
 
 
 class Metric(Struct, frozen=True, kw_only=True):
@@ -85,32 +75,6 @@ class Compared(Struct, frozen=True, kw_only=True):
     pairs: int
     processes: int
     sentence: str
-
-
-class Environment(Struct, frozen=True, kw_only=True):
-    """Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out."""
-
-    fingerprint: str
-    os: str
-    python: str
-    cpu: str
-    vcpus: int
-    physical_cores: int | None
-    usable_cpus: float
-    affinity: list[int]
-    cpu_quota: float | None
-    isa: list[str]
-    memory: int
-    memory_limit: int | None
-    virtual: str | None
-    governor: str | None
-    turbo: bool | None
-    load: dict[str, float | None]
-    devices: list[Device]
-    libraries: dict[str, str]
-    knobs: dict[str, Any]
-    packages_sha256: str | None
-    git: dict[str, Any] | None
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -202,20 +166,3 @@ def _measured(case: Case) -> Measured:
         },
         details=case.details,
     )
-
-
-def reason(check: Check, case: Case | None) -> Reason:
-    """A check that found something, as the document has it."""
-    return Reason(
-        check=check.name,
-        outcome=check.outcome,
-        sentence=check.sentence,
-        next=check.next,
-        case=case.key if case else None,
-    )
-
-
-def machine(run: Run) -> Environment:
-    """The environment without the host's name."""
-    names = Environment.__struct_fields__
-    return Environment(**{name: getattr(run.environment, name) for name in names})
