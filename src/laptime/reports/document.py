@@ -90,8 +90,8 @@ class Bar(Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    value: float
-    text: str
+    value: float = 0.0
+    text: str = ""
     share: float | None = None
     kind: str = ""
     note: str = ""

@@ -1,0 +1,97 @@
+"""The document of `laptime doctor`: the smallest difference it can show, what was checked, peak rates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.doctor import DoctorReport, NoiseFloor, Rate
+from laptime.reports.document import Cell, Column, Document, Headline, Notice, Notices, Row, Section, Table
+
+USELESS = 0.25
+"""From here on the machine, not the tool, is what keeps differences from being seen."""
+
+_LEVELS = {"ok": "ok", "warn": "warn", "none": "--"}
+
+
+def document(report: DoctorReport) -> Document:
+    """What every report shows of an examination."""
+    lines = [Notice(level=_LEVELS[line.outcome], text=line.sentence, next=line.next) for line in report.lines]
+    return Document(
+        verb="doctor",
+        title=report.environment.host,
+        verdict=_headline(report.noise),
+        conditions=_machine(report),
+        sections=[
+            Section(id="checks", title="This machine", blocks=[Notices(rows=lines)], headed=False),
+            Section(id="rates", title="Peak rates", note=_measured(report), blocks=[_rates(report.rates)]),
+        ],
+        data=lambda: data(report),
+    )
+
+
+def data(report: DoctorReport) -> dict[str, Any]:
+    """The report for machines: the record with the fingerprint of the environment; SI units throughout."""
+    document: dict[str, Any] = msgspec.to_builtins(report)
+    document["environment"]["fingerprint"] = report.environment.fingerprint
+    return document
+
+
+def _machine(report: DoctorReport) -> list[str]:
+    environment = report.environment
+    models = [device.model for device in report.devices if device.name != "cpu"]
+    drivers = sorted({device.driver for device in report.devices if device.driver})
+    virtual = [f"on {environment.virtual}"] if environment.virtual else []
+    python = f"Python {environment.python.split()[0]}"
+    drivers = [f"driver {driver}" for driver in drivers]
+    return [part for part in (environment.cpu, *models, *drivers, *virtual, environment.os, python) if part]
+
+
+def _headline(noise: NoiseFloor | None) -> Headline:
+    if noise is None:
+        sentence = "see the warning below"
+        return Headline(word="The smallest difference is not known", tone="unknown", sentence=sentence)
+    useless = noise.smallest > USELESS
+    word = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
+    if useless:
+        word = f"Can see only differences beyond {_share(noise.smallest)} on {noise.device} now"
+    processes = "1 fresh process" if noise.processes == 1 else f"{noise.processes} fresh processes"
+    sentence = (
+        f"{noise.workload} against itself: {noise.word}, difference {abs(noise.seen):.1%} "
+        f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, {processes} each, "
+        f"{show(round(noise.seconds), 's')}"
+    )
+    return Headline(word=word, tone="noisy" if useless else "trusted", sentence=sentence)
+
+
+def _measured(report: DoctorReport) -> str:
+    if report.rates_disturbed:
+        return "too low, because other programs used the machine meanwhile; not stored"
+    return f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
+
+
+def _rates(rates: list[Rate]) -> Table:
+    columns = [Column(title="device", kind="code"), Column(title="what"), Column(title="peak", kind="number")]
+    return Table(
+        id="peaks", columns=[*columns, Column(title="on paper")], rows=[_rate(rate) for rate in rates]
+    )
+
+
+def _rate(rate: Rate) -> Row:
+    what = rate.dtype if rate.kind == "gemm" else "copy"
+    paper = rate.reason if rate.value is None else ""
+    if rate.value is not None and rate.ceiling:
+        share = rate.value / rate.ceiling
+        paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} on paper ({rate.ceiling_source})"
+    peak = "-" if rate.value is None else show(rate.value, rate.unit)
+    return Row(cells=[rate.device, what, Cell(text=peak, value=rate.value), paper])
+
+
+def _share(value: float) -> str:
+    """A share in per cent; above 100 % it is a factor."""
+    if value >= 1.0:
+        return f"a factor of {1 + value:.1f}" if value < 99 else "a factor of 100 and more"
+    return f"{value:.1%}" if value < 0.1 else f"{value:.0%}"

@@ -1,0 +1,188 @@
+"""The document of `laptime history`: a metric of each case over stored runs, and where its level changed."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+from laptime.kit.text import count
+from laptime.kit.units import show, show_interval
+from laptime.records.history import History, Point
+from laptime.reports.document import (
+    Cell,
+    Chart,
+    Column,
+    Document,
+    Folded,
+    Headline,
+    Notice,
+    Notices,
+    Row,
+    Section,
+    Table,
+)
+from laptime.reports.documents.history.chart import chart
+
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH = 40
+"""Blocks of a line at most; more runs than that share one, by their median."""
+LEAST_SPAN = 0.05
+"""Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
+
+
+class Group(NamedTuple):
+    """Points that share a label: a commit, a version."""
+
+    label: str
+    points: list[Point]
+
+    @property
+    def median(self) -> float:
+        """Of the group's values."""
+        return statistics.median(point.value for point in self.points)
+
+
+def document(histories: Sequence[History], *, by: str) -> Document:
+    """Every case in a table, then each with its chart, its changes and its runs."""
+    overview = Section(id="cases", title="Cases", blocks=[_overview(histories)], headed=False)
+    return Document(
+        verb="history",
+        title=f"{count(len(histories), 'case')} over time",
+        verdict=_headline(histories),
+        sections=[overview, *(_section(history, by, at) for at, history in enumerate(histories, 1))],
+        data=lambda: data(histories),
+        about="A change in the numbers is not yet a change in the program: measure both revisions, "
+        "interleaved, with laptime check TARGET --against-rev COMMIT.",
+    )
+
+
+def data(histories: Sequence[History]) -> dict[str, Any]:
+    """The histories for machines."""
+    return {"schema": "laptime.history/1", "histories": msgspec.to_builtins(histories)}
+
+
+def _headline(histories: Sequence[History]) -> Headline:
+    steps = [step for history in histories for step in history.steps]
+    is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
+    return Headline(
+        word="worse" if is_worse else "changed" if steps else "steady",
+        tone="invalid" if is_worse else "noisy" if steps else "trusted",
+        sentence=f"{count(len(steps), 'change')} of level found; the chance of reporting one "
+        "where there is none is 1 %, as long as neighbouring runs are no more alike than others",
+    )
+
+
+def _overview(histories: Sequence[History]) -> Table:
+    columns = [
+        Column(title="case", kind="code"),
+        Column(title="runs", kind="count"),
+        Column(title="history", priority=1),
+        Column(title="first", kind="number"),
+        Column(title="last", kind="number"),
+        Column(title="changes"),
+    ]
+    return Table(id="overview", columns=columns, rows=[_case(history) for history in histories])
+
+
+def _case(history: History) -> Row:
+    points = history.points
+    changes = ", ".join(f"{step.word} {step.ratio:.2f}x" for step in history.steps)
+    ends = [_value(history, point) for point in (points[0], points[-1])]
+    line = sparkline([point.value for point in points])
+    return Row(cells=[history.case, len(points), line, *ends, changes or history.note or "none found"])
+
+
+def _value(history: History, point: Point) -> Cell:
+    return Cell(text=show(point.value, history.unit, point.ci95), value=point.value)
+
+
+def _section(history: History, by: str, number: int) -> Section:
+    conditions = f"conditions {history.conditions}" if history.conditions else "conditions mixed"
+    excluded = f"{count(history.left_out, 'run')} left out" if history.left_out else ""
+    facts = [f"{history.title} ({history.metric})", count(len(history.points), "run"), conditions, excluded]
+    title = f"{history.title} of {history.case} by run"
+    return Section(
+        id=f"case{number}",
+        title=history.case,
+        note=", ".join(filter(None, [*facts, history.note])),
+        blocks=[
+            Chart(title="", draw=partial(chart, history, title)),
+            Notices(rows=[Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
+            _groups(history, by, f"groups{number}"),
+            Folded(title="Every run", blocks=[_runs(history, f"runs{number}")], detail="page"),
+        ],
+    )
+
+
+def _groups(history: History, by: str, id: str) -> Table:
+    rows = [
+        Row(cells=[group.label, Cell(text=show(group.median, history.unit)), len(group.points)])
+        for group in (groups(history, by) if by != "run" else [])
+    ]
+    columns = [Column(title=by), Column(title="median", kind="number"), Column(title="runs", kind="count")]
+    return Table(id=id, columns=columns, rows=rows)
+
+
+def _runs(history: History, id: str) -> Table:
+    columns = [
+        Column(title="run"),
+        Column(title="commit", kind="code"),
+        Column(title="value", kind="number"),
+        Column(title="95 % interval", kind="number"),
+        Column(title="verdict"),
+    ]
+    rows = [
+        Row(
+            cells=[
+                point.run,
+                _commit(point),
+                _value(history, point),
+                Cell(text=show_interval(point.ci95, point.value, history.unit)),
+                Cell(text=point.trust, tone=point.trust),
+            ]
+        )
+        for point in reversed(history.points)
+    ]
+    return Table(id=id, columns=columns, rows=rows)
+
+
+def _commit(point: Point) -> str:
+    return point.commit[:10] + ("+" if point.dirty else "")
+
+
+def groups(history: History, by: str) -> list[Group]:
+    """Points by commit or by the versions that differ within the history, in the order of their first run."""
+    versions = [name for name in history.points[-1].versions if _differs(history, name)]
+    groups: dict[str, list[Point]] = {}
+    for point in history.points:
+        label = ", ".join(f"{name} {point.versions.get(name, '?')}" for name in versions)
+        if by == "commit":
+            label = _commit(point) if point.commit else "no commit"
+        groups.setdefault(label or "the same versions", []).append(point)
+    return [Group(label, points) for label, points in groups.items()]
+
+
+def _differs(history: History, library: str) -> bool:
+    return len({point.versions.get(library) for point in history.points}) > 1
+
+
+def sparkline(values: Sequence[float], width: int = WIDTH) -> str:
+    """One block a value; beyond `width`, one a group of neighbours, by their median.
+
+    From 20 values on, the highest and the lowest twentieth are cut off: one wild run flattens no line.
+    """
+    if len(values) > width:
+        edges = [round(at * len(values) / width) for at in range(width + 1)]
+        values = [statistics.median(values[a:b]) for a, b in pairwise(edges)]
+    ordered = sorted(values)
+    cut = len(values) // 20
+    low, high = ordered[cut], ordered[-1 - cut]
+    middle = (low + high) / 2
+    span = max(high - low, LEAST_SPAN * abs(middle)) or 1.0
+    shares = [(value - middle) / span + 0.5 for value in values]
+    return "".join(BLOCKS[max(0, min(len(BLOCKS) - 1, int(share * len(BLOCKS))))] for share in shares)

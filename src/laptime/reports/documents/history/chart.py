@@ -1,0 +1,78 @@
+"""The drawing of a history: every run with its interval, the levels between changes, and the changes."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+from markupsafe import Markup
+
+from laptime.kit.units import scale as unit_of
+from laptime.kit.units import show, show_interval
+from laptime.records.history import History, Point, Step
+from laptime.reports import _words as words
+from laptime.reports._svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
+
+_WIDTH, _HEIGHT = 960.0, 260.0
+_LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 946.0, 24.0, 222.0
+_MOST_LABELS = 8
+
+
+def chart(history: History, label: str) -> Markup:
+    """Values over runs, oldest first; `label` says to a screen reader what is drawn."""
+    points = history.points
+    ends = [end for point in points for end in (point.value, *_finite(point))]
+    factor, unit = unit_of(max(ends), history.unit)
+    middle = (min(ends) + max(ends)) / 2
+    reach = max((max(ends) - min(ends)) * 0.56, 0.03 * middle)
+    x = Scale(-0.5, len(points) - 0.5, _LEFT, _RIGHT)
+    y = Scale(middle - reach, middle + reach, _BOTTOM, _TOP)
+    ticks = y.ticks(5)
+    parts = [
+        el("text", unit.replace("/s", "per second") if unit == "/s" else unit, x=4, y=12, class_="tick"),
+        left_axis(y, zip(ticks, tick_texts(ticks, factor), strict=True), x=_LEFT, right=_RIGHT),
+        bottom_axis(x, _labels(points), y=_BOTTOM),
+        *(_boundary(step, x) for step in history.steps),
+        *_levels(history, x, y),
+        *(_spot(at, point, history.unit, x, y) for at, point in enumerate(points)),
+    ]
+    return drawing(_WIDTH, _HEIGHT, *parts, label=words.printable(label))
+
+
+def _finite(point: Point) -> list[float]:
+    return [end for end in point.ci95 or () if math.isfinite(end)]
+
+
+def _labels(points: Sequence[Point]) -> list[tuple[float, str]]:
+    """Days under as many runs as have room for one."""
+    every = max(1, math.ceil(len(points) / _MOST_LABELS))
+    return [(at, words.printable(points[at].started[:10])) for at in range(0, len(points), every)]
+
+
+def _boundary(step: Step, x: Scale) -> Markup:
+    place = x(step.at - 0.5)
+    return el("line", x1=place, x2=place, y1=_TOP, y2=_BOTTOM, class_="boundary") + el(
+        "text", f"{step.ratio:.2f}x", x=place, y=_TOP - 6, class_="tick middle small"
+    )
+
+
+def _levels(history: History, x: Scale, y: Scale) -> list[Markup]:
+    """The median between changes."""
+    lines = []
+    for begin, end in pairwise([0, *(step.at for step in history.steps), len(history.points)]):
+        level = y(statistics.median(point.value for point in history.points[begin:end]))
+        lines.append(el("line", x1=x(begin - 0.5), x2=x(end - 0.5), y1=level, y2=level, class_="median"))
+    return lines
+
+
+def _spot(at: int, point: Point, unit: str, x: Scale, y: Scale) -> Markup:
+    text = f"{words.printable(point.run)} {words.printable(point.commit[:10])}: "
+    text += f"{show(point.value, unit, point.ci95)} {show_interval(point.ci95, point.value, unit)}"
+    ends = [y(end) for end in _finite(point)]
+    bar = [el("line", x1=x(at), x2=x(at), y1=min(ends), y2=max(ends), class_="line c0")] if ends else []
+    mark = el(
+        "path", el("title", text), d=f"M{x(at):.1f} {y(point.value):.1f}{SHAPES['ring']}", class_="spot c0"
+    )
+    return el("g", *bar, mark)

@@ -1,0 +1,175 @@
+"""What a tuning session came to, in one line, and what to type next."""
+
+from __future__ import annotations
+
+import math
+import shlex
+
+from laptime.analysis import tuned
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.run import Run
+from laptime.records.tuning import Tuning
+from laptime.reports import _words
+from laptime.reports.document import Headline, Tone
+from laptime.reports.documents.tuning import words
+from laptime.tuning.search.session import CONTROLLED, WIDEST
+
+_VERIFIED = {
+    "faster": "still holds",
+    "smaller": "still holds",
+    "unclear": "undecided",
+    "gate undecided": "undecided",
+    "not measured": "undecided",
+    "interrupted": "interrupted",
+    "failed": "failed",
+}
+
+
+def headline(run: Run) -> Headline:
+    """The outcome with its numbers; for `verify` first whether the earlier result still holds."""
+    tuning = run.tuning
+    assert tuning is not None
+    outcome = tuned.outcome(run)
+    line = _with_gain(tuning, outcome) or _without_gain(run, tuning, outcome)
+    word, sentence, tone = line
+    if run.verb == "verify":
+        word, sentence = _VERIFIED.get(outcome, "no longer holds"), f"{word}: {sentence}"
+    return Headline(word=word, sentence=_words.printable(sentence), tone=tone, next=next_steps(run))
+
+
+def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] | None:
+    """Word, sentence and tone of a session that measured the whole afresh; None for others."""
+    gain = _gain(tuning)
+    match outcome:
+        case "faster":
+            doubt = _doubt(tuning)
+            return gain, _rates(tuning) + doubt, "noisy" if doubt else "trusted"
+        case "smaller":
+            return gain, _sizes(tuning), "trusted"
+        case "gate failed" | "gate undecided":
+            return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
+        case "patch fails":
+            return outcome, f"{_broken(tuning)}; with hooks it was {gain}", "invalid"
+        case "same" | "slower" | "unclear":
+            changes = f"{count(len(tuning.recipe), 'change')} kept"
+            return gain, f"{changes}; {_rates(tuning)}", "invalid" if outcome == "slower" else "noisy"
+    return None
+
+
+def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone]:
+    number, recipe = len(tuned.tried(tuning)), count(len(tuning.recipe), "change")
+    match outcome:
+        case "dry run":
+            most = sum(rung.name != tuned.CONTROL for rung in tuning.ladder)
+            text = f"{count(most, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
+            return outcome, text, "unknown"
+        case "failed":
+            return outcome, "the script did not run to the end of the session", "invalid"
+        case "interrupted":
+            recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
+            text = f"{count(number, 'change')} tried{recipe}; the whole was not measured afresh"
+            return outcome, text, "noisy"
+        case "not measured" if tuning.recipe:
+            return outcome, f"{recipe} kept, but the whole was not measured afresh", "noisy"
+        case "not measured":
+            what = "could be decided" if number else "was tried"
+            return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
+    better = "made it smaller" if tuning.goal == "memory" else "made it faster"
+    text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
+    if (smallest := detectable(tuning)) is not None:
+        text += f"; {_words.percent(smallest)} of a step is the smallest gain that could be shown"
+    return "nothing gained", text, "unknown"
+
+
+def detectable(tuning: Tuning) -> float | None:
+    """Smallest gain that could be shown, as a share of a step; None where it is not known.
+
+    The control changes nothing. If it came out different, no gain inside its interval was claimed
+    (`search.session` widens its margin so).
+    """
+    smallest = (tuning.before.detectable if tuning.before else None) or None
+    race = tuned.control(tuning)
+    if race is None or race.verdict not in ("faster", "slower") or race.rounds < CONTROLLED:
+        return smallest
+    ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
+    return max(smallest or 0.0, min(WIDEST, max(ends))) if ends else smallest
+
+
+def _gain(tuning: Tuning) -> str:
+    """`2.31x [2.24, 2.38] faster`; for memory `0.58x the memory`."""
+    if tuning.goal == "memory":
+        before, after = tuned.peaks(tuning)
+        return f"{words.ratio(after / before)} the memory" if before and after is not None else "-"
+    return words.speedup(tuning.speedup) if tuning.speedup else "-"
+
+
+def _rates(tuning: Tuning) -> str:
+    first, last = tuning.baseline, tuning.final
+    if first is None or last is None:
+        return "measured afresh in new processes"
+    rates = f"{words.rate(first)} -> {words.rate(last)} samples/s"
+    return f"{rates}, measured afresh in {first.processes}+{last.processes} new processes"
+
+
+def _sizes(tuning: Tuning) -> str:
+    before, after = tuned.peaks(tuning)
+    speed = ""
+    if tuning.speedup is not None:
+        speed = f", at {words.effect(tuning.speedup.value, tuning.speedup.ci95)} the speed"
+    return f"peak {show(before, 'B')} -> {show(after, 'B')}{speed}, measured afresh in new processes"
+
+
+def _doubt(tuning: Tuning) -> str:
+    """What keeps a gain from being beyond doubt; "" when nothing does."""
+    race = tuned.control(tuning)
+    if race is not None and race.verdict in ("faster", "slower"):
+        return f"; but the control, which changes nothing, came out {race.verdict}"
+    return ""
+
+
+def _ungated(tuning: Tuning) -> str:
+    if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
+        return f"it does not train as well: {tuning.convergence.sentence}"
+    leads = {"failed": "the final set does not train the same", "none": "the final set was not gated"}
+    lead = leads.get(tuning.gate.word, "whether the final set trains the same is not known")
+    return f"{lead}: {tuning.gate.reason}" if tuning.gate.reason else lead
+
+
+def _broken(tuning: Tuning) -> str:
+    if tuning.patch.applies is False:
+        return "git apply refuses the patch"
+    if tuning.patch.same_losses is False:
+        return "the patched script does not give the recipe's losses"
+    return "the patched script is slower than the script as it is"
+
+
+def next_steps(run: Run) -> list[str]:
+    """Commands to type next."""
+    tuning = run.tuning
+    assert tuning is not None
+    outcome = tuned.outcome(run)
+    if outcome == "dry run":
+        return [_again(run)]
+    if run.verb == "tune" and outcome == "interrupted":
+        return [_again(run, "--resume")]
+    open_ = outcome in ("gate undecided", "unclear", "not measured")
+    if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
+        return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
+    steps = [("git apply", tuning.patch.path), ("laptime verify", tuning.recipe_path)]
+    gained = outcome in ("faster", "smaller")
+    return [f"{verb} {_words.printable(path)}" for verb, path in steps if gained and path]
+
+
+def _again(run: Run, *options: str) -> str:
+    """The command as it was typed, without --dry-run and with these options before all others."""
+    # Options of laptime itself may stand before the verb: `laptime -q tune train.py`.
+    is_typed = run.command[:1] == ["laptime"] and run.verb in run.command
+    typed = run.command[run.command.index(run.verb) + 1 :] if is_typed else []
+    script = [subject.target for subject in run.subjects[:1]] or ["SCRIPT.py"]
+    rest: list[str] = []
+    for before, word in zip(["", *typed], typed, strict=False):
+        replaced = "--budget" in options and (before == "--budget" or word.partition("=")[0] == "--budget")
+        if word not in ("--dry-run", *options) and not replaced:
+            rest.append(word)
+    return _words.printable(shlex.join(["laptime", "tune", *options, *(rest or script)]))

@@ -1,0 +1,269 @@
+"""The ladder of a tuning session: every change that was tried, and why the others were not."""
+
+from __future__ import annotations
+
+import math
+
+from laptime.analysis import tuned
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
+from laptime.reports import _words
+from laptime.reports.document import Bar, Bars, Cell, Column, Extra, Facts, Folded, Row, Section, Table
+from laptime.reports.documents.tuning import words
+
+_RULED_OUT = 4
+_TONES = {"faster": "better", "smaller": "better", "slower": "worse", "larger": "worse", "failed": "worse"}
+_LEGEND = (("held", "what was reached before"), ("won", "gained and kept"), ("lost", "not kept"))
+
+
+def section(tuning: Tuning) -> Section:
+    """The effects as stairs, the rungs with their reasons, what was not tried and what was ruled out."""
+    facts = [("control", text)] if (text := control(tuning)) else []
+    facts += untried(tuning)
+    ruled_out = [(name, why) for name, why in tuning.ruled_out.items()]
+    if ruled_out:
+        first = ", ".join(f"{name} ({why})" for name, why in ruled_out[:_RULED_OUT])
+        more = len(ruled_out) - _RULED_OUT
+        facts.append(("ruled out", f"{first} and {more} more: --json" if more > 0 else first))
+    title = f"{count(len(ruled_out), 'optimization')} ruled out before racing"
+    rest = Facts(rows=ruled_out if len(ruled_out) > _RULED_OUT else [])
+    return Section(
+        id="ladder",
+        title="The ladder",
+        blocks=[
+            stairs(tuning),
+            ladder(tuning),
+            Facts(rows=facts),
+            Folded(title=title, blocks=[rest], detail="folded"),
+        ],
+    )
+
+
+def ladder(tuning: Tuning) -> Table:
+    """The changes that were tried, one row each; columns without any value are left out."""
+    rungs = tuned.tried(tuning)
+    memory = tuning.goal == "memory"
+    effects = [words.effect_parts(rung.speedup, rung.ci95) for rung in rungs]
+    columns: list[tuple[Column, list[Cell]]] = [
+        (Column(title="change", kind="code"), [Cell(text=words.change(rung)) for rung in rungs]),
+        (
+            Column(title="memory", kind="number"),
+            [Cell(text=words.ratio(r.memory), value=r.memory) for r in rungs if memory],
+        ),
+        (
+            Column(title="speed" if memory else "effect", kind="number"),
+            [Cell(text=text, value=rung.speedup) for (text, _), rung in zip(effects, rungs, strict=True)],
+        ),
+        (Column(title="95 % interval", kind="number", priority=3), [Cell(text=text) for _, text in effects]),
+        (
+            Column(title="word", kind="text"),
+            [Cell(text=rung.verdict, tone=_TONES.get(rung.verdict, "")) for rung in rungs],
+        ),
+        (Column(title="kept", kind="text"), [Cell(text=_kept(rung)) for rung in rungs]),
+        (Column(title="gate", kind="text"), [_gate(rung.gate) for rung in rungs]),
+        (
+            Column(title="samples/s", kind="number", priority=1),
+            [Cell(text=words.per_second(rung.throughput), value=rung.throughput) for rung in rungs],
+        ),
+        (
+            Column(title="step", kind="number", priority=2),
+            [_number(rung.step, show(rung.step, "s")) for rung in rungs],
+        ),
+        (
+            Column(title="device", kind="number", priority=4, note="share of the step that the device works"),
+            [
+                _number(r.utilization, "-" if r.utilization is None else _words.percent(r.utilization))
+                for r in rungs
+            ],
+        ),
+        (
+            Column(title="compiling", kind="number", priority=5),
+            [_number(r.compile_seconds or None, show(r.compile_seconds or None, "s")) for r in rungs],
+        ),
+    ]
+    shown = [
+        (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
+    ]
+    rows = [
+        Row(
+            cells=cells,
+            tone="strong" if is_kept(rung) else "weak",
+            notes=_notes(rung),
+            extras=_extras(rung.gate, f"gate{at}"),
+        )
+        for at, (rung, *cells) in enumerate(zip(rungs, *(cells for _, cells in shown), strict=True))
+    ]
+    return Table(id="rungs", columns=[column for column, _ in shown], rows=rows)
+
+
+def _number(value: float | None, text: str) -> Cell:
+    return Cell(text=text, value=value)
+
+
+def is_kept(rung: Rung) -> bool:
+    """It is in the final set."""
+    return rung.kept and not rung.dropped
+
+
+def _kept(rung: Rung) -> str:
+    return "dropped" if rung.dropped else "yes" if rung.kept else "no"
+
+
+def _gate(gate: Gate) -> Cell:
+    tone = {"failed": "worse", "undecided": "warn"}.get(gate.word, "")
+    return Cell(text="" if gate.word == "none" else gate.word, tone=tone)
+
+
+def _notes(rung: Rung) -> list[str]:
+    """Why it was kept or not; of a gate that did not pass, the questions that say so."""
+    notes = [words.reason(rung)] if words.reason(rung) else []
+    return notes + ([question(check) for check in doubts(rung.gate)] if _is_doubted(rung.gate) else [])
+
+
+def _extras(gate: Gate, id: str) -> list[Extra]:
+    return [Extra(caption="what the gate found", table=questions(gate, id))] if _is_doubted(gate) else []
+
+
+def _is_doubted(gate: Gate) -> bool:
+    return gate.word in ("failed", "undecided")
+
+
+def questions(gate: Gate, id: str) -> Table:
+    """Every question of a gate, the worst answers first."""
+    order = {"fail": 0, "unknown": 1, "ok": 2}
+    checks = sorted(gate.checks, key=lambda check: order[check.outcome])
+    columns = [
+        Column(title="question"),
+        Column(title="answer"),
+        Column(title="value", kind="number"),
+        Column(title="limit", kind="number"),
+        Column(title="in words"),
+    ]
+    return Table(id=id, columns=columns, rows=[_question(check) for check in checks], detail="folded")
+
+
+def _question(check: GateCheck) -> Row:
+    answer = Cell(text=check.outcome, tone={"fail": "worse", "unknown": "warn"}.get(check.outcome, ""))
+    numbers = [
+        Cell(text="" if number is None else f"{number:.3g}", value=number)
+        for number in (check.value, check.limit)
+    ]
+    return Row(cells=[check.name.replace("_", " "), answer, *numbers, check.sentence])
+
+
+def doubts(gate: Gate) -> list[GateCheck]:
+    """Questions that were not answered with ok."""
+    return [check for check in gate.checks if check.outcome != "ok"]
+
+
+def question(check: GateCheck) -> str:
+    """A question with its sentence."""
+    name = check.name.replace("_", " ")
+    sentence = check.sentence
+    return sentence if sentence.startswith(name) else f"{name}: {sentence}".removesuffix(": ")
+
+
+def control(tuning: Tuning) -> str:
+    """The race of the script against itself, "" when it was not run."""
+    race = tuned.control(tuning)
+    if race is None:
+        return ""
+    effect = f"{words.effect(race.speedup, race.ci95)} " if race.speedup is not None else ""
+    return f"identity, which changes nothing: {effect}{race.verdict}, {count(race.rounds, 'round')}"
+
+
+def untried(tuning: Tuning) -> list[tuple[str, str]]:
+    """Changes that were only suggested or not tried; those with the same reason stand together."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for verdict in ("suggested", "not tried"):
+        for rung in tuning.ladder:
+            if rung.verdict == verdict and rung.name != tuned.CONTROL:
+                groups.setdefault((verdict, _why(rung, tuning)), []).append(words.change(rung))
+    return [
+        (verdict, f"{', '.join(names)}: {why}".removesuffix(": ")) for (verdict, why), names in groups.items()
+    ]
+
+
+def _why(rung: Rung, tuning: Tuning) -> str:
+    """The reason; in a dry run also what it could save, and how long trying it takes."""
+    reason = words.reason(rung)
+    if tuning.ended != tuned.DRY:
+        return reason
+    parts = [reason] if reason else [f"takes about {show(rung.seconds, 's')}"] if rung.seconds else []
+    if rung.bound is not None:
+        parts.append(f"saves {show(rung.bound, 's')} a step at most")
+    return ", ".join(parts)
+
+
+def stairs(tuning: Tuning) -> Bars:
+    """The script as it is, each raced change on top of those kept before it, and the whole measured afresh.
+
+    In samples per second; where these are not known, in times the speed of the script as it is.
+    """
+    rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal == "throughput"]
+    start, unit = _start(tuning), "samples per second, each effect on top of what was reached before"
+    rows, level = [], start
+    for rung in rungs:
+        reached = level * (rung.speedup or 1.0)
+        rows.append(_stair(rung, level, reached, tuning))
+        level = reached if is_kept(rung) else level
+    if rows:
+        rows.insert(0, _bar("as it is", start, [(start, "held")], None, tuning))
+    gain = tuning.speedup
+    if rows and gain is not None and _is_sound(gain.value):
+        whole = start * gain.value
+        steps = [(start, "held"), (whole - start, "won")] if whole > start else [(whole, "held")]
+        rows.append(_bar("measured afresh", whole, steps, _ends(start, gain.ci95), tuning, kind="total"))
+    if start == 1.0:
+        unit = "times the speed"
+    return Bars(
+        title="What each change did",
+        note=f"{unit}, in the order of trying; thin lines are 95 % intervals",
+        rows=rows,
+        legend=[Bar(name=text, kind=kind) for kind, text in _LEGEND],
+        detail="page",
+    )
+
+
+def _stair(rung: Rung, level: float, reached: float, tuning: Tuning) -> Bar:
+    steps = [(min(level, reached), "held"), (abs(reached - level), "won" if is_kept(rung) else "lost")]
+    busy = f", device busy {_words.percent(rung.utilization)}" if rung.utilization is not None else ""
+    note = f"{words.effect(rung.speedup, rung.ci95)} {rung.verdict}{busy}"
+    kind = "" if is_kept(rung) else "left"
+    return _bar(words.change(rung), reached, steps, _ends(level, rung.ci95), tuning, kind=kind, note=note)
+
+
+def _bar(
+    name: str,
+    value: float,
+    steps: list[tuple[float, str]],
+    interval: tuple[float, float] | None,
+    tuning: Tuning,
+    *,
+    kind: str = "",
+    note: str = "",
+) -> Bar:
+    text = words.per_second(value) if _start(tuning) != 1.0 else words.ratio(value)
+    parts = [Bar(name="", value=length, kind=colour) for length, colour in steps]
+    return Bar(name=name, value=value, text=text, parts=parts, interval=interval, kind=kind, note=note)
+
+
+def _start(tuning: Tuning) -> float:
+    """Samples per second of the script as it is; 1 where they are not known."""
+    if tuning.baseline is not None and _is_sound(tuning.baseline.throughput):
+        return tuning.baseline.throughput
+    before = tuning.before
+    if before is not None and _is_sound(before.step) and before.batch > 0:
+        return before.batch / before.step
+    return 1.0
+
+
+def _is_sound(value: float | None) -> bool:
+    return value is not None and math.isfinite(value) and 0 < value < 1e12
+
+
+def _ends(level: float, ci95: tuple[float, float] | None) -> tuple[float, float] | None:
+    if ci95 is None or not all(map(_is_sound, ci95)):
+        return None
+    return level * min(ci95), level * max(ci95)
