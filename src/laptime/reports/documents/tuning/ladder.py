@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -43,62 +44,58 @@ def section(tuning: Tuning) -> Section:
 def ladder(tuning: Tuning) -> Table:
     """The changes that were tried, one row each; columns without any value are left out."""
     rungs = tuned.tried(tuning)
-    memory = tuning.goal == "memory"
-    effects = [words.effect_parts(rung.speedup, rung.ci95) for rung in rungs]
-    columns: list[tuple[Column, list[Cell]]] = [
-        (Column(title="change", kind="code"), [Cell(text=words.change(rung)) for rung in rungs]),
-        (
-            Column(title="memory", kind="number"),
-            [Cell(text=words.ratio(r.memory), value=r.memory) for r in rungs if memory],
-        ),
-        (
-            Column(title="speed" if memory else "effect", kind="number"),
-            [Cell(text=text, value=rung.speedup) for (text, _), rung in zip(effects, rungs, strict=True)],
-        ),
-        (Column(title="95 % interval", kind="number", priority=3), [Cell(text=text) for _, text in effects]),
-        (
-            Column(title="word", kind="text"),
-            [Cell(text=rung.verdict, tone=_TONES.get(rung.verdict, "")) for rung in rungs],
-        ),
-        (Column(title="kept", kind="text"), [Cell(text=_kept(rung)) for rung in rungs]),
-        (Column(title="gate", kind="text"), [_gate(rung.gate) for rung in rungs]),
-        (
-            Column(title="samples/s", kind="number", priority=1),
-            [Cell(text=words.per_second(rung.throughput), value=rung.throughput) for rung in rungs],
-        ),
-        (
-            Column(title="step", kind="number", priority=2),
-            [_number(rung.step, show(rung.step, "s")) for rung in rungs],
-        ),
-        (
-            Column(title="device", kind="number", priority=4, note="share of the step that the device works"),
-            [
-                _number(r.utilization, "-" if r.utilization is None else _words.percent(r.utilization))
-                for r in rungs
-            ],
-        ),
-        (
-            Column(title="compiling", kind="number", priority=5),
-            [_number(r.compile_seconds or None, show(r.compile_seconds or None, "s")) for r in rungs],
-        ),
-    ]
+    columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning.goal)]
     shown = [
         (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
     ]
     rows = [
         Row(
-            cells=cells,
+            cells=[cells[at] for _, cells in shown],
             tone="strong" if is_kept(rung) else "weak",
             notes=_notes(rung),
             extras=_extras(rung.gate, f"gate{at}"),
         )
-        for at, (rung, *cells) in enumerate(zip(rungs, *(cells for _, cells in shown), strict=True))
+        for at, rung in enumerate(rungs)
     ]
     return Table(id="rungs", columns=[column for column, _ in shown], rows=rows)
 
 
-def _number(value: float | None, text: str) -> Cell:
-    return Cell(text=text, value=value)
+def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
+    """Each column with what it says of a rung; on a narrow terminal the last three go first."""
+    memory = goal == "memory"
+
+    def number(title: str, priority: int = 0, note: str = "") -> Column:
+        return Column(title=title, kind="number", priority=priority, note=note)
+
+    return [
+        (Column(title="change", kind="code"), lambda rung: Cell(text=words.change(rung))),
+        (number("memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
+        (number("speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
+        (number("95 % interval", 3), lambda rung: _effect(rung, 1)),
+        (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=_TONES.get(rung.verdict, ""))),
+        (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
+        (Column(title="gate"), lambda rung: _gate(rung.gate)),
+        (number("samples/s", 1), lambda rung: _cell(rung.throughput, words.per_second)),
+        (number("step", 2), lambda rung: _cell(rung.step, _seconds)),
+        (
+            number("device", 4, "share of the step that the device works"),
+            lambda rung: _cell(rung.utilization, _words.percent),
+        ),
+        (number("compiling", 5), lambda rung: _cell(rung.compile_seconds or None, _seconds)),
+    ]
+
+
+def _cell(value: float | None, shown: Callable[[float], str]) -> Cell:
+    return Cell(text="-" if value is None else shown(value), value=value)
+
+
+def _seconds(value: float) -> str:
+    return show(value, "s")
+
+
+def _effect(rung: Rung, part: int) -> Cell:
+    text = words.effect_parts(rung.speedup, rung.ci95)[part]
+    return Cell(text=text, value=None if part else rung.speedup)
 
 
 def is_kept(rung: Rung) -> bool:
