@@ -19,9 +19,8 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.tuning import Applied, Convergence, Diagnosis, Gate, Measured, Patched, Rung, Speedup
 from laptime.records.verdict import Verdict
-from laptime.reports._profile.json import published
 from laptime.reports.documents.tuning.headline import headline
-from laptime.reports.formats.json import Environment, Reason, machine, reason
+from laptime.reports.json_parts import Environment, Reason, machine, published, reason
 
 SCHEMA: Literal["laptime.tuning/1"] = "laptime.tuning/1"
 
