@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from laptime.backends._by_batch import ByBatch
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
@@ -102,26 +103,19 @@ class NullWorkload:
     synchronous: bool = True
 
 
-class NullModel:
+class NullModel(ByBatch[NullWorkload]):
     """A program and its inputs, with no framework around them."""
 
     def __init__(self, target: str, first: Program, *, rebuild: Callable[[int], Program] | None) -> None:
+        super().__init__()
         self._target = target
         self._first = first
         self._rebuild = rebuild
-        self._workloads: dict[int, NullWorkload] = {}
 
-    def workload(self, batch: int) -> NullWorkload:
-        """The program with inputs of this batch size.
+    def _bind(self, batch: int) -> NullWorkload:
+        return NullWorkload(self._call(batch), _nothing, batch)
 
-        Raises:
-            UsageError: the inputs were given for another batch size and nothing here can change them.
-        """
-        if batch not in self._workloads:
-            self._workloads[batch] = NullWorkload(self._bind(batch), _nothing, batch)
-        return self._workloads[batch]
-
-    def _bind(self, batch: int) -> Callable[[], Any]:
+    def _call(self, batch: int) -> Callable[[], Any]:
         program = self._rebuild(batch) if self._rebuild and batch != 1 else self._first
         if program.make is not None:
             inputs = program.make(batch)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from laptime.analysis.agreement import agreement
+from laptime.backends._by_batch import ByBatch
 from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
@@ -86,7 +87,7 @@ def nothing() -> None:
     """A device that is done when the call returns."""
 
 
-class FileModel:
+class FileModel(ByBatch[Bound]):
     """A loaded model file.
 
     Args:
@@ -104,6 +105,7 @@ class FileModel:
         *,
         given: Sequence[Array] | None = None,
     ) -> None:
+        super().__init__()
         self._variant = variant
         self._start = start
         self._source = (
@@ -112,28 +114,12 @@ class FileModel:
         self._runtime = start(source)
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
-        self._bound: dict[int, Bound] = {}
 
-    def workload(self, batch: int) -> Bound:
-        """The model with inputs of this batch size. Calls nothing yet.
-
-        Raises:
-            UsageError: inputs of this batch size cannot be made.
-        """
-        if batch < 1:
-            raise UsageError(
-                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
-            )
-        if batch not in self._bound:
-            source, runtime = self._at(batch)
-            bound = runtime.bind(self._feeds(source, runtime, batch))
-            bound.batch = batch
-            self._bound[batch] = bound
-        return self._bound[batch]
-
-    def release(self, batch: int) -> None:
-        """Let go of a workload; asking for it makes it anew."""
-        self._bound.pop(batch, None)
+    def _bind(self, batch: int) -> Bound:
+        source, runtime = self._at(batch)
+        bound = runtime.bind(self._feeds(source, runtime, batch))
+        bound.batch = batch
+        return bound
 
     def _at(self, batch: int) -> tuple[Source, Runtime]:
         if self._source.batch in (None, batch):
@@ -239,7 +225,7 @@ class FileModel:
 
     def close(self) -> None:
         """Let go of the model."""
-        self._bound.clear()
+        self._workloads.clear()
         self._others.clear()
 
 

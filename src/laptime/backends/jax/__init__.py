@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._by_batch import not_a_model, unknown_dtype
 from laptime.backends.jax import place
 from laptime.backends.jax.place import available
 from laptime.kit.errors import TargetError, Unavailable, UsageError
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
 
@@ -88,11 +88,7 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> JaxModel:
     from laptime.backends.jax.model import JaxModel
 
     if not callable(subject):
-        raise UsageError(
-            f"an object of type {type(subject).__name__} cannot be measured",
-            why="a model is a Flax or Equinox module or any other callable",
-            next="pass the model itself, or a function that calls it",
-        )
+        raise not_a_model(subject, "a Flax or Equinox module")
     if variant.threads is not None:
         raise UsageError(
             "threads of a process that runs already cannot be changed",
@@ -120,12 +116,7 @@ def _seed(seed: int) -> None:
 
 def _check(variant: Variant) -> None:
     if variant.dtype not in (*DTYPES, "auto"):
-        near = closest(variant.dtype, DTYPES)
-        raise UsageError(
-            f"no dtype is called {variant.dtype!r}",
-            why=f"known: {', '.join(DTYPES)}",
-            next=f"--dtype {near or 'float32'}",
-        )
+        raise unknown_dtype(variant.dtype, DTYPES)
     if variant.compile not in ("", "default"):
         raise UsageError(
             f"jax has no compile mode {variant.compile!r}",

@@ -17,9 +17,10 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from laptime.backends._by_batch import ByBatch
 from laptime.backends.jax import inputs, place
 from laptime.backends.jax.program import Pure, pure
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import LaptimeError
 from laptime.measure.metrics import FLOPS, PARAMETERS
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -83,7 +84,7 @@ class JaxWorkload:
         self._wait(self._last)
 
 
-class JaxModel:
+class JaxModel(ByBatch[JaxWorkload]):
     """A target on one device, in one dtype."""
 
     def __init__(
@@ -95,12 +96,12 @@ class JaxModel:
         facts: dict[str, Any],
         rebuild: Callable[[int], Program] | None,
     ) -> None:
+        super().__init__()
         self._variant = variant
         self._program = program
         self._device = device
         self._facts = facts
         self._rebuild = rebuild
-        self._workloads: dict[int, JaxWorkload] = {}
         self._given = inputs.example(program, variant.target)
         self._made = self._taken_apart(program, self._given)
 
@@ -111,20 +112,6 @@ class JaxModel:
 
     def _moved(self, tree: Any) -> Any:
         return inputs.moved(tree, self._device, self._variant.dtype)
-
-    def workload(self, batch: int) -> JaxWorkload:
-        """The model with inputs of this batch size, on the device. Compiles and calls nothing yet.
-
-        Raises:
-            UsageError: inputs of this batch size cannot be made.
-        """
-        if batch < 1:
-            raise UsageError(
-                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
-            )
-        if batch not in self._workloads:
-            self._workloads[batch] = self._bind(batch)
-        return self._workloads[batch]
 
     def _bind(self, batch: int) -> JaxWorkload:
         made, program = self._made, self._program

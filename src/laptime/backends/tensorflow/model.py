@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._by_batch import ByBatch, not_a_model
 from laptime.backends.tensorflow import count, errors, modes, place, prepare, structure
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
@@ -58,11 +59,7 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
     """An object of this process. See `laptime.backends.tensorflow.open_object`."""
     prepare.check(variant)
     if not callable(subject):
-        raise UsageError(
-            f"an object of type {type(subject).__name__} cannot be measured",
-            why="a model is a Keras model, a tf.function or any other callable",
-            next="pass the model itself, or a function that calls it",
-        )
+        raise not_a_model(subject, "a Keras model, a tf.function")
     device = place.claim(variant)
     make = inputs if callable(inputs) else None
     given = None if make else inputs
@@ -74,7 +71,7 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
         raise errors.translate(error, doing=f"{variant.target} could not be made ready") from error
 
 
-class TensorflowModel:
+class TensorflowModel(ByBatch[TensorflowWorkload]):
     """A target in one mode on one device."""
 
     def __init__(
@@ -86,33 +83,17 @@ class TensorflowModel:
         facts: dict[str, Any],
         rebuild: Callable[[int], Program] | None,
     ) -> None:
+        super().__init__()
         self._variant = variant
         self._program = program
         self._device = device
         self._facts = facts
         self._rebuild = rebuild
-        self._workloads: dict[int, TensorflowWorkload] = {}
         self._mode = modes.mode_of(program.call, variant)
         prepare.check_dtype(program, variant)
 
-    def workload(self, batch: int) -> TensorflowWorkload:
-        """The model with inputs of this batch size. Traces and calls nothing yet.
-
-        Raises:
-            UsageError: inputs of this batch size cannot be made.
-            UserCodeError, OutOfMemory: making them failed.
-        """
-        if batch < 1:
-            raise UsageError(
-                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
-            )
-        if batch not in self._workloads:
-            try:
-                self._workloads[batch] = self._bind(batch)
-            except Exception as error:
-                doing = f"{self._variant.target}: no inputs of batch {batch}"
-                raise errors.translate(error, doing=doing) from error
-        return self._workloads[batch]
+    def _unbound(self, error: Exception, batch: int) -> Exception:
+        return errors.translate(error, doing=f"{self._variant.target}: no inputs of batch {batch}")
 
     def _bind(self, batch: int) -> TensorflowWorkload:
         program = self._rebuild(batch) if self._rebuild is not None and batch != 1 else self._program

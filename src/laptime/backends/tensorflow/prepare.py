@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from laptime.backends._by_batch import unknown_dtype
 from laptime.backends.tensorflow import modes, specs, structure
 from laptime.backends.tensorflow.package import TARGETS
 from laptime.backends.tensorflow.settle import layers, settle
 from laptime.kit.errors import TargetError, UsageError
-from laptime.kit.text import closest
 from laptime.records.plan import Variant
 from laptime.targets import Program, Recipe
 from laptime.targets.saved_model import Served
@@ -92,12 +92,7 @@ def check(variant: Variant) -> None:
     """
     modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
-        near = closest(variant.dtype, DTYPES)
-        raise UsageError(
-            f"no dtype is called {variant.dtype!r}",
-            why=f"known: {', '.join(DTYPES)}",
-            next=f"--dtype {near or 'float32'}",
-        )
+        raise unknown_dtype(variant.dtype, DTYPES)
 
 
 def check_kind(recipe: Recipe) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._by_batch import not_a_model, unknown_dtype
 from laptime.backends.torch import place, tensors
 from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
@@ -43,11 +44,7 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
     """An object of this process, made ready. See `laptime.backends.torch.open_object`."""
     _check(variant)
     if not callable(subject):
-        raise UsageError(
-            f"an object of type {type(subject).__name__} cannot be measured",
-            why="a model is a torch.nn.Module or any other callable",
-            next="pass the model itself, or a function that calls it",
-        )
+        raise not_a_model(subject, "a torch.nn.Module")
     if variant.train:
         raise UsageError(
             "an object of this process cannot be trained here",
@@ -80,12 +77,7 @@ def _model(
 
 def _check(variant: Variant) -> None:
     if variant.dtype not in (*DTYPES, "auto"):
-        near = closest(variant.dtype, DTYPES)
-        raise UsageError(
-            f"no dtype is called {variant.dtype!r}",
-            why=f"known: {', '.join(DTYPES)}",
-            next=f"--dtype {near or 'float32'}",
-        )
+        raise unknown_dtype(variant.dtype, DTYPES)
     if variant.compile and variant.compile not in MODES:
         raise UsageError(
             f"torch.compile has no mode {variant.compile!r}",

@@ -9,11 +9,12 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._by_batch import ByBatch
 from laptime.backends.torch import count, cuda, peaks, place, tensors
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import LaptimeError
 from laptime.records.environment import Device
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import torch
 
 
-class TorchModel:
+class TorchModel(ByBatch[TorchWorkload]):
     """A target in eval mode on one device. Every ability of the protocol but times on the device."""
 
     def __init__(
@@ -33,35 +34,15 @@ class TorchModel:
         facts: dict[str, Any],
         rebuild: Callable[[int], Program] | None,
     ) -> None:
+        super().__init__()
         self._setup = setup
         self._device = setup.device
         self._program = program
         self._rebuild = rebuild
         self._facts = facts
-        self._workloads: dict[int, TorchWorkload] = {}
 
-    def workload(self, batch: int) -> TorchWorkload:
-        """The model with inputs of this batch size, on the device. Calls nothing yet.
-
-        Raises:
-            UsageError: inputs of this batch size cannot be made.
-            UserCodeError, OutOfMemory: making them failed.
-        """
-        if batch < 1:
-            raise UsageError(
-                f"batch {batch} is not possible", why="a call has at least one item", next="--batch 1"
-            )
-        if batch not in self._workloads:
-            try:
-                self._workloads[batch] = self._bind(batch)
-            except Exception as error:
-                doing = f"{self._setup.variant.target}: no inputs of batch {batch}"
-                raise translate(error, doing=doing) from error
-        return self._workloads[batch]
-
-    def release(self, batch: int) -> None:
-        """Let go of a workload's inputs (and its own model, if it has one); asking for it makes it anew."""
-        self._workloads.pop(batch, None)
+    def _unbound(self, error: Exception, batch: int) -> Exception:
+        return translate(error, doing=f"{self._setup.variant.target}: no inputs of batch {batch}")
 
     def _bind(self, batch: int) -> TorchWorkload:
         import torch
