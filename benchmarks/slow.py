@@ -149,7 +149,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     request = TuneRequest(program=str(shutil.copy(script, folder)))
     runner = TrialRunner(program_of(request), choice_of(request), folder / "trials")
     loop_profile = runner.diagnose(Recipe())
-    offered = ranking.ranked(runner.offered(loop_profile, Recipe()).candidates)
+    offered = ranking.ranked(runner.candidates(loop_profile, Recipe()).usable)
     able = [each for each in offered if not ranking.missing(each, {}, loop_profile, loop_profile)]
     suggested, suggestions = patching.suggestions(runner, loop_profile)
     rungs = [tuning_record.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]

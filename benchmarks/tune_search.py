@@ -79,7 +79,7 @@ def greedy_session(seed: int, noise: str, null: bool, best: float) -> Session:
     """What people do by hand: each change measured once, one after the other, kept when it was faster."""
     world = (null_world if null else landscape)(seed, noise=NOISES[noise])
     recipe, useless = Recipe(), 0
-    for candidate in world.offered(world.diagnose(recipe), recipe).candidates:
+    for candidate in world.candidates(world.diagnose(recipe), recipe).usable:
         target = recipe.plus(candidate.change)
         if candidate.change.name != "identity" and next(world.race(recipe, target)).ratio < 1:
             recipe = target

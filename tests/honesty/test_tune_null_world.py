@@ -35,7 +35,7 @@ def test_the_world_is_one_that_fools_the_careless() -> None:
     for seed in range(40):
         world = null_world(seed)
         recipe = Recipe()
-        for candidate in world.offered(world.diagnose(recipe), recipe).candidates:
+        for candidate in world.candidates(world.diagnose(recipe), recipe).usable:
             if next(world.race(recipe, recipe.plus(candidate.change))).ratio < 0.97:
                 recipe = recipe.plus(candidate.change)
         fooled += len(recipe) > 0

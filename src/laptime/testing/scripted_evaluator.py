@@ -17,7 +17,7 @@ from statistics import pstdev
 from laptime.records.tuning import Gate, Numerics
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search.evaluator import Candidate, Offered, Round, TrialFailed
+from laptime.tuning.search.evaluator import Candidate, CandidateSet, Round, TrialFailed
 
 CACHED = 0.2
 """Share of a knob's `start` that every race after the first one takes."""
@@ -212,7 +212,7 @@ class ScriptedEvaluator:
             seconds=self.seconds - began,
         )
 
-    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """Every knob that is not on, and the control."""
         found = [
             Candidate(
@@ -233,7 +233,7 @@ class ScriptedEvaluator:
         ]
         if self.identity:
             found.append(Candidate(change=Change("identity"), cost=self._cost(recipe), live=True))
-        return Offered(tuple(found), {"fp8": "this device does not compute it"})
+        return CandidateSet(tuple(found), {"fp8": "this device does not compute it"})
 
     def _touched(self, knob: Knob) -> tuple[str, ...]:
         return tuple({part for change in knob.changes() for part in knob.factors(change)}) or SHARES

@@ -1,4 +1,4 @@
-"""What the catalogue offers for a loop profile: candidates, and why the others are none."""
+"""Which changes of the catalogue are candidates for a loop profile, and why the others are not."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from laptime.kit import registry
 from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Recipe
-from laptime.tuning.search.evaluator import Candidate, Offered
+from laptime.tuning.search.evaluator import Candidate, CandidateSet
 from laptime.tuning.search.ranking import expected
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
 LEAST = 0.02
-"""Share of a step that a suspect could save."""
+"""Share of a step that a suspect could save at least."""
 COMPILING = 60.0
-"""Seconds that torch.compile of a training step takes before anything is known; then what it took."""
+"""Seconds that torch.compile of a training step is expected to take before it was measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What the user lets us try.
+    """The changes that the user allows.
 
     Attributes:
         allow: classes beyond the default ones. strict: only exact and reassociated.
-        only, skip: names; extra: files with further optimizations.
+        only, skip: names. extra: files with further optimizations.
         goal: throughput or memory.
     """
 
@@ -49,12 +49,12 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What trials cost, in seconds.
+    """Seconds that the parts of a trial take.
 
     Attributes:
         start: from the start of a process to its first timed step.
-        block: of the timed steps of one block. flip: of those that do not count after a switch of arms.
-        compiling: of torch.compile, once it was seen.
+        block: the timed steps of one block. flip: the steps that do not count after a switch of arms.
+        compiling: torch.compile; a guess until it was measured.
     """
 
     start: float = 10.0
@@ -63,12 +63,11 @@ class Costs:
     compiling: float = COMPILING
 
 
-def offered(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> Offered:
+def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Costs) -> CandidateSet:
     """Everything that could be tried on top of a recipe, and why the rest could not."""
-    given = facts_of(recipe)
-    known = replace(loop_profile, facts=loop_profile.facts | given)
+    with_facts = _with_facts_of(recipe, loop_profile)
     modules = {name: optimization.load(name) for name in choice.names()}
-    # What another change would give may be waited for: the search takes them in an order that holds.
+    # A fact that another change would give counts as held: the search takes them in an order that works.
     givable: frozenset[str] = frozenset()
     for name, module in modules.items():
         if _is_chosen(name, choice) and name not in recipe.names:
@@ -76,65 +75,71 @@ def offered(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, costs: Co
     candidates: list[Candidate] = []
     ruled_out: dict[str, str] = {}
     for name, module in modules.items():
-        # Its own facts hold because it is kept: other options of it are still offered.
-        own = module.GIVES if name in recipe.names else frozenset()
-        facts = (loop_profile.facts | given | givable_needs(module, givable)) - own
+        # A kept change must not stand in the way of its own other options.
+        given_by_itself = module.GIVES if name in recipe.names else frozenset()
+        facts = (with_facts.facts | givable_needs(module, givable)) - given_by_itself
         why = _why_not(module, name, facts, choice)
         if why:
             ruled_out[name] = why
             continue
-        made = _candidate(name, module, known, recipe, choice, costs)
-        if isinstance(made, str):
-            ruled_out[name] = made
+        candidate = _candidate(name, module, with_facts, recipe, choice, costs)
+        if isinstance(candidate, str):
+            ruled_out[name] = candidate
         else:
-            candidates.append(made)
-    return Offered(tuple(candidates), ruled_out)
+            candidates.append(candidate)
+    return CandidateSet(tuple(candidates), ruled_out)
 
 
 def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
     """Changes that are only ever suggested, never applied: their `edit` shows how."""
-    found = []
+    changes = []
     for name in choice.names():
         module = optimization.load(name)
         if not module.SUGGESTS or not _is_chosen(name, choice):
             continue
         if not unmet_need(module.NEEDS, loop_profile.facts):
-            found += [Change(name, options) for options in module.propose(loop_profile)[:1]]
-    return found
+            changes += [Change(name, options) for options in module.propose(loop_profile)[:1]]
+    return changes
 
 
 def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[tuple[Candidate, bool]]:
-    """What may save most of a step, the most first, whatever a race of it costs; and whether it is
-    suggested only.
+    """Changes that may save most of a step, the largest saving first, and whether each is only suggested.
 
-    The order of races is another one: a cheap answer about a small gain may come before.
+    Races have another order: a cheap answer about a small gain may come before.
     """
-    known = replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
-    found = [(each, False) for each in offered(loop_profile, recipe, choice, Costs()).candidates]
+    usable = find_candidates(loop_profile, recipe, choice, Costs()).usable
+    candidates = [(candidate, False) for candidate in usable]
+    with_facts = _with_facts_of(recipe, loop_profile)
     for change in suggested(loop_profile, choice):
-        made = _candidate(change.name, optimization.load(change.name), known, recipe, choice, Costs())
-        if not isinstance(made, str):
-            found.append((made, True))
-    likely = [each for each in found if each[0].bound >= LEAST * loop_profile.step and each[0].bound > 0]
+        module = optimization.load(change.name)
+        candidate = _candidate(change.name, module, with_facts, recipe, choice, Costs())
+        if not isinstance(candidate, str):
+            candidates.append((candidate, True))
+    least = LEAST * loop_profile.step
+    likely = [each for each in candidates if each[0].bound >= least and each[0].bound > 0]
     return sorted(likely, key=lambda each: (-expected(each[0]), str(each[0].change)))
 
 
 def facts_of(recipe: Recipe) -> frozenset[str]:
-    """What the changes of a recipe give."""
+    """Facts that the changes of a recipe give."""
     return frozenset().union(*(optimization.load(name).GIVES for name in recipe.names))
+
+
+def _with_facts_of(recipe: Recipe, loop_profile: LoopProfile) -> LoopProfile:
+    return replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
 
 
 def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
-    known = replace(loop_profile, facts=loop_profile.facts | facts_of(recipe))
-    classes = [optimization.load(own.name).numerics(known, own.options) for own in recipe]
+    with_facts = _with_facts_of(recipe, loop_profile)
+    classes = [optimization.load(change.name).numerics(with_facts, change.options) for change in recipe]
     return max(classes, key=optimization.NUMERICS.index, default="exact")
 
 
 def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]:
     """Facts that a change needs and another one could give."""
-    own: frozenset[str] = module.GIVES
-    return frozenset(need for need in module.NEEDS if not need.startswith("!")) & (givable - own)
+    others: frozenset[str] = givable - module.GIVES
+    return frozenset(need for need in module.NEEDS if not need.startswith("!")) & others
 
 
 def _why_not(module: ModuleType, name: str, facts: frozenset[str], choice: Choice) -> str:
@@ -165,7 +170,9 @@ def _candidate(
     if not proposed:
         return module.why_not(loop_profile) or "cannot help here"
     classes = [module.numerics(loop_profile, options) for options in proposed]
-    allowed = [options for options, own in zip(proposed, classes, strict=True) if own in choice.classes]
+    allowed = [
+        options for options, numerics in zip(proposed, classes, strict=True) if numerics in choice.classes
+    ]
     if not allowed:
         wanted = "--allow algorithm" if classes[0] == "algorithm" else "without --strict"
         return f"its class is {classes[0]}: {wanted}"

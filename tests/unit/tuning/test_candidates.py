@@ -8,7 +8,7 @@ import pytest
 
 from laptime.kit import registry
 from laptime.tuning import optimization
-from laptime.tuning.candidates import Choice, Costs, facts_of, numerics_of, offered, suspects
+from laptime.tuning.candidates import Choice, Costs, facts_of, find_candidates, numerics_of, suspects
 from laptime.tuning.loop_profile import LoopProfile, Site
 from laptime.tuning.optimization import Change, Recipe
 
@@ -31,12 +31,12 @@ CONVOLUTIONS = LoopProfile(
 
 
 def names(loop_profile: LoopProfile, recipe: Recipe = Recipe(), **choice: object) -> set[str]:  # noqa: B008
-    found = offered(loop_profile, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
+    found = find_candidates(loop_profile, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
     return {each.change.name for each in found.candidates}
 
 
 def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
-    found = offered(CONVOLUTIONS, Recipe(), Choice(), Costs())
+    found = find_candidates(CONVOLUTIONS, Recipe(), Choice(), Costs())
     told = {each.change.name for each in found.candidates} | set(found.ruled_out)
     assert told == set(registry.names("optimizations"))
     assert all(found.ruled_out.values())
@@ -53,7 +53,7 @@ def test_facts_decide() -> None:
 def test_strict_leaves_out_what_changes_numbers() -> None:
     loop_profile = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16", "random_transforms"})
     assert "bf16_autocast" in names(loop_profile)
-    strict = offered(loop_profile, Recipe(), Choice(strict=True), Costs())
+    strict = find_candidates(loop_profile, Recipe(), Choice(strict=True), Costs())
     assert {each.numerics for each in strict.candidates} <= {"exact", "reassociated"}
     assert "--strict" in strict.ruled_out["bf16_autocast"]
 
@@ -61,7 +61,7 @@ def test_strict_leaves_out_what_changes_numbers() -> None:
 def test_algorithm_is_tried_only_when_it_is_allowed() -> None:
     faster = replace(CONVOLUTIONS, what_if={"whole": 1.0, "half_batch": 0.7, "double_batch": 1.2})
     assert "batch_size" not in names(faster)
-    assert "--allow algorithm" in offered(faster, Recipe(), Choice(), Costs()).ruled_out["batch_size"]
+    assert "--allow algorithm" in find_candidates(faster, Recipe(), Choice(), Costs()).ruled_out["batch_size"]
     assert "batch_size" in names(faster, allow=("algorithm",))
 
 
@@ -73,9 +73,9 @@ def test_only_and_skip_keep_the_control() -> None:
 def test_what_is_kept_is_offered_only_with_other_options() -> None:
     kept = Recipe((Change("channels_last"),))
     with_it = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"channels_last"})
-    assert offered(with_it, kept, Choice(), Costs()).ruled_out["channels_last"] == "kept already"
+    assert find_candidates(with_it, kept, Choice(), Costs()).ruled_out["channels_last"] == "kept already"
     workers = Recipe((Change("num_workers", {"num_workers": 2}),))
-    again = offered(CONVOLUTIONS, workers, Choice(), Costs())
+    again = find_candidates(CONVOLUTIONS, workers, Choice(), Costs())
     options = [each.change.options for each in again.candidates if each.change.name == "num_workers"]
     assert options
     assert {"num_workers": 2} not in options
@@ -84,10 +84,10 @@ def test_what_is_kept_is_offered_only_with_other_options() -> None:
 def test_what_another_change_would_give_is_waited_for() -> None:
     workers = Recipe((Change("num_workers", {"num_workers": 2}),))
     assert "workers" in facts_of(workers)
-    waiting = offered(CONVOLUTIONS, Recipe(), Choice(), Costs())
+    waiting = find_candidates(CONVOLUTIONS, Recipe(), Choice(), Costs())
     persistent = [each for each in waiting.candidates if each.change.name == "persistent_workers"]
     assert not persistent or "workers" in persistent[0].needs
-    alone = offered(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
+    alone = find_candidates(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
     assert alone.ruled_out["persistent_workers"] == "the loader has no workers"
 
 

@@ -13,7 +13,7 @@ from laptime.records.run import Run
 from laptime.records.tuning import Applied, Measured, Rung, Speedup, Tuning
 from laptime.reports import _words as words
 from laptime.reports._profile.words import PARTS as TRACED
-from laptime.tuning.search.session import CONTROLLED, WIDEST
+from laptime.tuning.search.state import CONTROLLED, WIDEST
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -126,7 +126,7 @@ def least(tuning: Tuning) -> float | None:
     """Smallest difference that could be shown, as a share of a step; None where nothing tells.
 
     The control changes nothing: where it came out different, nothing below its interval was claimed
-    (`search.session` widens its margin so).
+    (`search.state` widens its margin so).
     """
     found = (tuning.before.detectable if tuning.before else None) or None
     race = tuned.control(tuning)

@@ -1,4 +1,4 @@
-"""What a search asks of the machine, and what it is told.
+"""The contract between a search and the machine that runs its trials.
 
 `tuning/session/trial_runner.py` runs real processes; `testing/scripted_evaluator.py` has scripted ones.
 """
@@ -73,15 +73,15 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Offered:
+class CandidateSet:
     """What the catalogue has for a loop profile.
 
     Attributes:
-        candidates: in no order.
+        usable: in no order.
         ruled_out: names with the reason why they are not tried.
     """
 
-    candidates: tuple[Candidate, ...] = ()
+    usable: tuple[Candidate, ...] = ()
     ruled_out: dict[str, str] = field(default_factory=dict)
 
 
@@ -98,11 +98,11 @@ class Evaluator(Protocol):
             TrialFailed: it does not run.
         """
 
-    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """What could be tried on top of a recipe.
 
-        A change of the recipe that has other options is offered, too, with its bound in this one: when the
-        bottleneck has moved, the options beside the present one get another chance.
+        A change of the recipe that has other options is a candidate, too, with its bound under this recipe:
+        when the bottleneck has moved, the options beside the present one get another chance.
         """
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:

@@ -1,4 +1,4 @@
-"""Two recipes against each other, round by round, until one of the words can be said.
+"""A race: two recipes against each other, round by round, until one of these words can be said.
 
 faster    the whole interval of the speedup is above 1 + margin
 slower    the whole interval is below 1 - margin
@@ -8,7 +8,7 @@ unclear   none of these, and there are no rounds, no time or no hope left
 A race looks at its rounds a fixed number of times. The chance of error is spent in equal parts over the
 looks, and added up (a union bound, so it holds however the looks depend on each other); a race of
 `--certify` gets its part of the session's. The margin is a safety of its own: a change that does nothing has
-to be seen beyond it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not
+to be rounds beyond it. Two short cuts save rounds: what loses clearly in both of its first two rounds is not
 run again, and what gains hugely in every round of the first look is believed at once.
 """
 
@@ -52,7 +52,7 @@ HOPE = 1.25
 
 
 @dataclass(frozen=True, kw_only=True)
-class Terms:
+class RaceTerms:
     """How a race is decided.
 
     Attributes:
@@ -78,7 +78,7 @@ class Terms:
 
 @dataclass(frozen=True)
 class RaceResult:
-    """What a race came to.
+    """The result of a race.
 
     Attributes:
         word: faster, slower, same, unclear; for the goal memory smaller and larger.
@@ -87,7 +87,7 @@ class RaceResult:
         reason: why it ended so, with its numbers.
         memory: ratio of peaks, candidate over incumbent; None where unknown.
         effect: log ratio of what the goal looks at.
-        hurried: it ended before it could be decided: no time, no more rounds.
+        out_of_time: it ended before a look could decide it: no time, or no more rounds.
     """
 
     word: RungWord
@@ -98,16 +98,16 @@ class RaceResult:
     reason: str
     memory: float | None = None
     effect: Effect | None = None
-    hurried: bool = False
+    out_of_time: bool = False
 
 
-def race(rounds: Iterator[Round], terms: Terms) -> RaceResult:
+def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
     """Take rounds until a word can be said; closes the iterator.
 
     Raises:
         TrialFailed: as the iterator does.
     """
-    seen: list[Round] = []
+    usable: list[Round] = []
     unusable = 0
     why = "there were no more than {n} rounds"
     try:
@@ -118,10 +118,10 @@ def race(rounds: Iterator[Round], terms: Terms) -> RaceResult:
                     why = f"{unusable} rounds could not be used, {{n}} could"
                     break
                 continue
-            seen.append(one)
-            ended = _ended(seen, terms)
+            usable.append(one)
+            ended = _ended(usable, terms)
             if ended is not None:
-                return _told(ended[0], seen, terms, ended[1])
+                return _result(ended[0], usable, terms, ended[1])
             if terms.spent():
                 why = "the time was up after {n} rounds"
                 break
@@ -129,7 +129,7 @@ def race(rounds: Iterator[Round], terms: Terms) -> RaceResult:
         close = getattr(rounds, "close", None)
         if close is not None:
             close()
-    return _cut_short(seen, terms, why.format(n=len(seen)))
+    return _cut_short(usable, terms, why.format(n=len(usable)))
 
 
 def _value(one: Round, goal: str) -> float | None:
@@ -138,25 +138,25 @@ def _value(one: Round, goal: str) -> float | None:
     return math.log(ratio) if ratio is not None and ratio > 0 and math.isfinite(ratio) else None
 
 
-def _logs(seen: list[Round], goal: str) -> list[float]:
-    return [value for one in seen if (value := _value(one, goal)) is not None]
+def _logs(rounds: list[Round], goal: str) -> list[float]:
+    return [value for one in rounds if (value := _value(one, goal)) is not None]
 
 
-def _effect(rounds: list[Round], terms: Terms, goal: str = "") -> Effect:
+def _effect(rounds: list[Round], terms: RaceTerms, goal: str = "") -> Effect:
     noise = (terms.noise or UNKNOWN_NOISE) if (goal or terms.goal) == "throughput" else PEAK_NOISE
     return from_few_rounds(_logs(rounds, goal or terms.goal), [one.process for one in rounds], noise)
 
 
-def _ended(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
+def _ended(rounds: list[Round], terms: RaceTerms) -> tuple[RungWord, str] | None:
     """The word and why, when this number of rounds is a look and something can be said."""
-    n = len(seen)
+    n = len(rounds)
     if n == 2 or n == terms.looks[0]:
-        short = _short_cut(seen, terms)
+        short = _short_cut(rounds, terms)
         if short is not None:
             return short
     if n not in terms.looks:
         return None
-    measured = _effect(seen, terms)
+    measured = _effect(rounds, terms)
     said = word(measured, terms)
     if said != "unclear":
         return said, ""
@@ -166,35 +166,35 @@ def _ended(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
     return ("unclear", hopeless) if hopeless else None
 
 
-def _short_cut(seen: list[Round], terms: Terms) -> tuple[RungWord, str] | None:
-    logs = _logs(seen, terms.goal)
+def _short_cut(rounds: list[Round], terms: RaceTerms) -> tuple[RungWord, str] | None:
+    logs = _logs(rounds, terms.goal)
     beyond = BEYOND_NOISE * terms.noise if terms.goal == "throughput" else 0.0
     if min(logs) > max(HOPELESS, beyond):
-        return _named("slower", terms.goal), f"clearly, in each of {len(logs)} rounds"
-    if len(seen) >= max(4, terms.looks[0]) and max(logs) < -max(HUGE, beyond):
-        return _named("faster", terms.goal), f"by more than 15 % in each of {len(logs)} rounds"
+        return _word_for_goal("slower", terms.goal), f"clearly, in each of {len(logs)} rounds"
+    if len(rounds) >= max(4, terms.looks[0]) and max(logs) < -max(HUGE, beyond):
+        return _word_for_goal("faster", terms.goal), f"by more than 15 % in each of {len(logs)} rounds"
     return None
 
 
-def _named(said: RungWord, goal: str) -> RungWord:
+def _word_for_goal(said: RungWord, goal: str) -> RungWord:
     if goal == "throughput":
         return said
     names: dict[str, RungWord] = {"faster": "smaller", "slower": "larger"}
     return names.get(said, said)
 
 
-def word(measured: Effect, terms: Terms) -> RungWord:
-    """What an estimate says at one look."""
+def word(measured: Effect, terms: RaceTerms) -> RungWord:
+    """The word that an effect allows at one look."""
     edge = math.log1p(terms.margin)
     low, high = measured.lower(terms.each), measured.upper(terms.each)
     if high < -edge:
-        return _named("faster", terms.goal)
+        return _word_for_goal("faster", terms.goal)
     if low > edge:
-        return _named("slower", terms.goal)
+        return _word_for_goal("slower", terms.goal)
     return "same" if low > -edge and high < edge else "unclear"
 
 
-def _hopeless(measured: Effect, terms: Terms) -> str:
+def _hopeless(measured: Effect, terms: RaceTerms) -> str:
     """Why more rounds cannot help; "" when they can."""
     edge = math.log1p(terms.margin)
     if measured.lower(0.05) > -edge:
@@ -207,26 +207,27 @@ def _hopeless(measured: Effect, terms: Terms) -> str:
     return ""
 
 
-def _cut_short(seen: list[Round], terms: Terms, why: str) -> RaceResult:
-    """What can be said when there are no more rounds, at a number that may be no look: it takes the place of
-    the next one, so the chance of error stays."""
-    enough = len(seen) >= min(3, terms.looks[0])
-    said = word(_effect(seen, terms), terms) if enough else "unclear"
-    return _told(said, seen, terms, why, hurried=True)
+def _cut_short(rounds: list[Round], terms: RaceTerms, why: str) -> RaceResult:
+    """The result when there are no more rounds. Their number may be no look: it takes the place of the next
+    one, so the chance of error stays."""
+    enough = len(rounds) >= min(3, terms.looks[0])
+    said = word(_effect(rounds, terms), terms) if enough else "unclear"
+    return _result(said, rounds, terms, why, out_of_time=True)
 
 
-def _told(
-    said: RungWord, seen: list[Round], terms: Terms, reason: str, *, hurried: bool = False
+def _result(
+    said: RungWord, rounds: list[Round], terms: RaceTerms, reason: str, *, out_of_time: bool = False
 ) -> RaceResult:
-    ratios = [one.ratio for one in seen]
-    peaks = sorted(one.memory for one in seen if one.memory is not None)
+    ratios = [one.ratio for one in rounds]
+    peaks = sorted(one.memory for one in rounds if one.memory is not None)
     memory = peaks[len(peaks) // 2] if peaks else None
-    if len(seen) < 2:
-        return RaceResult(said, None, None, len(seen), ratios, reason, memory, None, hurried)
-    time = _effect(seen, terms, "throughput")
-    known = len(_logs(seen, terms.goal)) == len(seen)
-    aimed = time if terms.goal == "throughput" else (_effect(seen, terms) if known else None)
-    return RaceResult(said, time.speedup, time.ci95, len(seen), ratios, reason, memory, aimed, hurried)
+    if len(rounds) < 2:
+        return RaceResult(said, None, None, len(rounds), ratios, reason, memory, None, out_of_time)
+    time = _effect(rounds, terms, "throughput")
+    effect: Effect | None = time
+    if terms.goal != "throughput":
+        effect = _effect(rounds, terms) if len(_logs(rounds, terms.goal)) == len(rounds) else None
+    return RaceResult(said, time.speedup, time.ci95, len(rounds), ratios, reason, memory, effect, out_of_time)
 
 
 def looks_for(

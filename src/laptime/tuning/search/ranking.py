@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from laptime.analysis.paired import MARGIN
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.tuned import CONTROL
 from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate
@@ -20,9 +21,9 @@ from laptime.tuning.search.race import FAST_ALPHA, LOOKS
 TRUST = {"exact": 1.0, "reassociated": 1.0, "random": 0.95, "precision": 0.9, "algorithm": 0.6}
 """What a class of numerics weighs in the order: between equals the more harmless one goes first."""
 
-CONTROL = "identity"
 ONE_BOTTLENECK = 0.02
-"""Share of a step: three times as fast, the rest of it would still be a sixteenth."""
+"""Share of a step below which all other parts together cannot become the bottleneck: if the largest part
+became three times as fast, they would still be a sixteenth."""
 
 
 def expected(candidate: Candidate) -> float:
@@ -110,18 +111,18 @@ def missing(
     Args:
         kept: changes of the recipe by name. loop_profile: under the recipe. script: of the script as it is.
     """
-    leaving = {candidate.change.name, *rivals(candidate, kept, script)}
-    gone = frozenset().union(*(kept[name].gives for name in leaving if name in kept))
-    given = frozenset().union(*(other.gives for name, other in kept.items() if name not in leaving))
-    facts = (loop_profile.facts - (gone - script.facts)) | given
+    replaced = {candidate.change.name, *rivals(candidate, kept, script)}
+    lost = frozenset().union(*(kept[name].gives for name in replaced if name in kept))
+    gained = frozenset().union(*(other.gives for name, other in kept.items() if name not in replaced))
+    facts = (loop_profile.facts - (lost - script.facts)) | gained
     return sorted(
         need for need in candidate.needs if (need[1:] in facts if need.startswith("!") else need not in facts)
     )
 
 
-def joined(candidate: Candidate, recipe: Recipe, out: Iterable[str]) -> Recipe:
+def joined(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Recipe:
     """The recipe with this change, and without its rivals."""
-    for name in out:
+    for name in replaced:
         recipe = recipe.without(name)
     return recipe.plus(candidate.change)
 
@@ -132,9 +133,9 @@ def dependents(name: str, kept: Mapping[str, Candidate], loop_profile: LoopProfi
     Args:
         loop_profile: of the script as it is.
     """
-    others = frozenset().union(*(other.gives for own, other in kept.items() if own != name))
+    others = frozenset().union(*(other.gives for key, other in kept.items() if key != name))
     only = kept[name].gives - others - loop_profile.facts if name in kept else frozenset()
-    return [own for own, other in kept.items() if own != name and other.needs & only]
+    return [key for key, other in kept.items() if key != name and other.needs & only]
 
 
 def line(candidate: Candidate) -> tuple[Change, ...]:

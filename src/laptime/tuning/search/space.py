@@ -16,7 +16,7 @@ LOST = ("slower", "larger", "failed")
 
 
 class Climb:
-    """Options to race, one after the other; each is told how it went before the next is asked for.
+    """Options to race, one after the other; the word of each is recorded before the next is asked for.
 
     Attributes:
         line: options in order. limit: races at most.
@@ -26,52 +26,52 @@ class Climb:
         self.line = line
         self.limit = limit
         self._start = line.index(start)
-        self._told: dict[int, str] = {}
+        self._words: dict[int, str] = {}
 
     def __iter__(self) -> Iterator[Change]:
-        while len(self._told) < self.limit:
+        while len(self._words) < self.limit:
             at = self._next()
             if at is None:
                 return
             yield self.line[at]
-            # Not told: it could not be raced, so nothing is known of what lies behind it.
-            self._told.setdefault(at, "unclear")
+            # Without a record it could not be raced, so nothing is known of what lies behind it.
+            self._words.setdefault(at, "unclear")
 
-    def told(self, change: Change, word: RungWord, *, kept: bool) -> None:
-        """How an option went; one that won but was not kept (its gate failed) counts as lost."""
-        self._told[self.line.index(change)] = "won" if kept else ("slower" if word in WON else word)
+    def record(self, change: Change, word: RungWord, *, kept: bool) -> None:
+        """Take the word of an option; one that won but was not kept (its gate failed) counts as lost."""
+        self._words[self.line.index(change)] = "won" if kept else ("slower" if word in WON else word)
 
     def _next(self) -> int | None:
-        if not self._told:
+        if not self._words:
             return self._start
-        start = self._told[self._start]
+        start = self._words[self._start]
         if start == "won":
             return self._beyond(+1) if self._up_goes_on() else self._beyond_down()
         # The recommended option did not win: one look at what is less, and at more unless more hurts.
         below, above = self._start - 1, self._start + 1
-        if start not in LOST and above < len(self.line) and above not in self._told:
+        if start not in LOST and above < len(self.line) and above not in self._words:
             return above
-        if self._told.get(above) == "won":
+        if self._words.get(above) == "won":
             return self._beyond(+1)
-        if below >= 0 and below not in self._told:
+        if below >= 0 and below not in self._words:
             return below
-        return self._beyond(-1) if self._told.get(below) == "won" else None
+        return self._beyond(-1) if self._words.get(below) == "won" else None
 
     def _up_goes_on(self) -> bool:
         at = self._start
-        while self._told.get(at) == "won":
+        while self._words.get(at) == "won":
             at += 1
-        return at < len(self.line) and at not in self._told
+        return at < len(self.line) and at not in self._words
 
     def _beyond_down(self) -> int | None:
         """Downwards only when nothing above has won: behind a knee there is no second one."""
-        if self._told.get(self._start + 1) == "won":
+        if self._words.get(self._start + 1) == "won":
             return None
         return self._beyond(-1)
 
     def _beyond(self, direction: int) -> int | None:
-        """The first untold option in this direction, when all before it have won."""
+        """The first open option in this direction, when all before it have won."""
         at = self._start + direction
-        while self._told.get(at) == "won":
+        while self._words.get(at) == "won":
             at += direction
-        return at if 0 <= at < len(self.line) and at not in self._told else None
+        return at if 0 <= at < len(self.line) and at not in self._words else None

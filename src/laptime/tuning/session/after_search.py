@@ -13,7 +13,7 @@ from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, patching
 from laptime.tuning.session.step_parts import breakdown, cost
 from laptime.tuning.session.trial_runner import Pair, TrialRunner
@@ -49,7 +49,7 @@ class Finished:
 
 
 def finish(
-    request: Any, runner: TrialRunner, found: Found, finished: Finished, say: Callable[[str], None]
+    request: Any, runner: TrialRunner, found: SearchResult, finished: Finished, say: Callable[[str], None]
 ) -> None:
     """Fill `finished`, the most important first: what is interrupted keeps what came before."""
     finished.breakdown_before = dict(found.before.shares)
@@ -104,7 +104,7 @@ def reserve(
 def _profiled(
     request: Any,
     runner: TrialRunner,
-    found: Found,
+    found: SearchResult,
     finished: Finished,
     say: Callable[[str], None],
     sources: dict[str, str],
@@ -157,7 +157,7 @@ def measure(
     return pairs
 
 
-def _gate_of_all(runner: TrialRunner, found: Found) -> Gate:
+def _gate_of_all(runner: TrialRunner, found: SearchResult) -> Gate:
     """Of the whole set; the laboratory remembers it when the last change that was kept had the same set."""
     numerics = numerics_of(found.recipe, found.before)
     try:

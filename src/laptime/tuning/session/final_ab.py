@@ -14,7 +14,7 @@ from laptime.records.tuning import Convergence, Measured, Speedup
 from laptime.tuning.gates import convergence
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.race import Terms, word
+from laptime.tuning.search.race import RaceTerms, word
 from laptime.tuning.session.trial_runner import SETTLED, Pair, Side, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
@@ -86,7 +86,7 @@ def speedup(found: list[Pair], noise: float) -> Speedup | None:
     effected = effect(found, noise)
     if effected is None:
         return None
-    said = word(effected, Terms(looks=(len(found),)))
+    said = word(effected, RaceTerms(looks=(len(found),)))
     return Speedup(
         value=effected.speedup,
         ci95=effected.ci95,

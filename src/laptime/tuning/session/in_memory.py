@@ -26,7 +26,7 @@ from laptime.tuning import optimization
 from laptime.tuning.candidates import Choice
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.evaluator import Offered
+from laptime.tuning.search.evaluator import CandidateSet
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.process import TrialProcess
@@ -67,16 +67,16 @@ class Here(TrialRunner):
         super().__init__(program, choice, folder, **given)
         self._problem = problem
 
-    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """Without what a process that runs already cannot take up."""
-        found = super().offered(loop_profile, recipe)
+        found = super().candidates(loop_profile, recipe)
         fixed = {
             each.change.name: f"{each.title}: {_ENVIRONMENT}"
-            for each in found.candidates
+            for each in found.usable
             if not _is_possible(each.change.name)
         }
-        kept = tuple(each for each in found.candidates if each.change.name not in fixed)
-        return Offered(kept, {**found.ruled_out, **fixed})
+        kept = tuple(each for each in found.usable if each.change.name not in fixed)
+        return CandidateSet(kept, {**found.ruled_out, **fixed})
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[Running]:

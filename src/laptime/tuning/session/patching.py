@@ -20,7 +20,7 @@ from laptime.tuning.patch import verify as checking
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, tuning_record
 from laptime.tuning.session.trial_runner import Pair, TrialRunner
 
@@ -67,7 +67,7 @@ def suggestions(runner: TrialRunner, loop_profile: LoopProfile) -> tuple[list[Ru
     return rungs, diff
 
 
-def write(request: Any, runner: TrialRunner, found: Found, finished: Any) -> dict[str, str]:
+def write(request: Any, runner: TrialRunner, found: SearchResult, finished: Any) -> dict[str, str]:
     """The patch, beside the script or where it was asked for.
 
     Returns:
@@ -163,7 +163,7 @@ def _short(path: Path) -> str:
 def verify(
     request: Any,
     runner: TrialRunner,
-    found: Found,
+    found: SearchResult,
     finished: Any,
     pairs: list[Pair],
     sources: dict[str, str],

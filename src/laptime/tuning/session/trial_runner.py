@@ -20,10 +20,10 @@ from laptime.launch.script import Program
 from laptime.launch.trial import Running
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
-from laptime.tuning.candidates import Choice, Costs, offered
+from laptime.tuning.candidates import Choice, Costs, find_candidates
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.search.evaluator import Offered, Round, TrialFailed
+from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.session.time_accounting import Ledger
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.result import Block, TrialResult
@@ -112,9 +112,9 @@ class TrialRunner:
         self.diagnosed.append((recipe, loop_profile))
         return loop_profile
 
-    def offered(self, loop_profile: LoopProfile, recipe: Recipe) -> Offered:
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """The catalogue's answer."""
-        return offered(loop_profile, recipe, self.choice, self.costs(loop_profile))
+        return find_candidates(loop_profile, recipe, self.choice, self.costs(loop_profile))
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
         """Inside one process where every difference can be flipped, else in alternating fresh ones."""

@@ -1,6 +1,6 @@
 """`tune`: an unmodified training script made faster, with proof, handed back as a patch.
 
-request ── diagnose ── offered ── ladder (race, gate, keep or drop, diagnose anew) ── leave one out
+request ── diagnose ── candidates ── ladder (race, gate, keep or drop, diagnose anew) ── leave one out
                                                                                           │
         Run <── verified patch <── base and final measured afresh, in new processes <─────┘
 """
@@ -27,7 +27,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import patching, tuning_record
 from laptime.tuning.session.after_search import Finished, finish, reserve
 from laptime.tuning.session.journal import Kept
@@ -172,7 +172,7 @@ class _Session:
         self._request, self._runner, self._kept, self._heard = request, runner, kept, heard
         self._rungs: list[Rung] = []
         self._before: LoopProfile | None = None
-        self._found: Found | None = None
+        self._found: SearchResult | None = None
         self._finished = Finished(run_id=run_id)
 
     def run(self) -> Tuning:
@@ -186,9 +186,9 @@ class _Session:
                 self._runner,
                 self._rules(loop_profile),
                 self._decided,
-                done=self._kept.done,
-                trying=self._trying,
-                diagnosed=self._diagnosed,
+                earlier=self._kept.done,
+                on_race=self._trying,
+                on_diagnosis=self._diagnosed,
             )
             finish(self._request, self._runner, self._found, self._finished, self._say)
             if self._finished.measured is not None:
@@ -220,7 +220,7 @@ class _Session:
         suggested, _ = patching.suggestions(self._runner, loop_profile)
         rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = tuning_record.with_suggested(rungs, suggested)
-        ruled_out = self._runner.offered(loop_profile, Recipe()).ruled_out
+        ruled_out = self._runner.candidates(loop_profile, Recipe()).ruled_out
         return tuning_record.dry(self._request, self._runner, loop_profile, rungs, ruled_out)
 
     # What the search tells.

@@ -27,7 +27,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate
-from laptime.tuning.search.ladder import Found
+from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.verbs.profile.reconcile import STEP
@@ -76,7 +76,7 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
     )
 
 
-def is_diagnosed(found: Found, runner: TrialRunner) -> bool:
+def is_diagnosed(found: SearchResult, runner: TrialRunner) -> bool:
     """Whether the final set was: a diagnosis that takes long and cannot tell anything new is left out."""
     return len(found.recipe) > 0 and any(recipe == found.recipe for recipe, _ in runner.diagnosed)
 
@@ -154,7 +154,7 @@ def tuning(
     request: Any,
     runner: TrialRunner,
     before: LoopProfile | None,
-    found: Found | None,
+    found: SearchResult | None,
     rungs: list[Rung],
     finished: Finished,
 ) -> Tuning:
@@ -199,7 +199,7 @@ def tuning(
     )
 
 
-def after(runner: TrialRunner, found: Found, profiled: dict[str, float]) -> Diagnosis | None:
+def after(runner: TrialRunner, found: SearchResult, profiled: dict[str, float]) -> Diagnosis | None:
     """The step under what was kept: as diagnosed or, where that could tell nothing new, as profiled.
 
     Args:

@@ -12,7 +12,7 @@ from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.search.ladder import Found, planned, search
+from laptime.tuning.search.ladder import SearchResult, planned, search
 from laptime.tuning.search.rules import Rules
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
@@ -25,7 +25,7 @@ def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = Fal
     return ScriptedEvaluator(STEP, knobs, seed, noise, overlap=overlap)
 
 
-def rung(found: Found, label: str) -> Rung:
+def rung(found: SearchResult, label: str) -> Rung:
     return [each for each in found.ladder if each.label == label][-1]
 
 
@@ -313,11 +313,11 @@ def test_a_plan_runs_nothing_and_goes_in_the_order_of_trying() -> None:
 
 def test_the_order_is_promise_over_cost_and_repeatable() -> None:
     there = landscape()
-    offered = there.offered(there.diagnose(Recipe()), Recipe()).candidates
-    names = [each.change.name for each in ranking.ranked(offered)]
+    usable = there.candidates(there.diagnose(Recipe()), Recipe()).usable
+    names = [each.change.name for each in ranking.ranked(usable)]
     assert names[0] == "identity"
     assert names.index("num_workers") < names.index("pin_memory")
-    assert names == [each.change.name for each in ranking.ranked(reversed(offered))]
+    assert names == [each.change.name for each in ranking.ranked(reversed(usable))]
 
 
 def test_a_loud_start_is_put_right_by_the_control() -> None:

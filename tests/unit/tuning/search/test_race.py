@@ -9,7 +9,7 @@ import pytest
 
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Round, TrialFailed
-from laptime.tuning.search.race import LOOKS, Terms, looks_for, race
+from laptime.tuning.search.race import LOOKS, RaceTerms, looks_for, race
 
 
 class Rounds:
@@ -34,7 +34,7 @@ class Rounds:
 
 def test_a_huge_gain_is_believed_at_the_first_look() -> None:
     rounds = Rounds(0.6, 0.02)
-    result = race(iter(rounds), Terms(noise=0.02))
+    result = race(iter(rounds), RaceTerms(noise=0.02))
     assert (result.word, result.rounds) == ("faster", 4)
     assert result.speedup == pytest.approx(1 / 0.6, rel=0.05)
     assert result.ci95 is not None
@@ -43,59 +43,59 @@ def test_a_huge_gain_is_believed_at_the_first_look() -> None:
 
 def test_what_is_twice_as_slow_costs_two_rounds() -> None:
     rounds = Rounds(2.0, 0.02)
-    result = race(iter(rounds), Terms(noise=0.02))
+    result = race(iter(rounds), RaceTerms(noise=0.02))
     assert (result.word, result.rounds, rounds.taken) == ("slower", 2, 2)
     assert rounds.closed
 
 
 def test_nothing_is_given_up_early_as_no_gain() -> None:
-    result = race(iter(Rounds(1.03, 0.01)), Terms(noise=0.01))
+    result = race(iter(Rounds(1.03, 0.01)), RaceTerms(noise=0.01))
     assert result.word in ("slower", "unclear")
     assert result.rounds < LOOKS[-1]
     assert result.word != "unclear" or result.reason
 
 
 def test_same_needs_proof() -> None:
-    quiet = race(iter(Rounds(1.0, 0.0005)), Terms(noise=0.0005, looks=(12,)))
-    loud = race(iter(Rounds(1.0, 0.05)), Terms(noise=0.05, looks=(12,)))
+    quiet = race(iter(Rounds(1.0, 0.0005)), RaceTerms(noise=0.0005, looks=(12,)))
+    loud = race(iter(Rounds(1.0, 0.05)), RaceTerms(noise=0.05, looks=(12,)))
     assert quiet.word == "same"
     assert loud.word == "unclear"
 
 
 def test_a_gain_below_the_margin_is_not_claimed() -> None:
-    result = race(iter(Rounds(0.995, 0.0005)), Terms(noise=0.0005, looks=(12,)))
+    result = race(iter(Rounds(0.995, 0.0005)), RaceTerms(noise=0.0005, looks=(12,)))
     assert result.word == "same"
-    wide = race(iter(Rounds(0.9, 0.001)), Terms(noise=0.001, margin=0.2, looks=(12,)))
+    wide = race(iter(Rounds(0.9, 0.001)), RaceTerms(noise=0.001, margin=0.2, looks=(12,)))
     assert wide.word == "same"
 
 
 def test_it_ends_when_the_time_is_up_and_says_so() -> None:
     count = iter(range(100))
-    result = race(iter(Rounds(0.97, 0.05)), Terms(noise=0.05, spent=lambda: next(count) >= 4))
+    result = race(iter(Rounds(0.97, 0.05)), RaceTerms(noise=0.05, spent=lambda: next(count) >= 4))
     assert result.rounds == 5
-    assert result.hurried
+    assert result.out_of_time
     assert "time was up after 5 rounds" in result.reason
 
 
 def test_too_few_rounds_say_nothing() -> None:
-    result = race(iter([Round(0.5), Round(0.5)]), Terms())
+    result = race(iter([Round(0.5), Round(0.5)]), RaceTerms())
     assert result.word == "unclear"
     assert "2 rounds" in result.reason
-    none = race(iter([]), Terms())
+    none = race(iter([]), RaceTerms())
     assert (none.word, none.speedup, none.ci95) == ("unclear", None, None)
 
 
 def test_memory_is_raced_by_its_peaks() -> None:
-    smaller = race(iter(Rounds(1.2, 0.01, memory=0.7)), Terms(goal="memory"))
+    smaller = race(iter(Rounds(1.2, 0.01, memory=0.7)), RaceTerms(goal="memory"))
     assert smaller.word == "smaller"
     assert smaller.memory == pytest.approx(0.7)
     assert smaller.speedup == pytest.approx(1 / 1.2, rel=0.05)
-    assert race(iter(Rounds(0.5, 0.01, memory=1.5)), Terms(goal="memory")).word == "larger"
+    assert race(iter(Rounds(0.5, 0.01, memory=1.5)), RaceTerms(goal="memory")).word == "larger"
 
 
 def test_unknown_peaks_do_not_race_for_ever() -> None:
     rounds = Rounds(0.5)
-    result = race(iter(rounds), Terms(goal="memory"))
+    result = race(iter(rounds), RaceTerms(goal="memory"))
     assert result.word == "unclear"
     assert rounds.taken == 3
     assert "could not be used" in result.reason
@@ -107,13 +107,13 @@ def test_a_failure_of_the_trial_is_passed_on() -> None:
         raise TrialFailed("memory", "17 GB")
 
     with pytest.raises(TrialFailed):
-        race(failing(), Terms())
+        race(failing(), RaceTerms())
 
 
 def test_a_smaller_chance_of_error_asks_for_more() -> None:
     found = []
     for alpha in (0.05, 0.001):
-        terms = Terms(noise=0.03, alpha=alpha)
+        terms = RaceTerms(noise=0.03, alpha=alpha)
         found.append(
             [race(iter(Rounds(0.95, 0.03, seed=seed)), terms).word for seed in range(60)].count("faster")
         )

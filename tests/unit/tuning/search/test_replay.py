@@ -43,7 +43,7 @@ def test_resuming_races_nothing_again_and_comes_to_the_same_set(count: int) -> N
     whole = search(whole_world, RULES)
     done = until(count, 4)
     there = landscape(5, noise=QUIET)
-    found = search(there, RULES, done=done)
+    found = search(there, RULES, earlier=done)
     assert set(found.recipe.changes) == set(whole.recipe.changes)
     assert raced(there) < raced(whole_world)
     for rung in done:
@@ -59,7 +59,7 @@ def test_a_finished_session_is_taken_as_it_is() -> None:
     told: list[Rung] = []
     first = search(landscape(2, noise=QUIET), RULES, told.append)
     there = landscape(3, noise=QUIET)
-    again = search(there, RULES, done=told)
+    again = search(there, RULES, earlier=told)
     assert again.recipe.changes
     assert set(again.recipe.changes) == set(first.recipe.changes)
     decided = [rung.label for rung in first.ladder if rung.verdict != "not tried"]
@@ -69,7 +69,7 @@ def test_a_finished_session_is_taken_as_it_is() -> None:
 def test_what_was_told_before_is_not_told_again() -> None:
     done = until(5, 4)
     told: list[Rung] = []
-    search(landscape(4, noise=QUIET), RULES, told.append, done=done)
+    search(landscape(4, noise=QUIET), RULES, told.append, earlier=done)
     assert not any(rung in told for rung in done)
 
 
@@ -85,5 +85,5 @@ def test_a_dropped_change_stays_dropped() -> None:
             "dropped": True,
         }
     )
-    found = search(landscape(2, noise=QUIET), RULES, done=[*told, changed])
+    found = search(landscape(2, noise=QUIET), RULES, earlier=[*told, changed])
     assert victim.name not in found.recipe.names

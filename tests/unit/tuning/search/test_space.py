@@ -18,7 +18,7 @@ def climb(best: int, start: int, line: tuple[Change, ...] = LINE) -> tuple[list[
         value = change.options["value"]
         raced.append(value)
         won = abs(value - best) < abs(kept - best)
-        walk.told(change, "faster" if won else "slower", kept=won)
+        walk.record(change, "faster" if won else "slower", kept=won)
         kept = value if won else kept
     return raced, kept
 
@@ -40,7 +40,7 @@ def test_a_failed_start_is_followed_by_less_only() -> None:
     walk, raced = Climb(LINE, LINE[3]), []
     for change in walk:
         raced.append(change.options["value"])
-        walk.told(change, "failed", kept=False)
+        walk.record(change, "failed", kept=False)
     assert raced == [6, 4]
 
 
@@ -48,7 +48,7 @@ def test_an_unclear_start_looks_to_both_sides_once() -> None:
     walk, raced = Climb(LINE, LINE[2]), []
     for change in walk:
         raced.append(change.options["value"])
-        walk.told(change, "unclear", kept=False)
+        walk.record(change, "unclear", kept=False)
     assert raced == [4, 6, 2]
 
 
@@ -56,7 +56,7 @@ def test_a_winner_whose_gate_failed_ends_its_direction() -> None:
     walk, raced = Climb(LINE, LINE[2]), []
     for change in walk:
         raced.append(change.options["value"])
-        walk.told(change, "faster", kept=change == LINE[2])
+        walk.record(change, "faster", kept=change == LINE[2])
     assert raced == [4, 6, 2]
 
 

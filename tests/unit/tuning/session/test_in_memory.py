@@ -249,7 +249,7 @@ def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
     )
     runner = laboratory(one.problem, tmp_path)
     runner.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
-    names = {each.change.name for each in runner.offered(loop_profile, Recipe()).candidates}
+    names = {each.change.name for each in runner.candidates(loop_profile, Recipe()).usable}
     assert "channels_last" in names
     assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}
 

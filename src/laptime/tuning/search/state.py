@@ -1,0 +1,379 @@
+"""The state of a search, and one attempt in it: race a change, gate it, keep it or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from msgspec import structs
+
+from laptime.analysis.paired import MARGIN, spread
+from laptime.analysis.tuned import CONTROL
+from laptime.records.tuning import Gate, Numerics, Rung
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search import ranking
+from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
+from laptime.tuning.search.race import CERTIFIED_ALPHA, FAST_ALPHA, RaceResult, RaceTerms, looks_for, race
+from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.space import LOST, WON
+
+LEAST_ROUNDS = 5
+"""Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
+
+CONTROLLED = 6
+"""Rounds of the control below which it tells how much rounds scatter, and nothing more."""
+CONTROL_LOOKS = (6, 12, 24, 48)
+CONTROL_SHARE = 0.08
+"""Share of the budget for the control; it takes as many of its looks as fit."""
+COSTLY = 0.03
+"""Share of the budget from which a diagnosis is skipped when it cannot tell anything new."""
+WORTH = 12
+"""Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
+
+WIDEST = 0.1
+"""Margin that is not widened any more: the machine cannot tell, and the control says so."""
+
+
+@dataclass
+class PastRace:
+    """The circumstances of a change's last race.
+
+    Attributes:
+        share: of the step that it could save then. bound: the bottleneck of that time.
+        waiting: share of the step that was spent on data; other gains may have been hidden behind it.
+        rivals: kept changes that it would have replaced. final: it is not raced again.
+    """
+
+    share: float
+    bound: str
+    waiting: float
+    rivals: frozenset[str]
+    final: bool
+
+
+@dataclass
+class SearchState:
+    """What a search knows while it runs.
+
+    Attributes:
+        evaluator, rules: as `ladder.search`. on_rung, on_race, on_diagnosis: its listeners.
+        recipe: the incumbent. kept: candidates of its changes, by name.
+        script: the loop profile of the script as it is. loop_profile: under the incumbent.
+        candidates: of the newest diagnosis, by change. newest: the last candidate of each name.
+        ruled_out: names that are no candidates, with the reason.
+        rungs: in the order of trying. raced_before: by change. control: the rung of `identity`.
+        noise: standard deviation of a round. margin: in use. races, expected: so far, and those that
+            --certify divides its error among.
+        out_of_time: a race ended undecided for lack of time.
+        bundles: recipes that were raced with several changes at once.
+    """
+
+    evaluator: Evaluator
+    rules: Rules
+    on_rung: Callable[[Rung], None]
+    on_race: Callable[[Candidate], None]
+    on_diagnosis: Callable[[Recipe, LoopProfile], None]
+    recipe: Recipe = field(default_factory=Recipe)
+    kept: dict[str, Candidate] = field(default_factory=dict)
+    script: LoopProfile = field(default_factory=LoopProfile)
+    loop_profile: LoopProfile = field(default_factory=LoopProfile)
+    candidates: dict[Change, Candidate] = field(default_factory=dict)
+    newest: dict[str, Candidate] = field(default_factory=dict)
+    ruled_out: dict[str, str] = field(default_factory=dict)
+    rungs: list[Rung] = field(default_factory=list)
+    raced_before: dict[Change, PastRace] = field(default_factory=dict)
+    control: Rung | None = None
+    noise: float = 0.0
+    margin: float = MARGIN
+    expected: int = 1
+    races: int = 0
+    out_of_time: bool = False
+    bundles: set[Recipe] = field(default_factory=set)
+
+    def begin(self) -> None:
+        """Diagnose the script as it is.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        self.margin = self.rules.margin
+        self.script = self.loop_profile = self.evaluator.diagnose(self.recipe)
+        self.noise = self.script.noise
+        self.on_diagnosis(self.recipe, self.script)
+        self._refresh_candidates()
+        lines = [len(ranking.line(each)) for each in self.candidates.values() if not is_control(each)]
+        self.expected = max(1, sum(min(3, length) for length in lines))
+
+    def rediagnose(self) -> None:
+        """Diagnose the incumbent if that can tell something new, and see what could be tried on top of it."""
+        if self.script.seconds > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.loop_profile):
+            self._refresh_candidates()
+            return
+        try:
+            self.loop_profile = self.evaluator.diagnose(self.recipe)
+        except TrialFailed:
+            return
+        self.on_diagnosis(self.recipe, self.loop_profile)
+        self._refresh_candidates()
+
+    def _refresh_candidates(self) -> None:
+        proposed = self.evaluator.candidates(self.loop_profile, self.recipe)
+        new = {each.change: each for each in proposed.usable}
+        names = {change.name for change in new}
+        # Under the incumbent a rival of a kept change may have nothing to propose; its race is still due.
+        due = {
+            change: each
+            for change, each in self.candidates.items()
+            if change not in self.raced_before and change.name not in names
+            if ranking.rivals(each, self.kept, self.script)
+        }
+        self.candidates = {**due, **new}
+        self.newest.update({each.change.name: each for each in self.candidates.values()})
+        self.ruled_out.update(proposed.ruled_out)
+        for change in self.candidates:
+            self.ruled_out.pop(change.name, None)
+
+    @property
+    def leave_until(self) -> float:
+        """Seconds of the session after which leave-one-out ends."""
+        return self.rules.budget * (1 - self.rules.reserve(self.loop_profile.step))
+
+    @property
+    def try_until(self) -> float:
+        """Seconds of the session after which no new change is tried: leave-one-out needs the rest."""
+        rules = self.rules
+        least = sum(each.start + LEAST_ROUNDS * each.cost for each in self.kept.values())
+        return self.leave_until - min(least, rules.leave_out * rules.budget)
+
+    # One attempt
+
+    def terms(self, candidate: Candidate, until: float, waiting: int | None = None) -> RaceTerms:
+        """How a race of this candidate is decided in the time that is left for it.
+
+        Args:
+            until: seconds of the session. waiting: races that share the time until then; None: one for each
+                candidate that was not raced yet.
+        """
+        if is_control(candidate):
+            affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
+            looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
+            until = self.evaluator.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.rules.budget
+            alpha = FAST_ALPHA
+        else:
+            if waiting is None:
+                waiting = self._waiting()
+            left = max(0.0, until - self.evaluator.elapsed()) / max(1, waiting)
+            looks = self.rules.looks or looks_for(
+                candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
+            )
+            alpha = self._alpha()
+        return RaceTerms(
+            looks=looks,
+            alpha=alpha,
+            margin=self.margin,
+            noise=self.noise,
+            goal=self.rules.goal,
+            spent=lambda: self.evaluator.elapsed() > until,
+        )
+
+    def _waiting(self) -> int:
+        """Names that may still be raced, without those whose gain could not be seen here."""
+        least = ranking.detectable(self.noise, WORTH, margin=self.margin)
+        return len(
+            {
+                change.name
+                for change, each in self.candidates.items()
+                if change not in self.raced_before and ranking.share(each, self.loop_profile.step) >= least
+            }
+        )
+
+    def _alpha(self) -> float:
+        if not self.rules.certify:
+            return FAST_ALPHA
+        # The expected races share the session's alpha equally; one share is halved again and again among
+        # those that come on top, so that the sum stays within it however many there are.
+        part = CERTIFIED_ALPHA / (self.expected + 1)
+        over = self.races - self.expected
+        return part if over < 0 else part * 0.5 ** (over + 1)
+
+    def attempt(self, candidate: Candidate) -> Rung:
+        """Race it, gate it, keep it or not; the rung is recorded and reported."""
+        began = self.evaluator.elapsed()
+        self.on_race(candidate)
+        replaced = ranking.rivals(candidate, self.kept, self.script)
+        target = ranking.joined(candidate, self.recipe, replaced)
+        terms = self.terms(candidate, self.try_until)
+        self.races += not is_control(candidate)
+        rung = self.rung(candidate)
+        try:
+            rung, result = self.race_and_gate(rung, target, terms, candidate, replaced)
+            self.out_of_time = self.out_of_time or (result.out_of_time and result.word == "unclear")
+        except TrialFailed as failure:
+            word = "not tried" if failure.kind == "budget" else "failed"
+            rung = structs.replace(rung, verdict=word, kept=False, reason=_failure(failure))
+        rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began)
+        if is_control(candidate):
+            rung = self.control = self._controlled(rung)
+        self.mark_raced(candidate, final=rung.kept or rung.verdict == "failed" or rung.verdict in WON)
+        # Before what it replaces is reported again: a session that is killed in between has the newer one.
+        self.rungs.append(rung)
+        self.on_rung(rung)
+        if rung.kept:
+            self.adopt(candidate, target, replaced, rung.speedup)
+        return rung
+
+    def race_and_gate(
+        self, rung: Rung, target: Recipe, terms: RaceTerms, candidate: Candidate, replaced: list[str]
+    ) -> tuple[Rung, RaceResult]:
+        """The rung with the race of a recipe against the incumbent and, if it won, with its gate.
+
+        Raises:
+            TrialFailed: the recipe does not run.
+        """
+        result = race(self.evaluator.race(self.recipe, target, fresh=self.rules.certify), terms)
+        rung = self._raced(rung, result, replaced)
+        if result.word in WON and not is_control(candidate):
+            rung = _gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
+        return rung, result
+
+    def rung(self, candidate: Candidate) -> Rung:
+        """What is known of a candidate before it is tried."""
+        return Rung(
+            name=candidate.change.name,
+            label=str(candidate.change),
+            title=candidate.title,
+            options=candidate.change.options,
+            numerics=cast(Numerics, candidate.numerics),
+            bound=candidate.bound,
+        )
+
+    def _raced(self, rung: Rung, result: RaceResult, replaced: list[str]) -> Rung:
+        step, speedup = self.loop_profile.step, result.speedup
+        reason = race_summary(result)
+        return structs.replace(
+            rung,
+            verdict=result.word,
+            speedup=speedup,
+            ci95=result.ci95,
+            rounds=result.rounds,
+            ratios=result.ratios,
+            memory=result.memory,
+            step=step / speedup if speedup and step else None,
+            throughput=self.loop_profile.batch / step * speedup if speedup and step else None,
+            reason=f"in place of {', '.join(replaced)}: {reason}" if replaced else reason,
+        )
+
+    def _controlled(self, rung: Rung) -> Rung:
+        """The script against itself: says how much the rounds scatter, and whether the margin holds."""
+        self.calibrate(rung)
+        if rung.verdict in WON or rung.verdict in LOST:
+            note = f"control: the script against itself came out {rung.verdict}, {rung.reason}; "
+            return structs.replace(rung, reason=f"{note}nothing below {self.margin:.1%} is claimed")
+        return structs.replace(rung, reason=f"control, the script against itself: {rung.reason}")
+
+    def calibrate(self, rung: Rung) -> None:
+        """Take the noise from the control's rounds; widen the margin if enough of them came out different.
+
+        The control's true effect is none, so its mean is noise, too. A few rounds that lean to one side say
+        that there is more noise, not that the method leans.
+        """
+        logs = [math.log(ratio) for ratio in rung.ratios]
+        observed = math.hypot(spread(logs), sum(logs) / len(logs)) if logs else 0.0
+        if observed and self.rules.goal == "throughput":
+            # The geometric mean: a spike among a few A/A rounds makes their deviation far too large.
+            self.noise = math.sqrt(self.noise * observed) if self.noise else observed
+        if rung.rounds >= CONTROLLED and (rung.verdict in WON or rung.verdict in LOST):
+            ends = [abs(math.log(end)) for end in rung.ci95 or ()]
+            self.margin = min(WIDEST, max([self.margin, *map(math.expm1, ends)]))
+
+    def mark_raced(self, candidate: Candidate, *, final: bool) -> None:
+        """Remember that it was raced beside the present incumbent."""
+        share = ranking.share(candidate, self.loop_profile.step)
+        rivals = frozenset(ranking.rivals(candidate, self.kept, self.script))
+        past = PastRace(share, self.loop_profile.bound, self.waiting, rivals, final)
+        self.raced_before[candidate.change] = past
+
+    @property
+    def waiting(self) -> float:
+        """Share of the step that the loop waits for data."""
+        step = self.loop_profile.step
+        return self.loop_profile.share("data") / step if step else 0.0
+
+    def adopt(self, candidate: Candidate, target: Recipe, replaced: list[str], speedup: float | None) -> None:
+        """Make `target`, which has this candidate, the incumbent; report again what it replaces."""
+        for name in dict.fromkeys([*replaced, candidate.change.name]):
+            if name in self.kept:
+                self.kept.pop(name)
+                self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
+        if speedup:
+            step = self.loop_profile.step / speedup
+            self._lower_bounds_of_rivals(candidate, self.loop_profile.step - step)
+            self.loop_profile = replace(self.loop_profile, step=step)
+        self.recipe = target
+        self.kept[candidate.change.name] = candidate
+
+    def _lower_bounds_of_rivals(self, candidate: Candidate, saved: float) -> None:
+        """A rival that takes its place has to save first what it has saved: that much less is its bound."""
+        for change, each in self.candidates.items():
+            if change not in self.raced_before and ranking.excludes(candidate, each):
+                self.candidates[change] = replace(each, bound=max(0.0, each.bound - max(0.0, saved)))
+
+    def revise(
+        self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True
+    ) -> None:
+        """Change the kept rung of this name, and report it again.
+
+        Args:
+            newest: False looks only at those before the last one.
+        """
+        for at in reversed(range(len(self.rungs) - (not newest))):
+            rung = self.rungs[at]
+            if rung.name == name and rung.kept:
+                self._report_again(at, reason, kept=kept, dropped=dropped)
+                return
+
+    def add_reason(self, label: str, reason: str) -> None:
+        """Add to the reason of the newest rung of this label, and report it again."""
+        for at in reversed(range(len(self.rungs))):
+            if self.rungs[at].label == label:
+                self._report_again(at, reason)
+                return
+
+    def _report_again(self, at: int, reason: str, **changes: bool) -> None:
+        rung = self.rungs[at]
+        self.rungs[at] = structs.replace(rung, reason=f"{rung.reason}; {reason}", **changes)
+        self.on_rung(self.rungs[at])
+
+
+def is_control(candidate: Candidate) -> bool:
+    """Whether this is the change that changes nothing."""
+    return candidate.change.name == CONTROL
+
+
+def race_summary(result: RaceResult) -> str:
+    """The numbers of a race in words."""
+    if result.speedup is None or result.ci95 is None:
+        return result.reason or "no rounds"
+    parts = [f"{result.speedup:.3g}x [{result.ci95[0]:.3g}, {result.ci95[1]:.3g}] in {result.rounds} rounds"]
+    if result.word in ("smaller", "larger") and result.memory:
+        parts.insert(0, f"{result.memory:.3g} times the memory")
+    if result.reason:
+        parts.append(result.reason)
+    return ", ".join(parts)
+
+
+def _failure(failure: TrialFailed) -> str:
+    return failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
+
+
+def _gated(rung: Rung, gate: Gate) -> Rung:
+    """The rung with its gate; it is kept when the gate passed, and only then."""
+    if gate.word == "passed":
+        return structs.replace(rung, gate=gate, kept=True)
+    why = gate.reason or "nothing could be compared"
+    words = {"failed": "its gate failed", "undecided": "its gate could not decide"}
+    text = f"{rung.reason}; not kept, {words.get(gate.word, 'it was not gated')}: {why}"
+    return structs.replace(rung, gate=gate, kept=False, reason=text)
