@@ -32,12 +32,12 @@ CONVOLUTIONS = LoopProfile(
 
 def names(loop_profile: LoopProfile, recipe: Recipe = Recipe(), **choice: object) -> set[str]:  # noqa: B008
     found = find_candidates(loop_profile, recipe, Choice(**choice), Costs())  # type: ignore[arg-type]
-    return {each.change.name for each in found.candidates}
+    return {each.change.name for each in found.usable}
 
 
 def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
     found = find_candidates(CONVOLUTIONS, Recipe(), Choice(), Costs())
-    told = {each.change.name for each in found.candidates} | set(found.ruled_out)
+    told = {each.change.name for each in found.usable} | set(found.ruled_out)
     assert told == set(registry.names("optimizations"))
     assert all(found.ruled_out.values())
 
@@ -54,7 +54,7 @@ def test_strict_leaves_out_what_changes_numbers() -> None:
     loop_profile = replace(CONVOLUTIONS, facts=CONVOLUTIONS.facts | {"bf16", "random_transforms"})
     assert "bf16_autocast" in names(loop_profile)
     strict = find_candidates(loop_profile, Recipe(), Choice(strict=True), Costs())
-    assert {each.numerics for each in strict.candidates} <= {"exact", "reassociated"}
+    assert {each.numerics for each in strict.usable} <= {"exact", "reassociated"}
     assert "--strict" in strict.ruled_out["bf16_autocast"]
 
 
@@ -76,7 +76,7 @@ def test_what_is_kept_is_offered_only_with_other_options() -> None:
     assert find_candidates(with_it, kept, Choice(), Costs()).ruled_out["channels_last"] == "kept already"
     workers = Recipe((Change("num_workers", {"num_workers": 2}),))
     again = find_candidates(CONVOLUTIONS, workers, Choice(), Costs())
-    options = [each.change.options for each in again.candidates if each.change.name == "num_workers"]
+    options = [each.change.options for each in again.usable if each.change.name == "num_workers"]
     assert options
     assert {"num_workers": 2} not in options
 
@@ -85,7 +85,7 @@ def test_what_another_change_would_give_is_waited_for() -> None:
     workers = Recipe((Change("num_workers", {"num_workers": 2}),))
     assert "workers" in facts_of(workers)
     waiting = find_candidates(CONVOLUTIONS, Recipe(), Choice(), Costs())
-    persistent = [each for each in waiting.candidates if each.change.name == "persistent_workers"]
+    persistent = [each for each in waiting.usable if each.change.name == "persistent_workers"]
     assert not persistent or "workers" in persistent[0].needs
     alone = find_candidates(CONVOLUTIONS, Recipe(), Choice(only=("persistent_workers",)), Costs())
     assert alone.ruled_out["persistent_workers"] == "the loader has no workers"

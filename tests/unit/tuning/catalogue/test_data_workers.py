@@ -107,7 +107,7 @@ def test_the_search_starts_at_the_recommended_number_and_can_go_both_ways() -> N
     only = Choice(only=("num_workers", "seed_by_sample"))
     candidate = next(
         each
-        for each in find_candidates(STARVED, Recipe(), only, Costs()).candidates
+        for each in find_candidates(STARVED, Recipe(), only, Costs()).usable
         if each.change.name == "num_workers"
     )
     assert candidate.change.options == {"value": 4}
@@ -119,7 +119,7 @@ def test_a_kept_seeding_makes_more_workers_exact() -> None:
     seeded = Recipe((Change("seed_by_sample"),))
     only = Choice(only=("num_workers", "seed_by_sample"))
     for recipe, wanted in ((Recipe(), "random"), (seeded, "exact")):
-        found = find_candidates(drawn, recipe, only, Costs()).candidates
+        found = find_candidates(drawn, recipe, only, Costs()).usable
         assert {each.numerics for each in found if each.change.name == "num_workers"} == {wanted}
     assert numerics_of(Recipe((Change("num_workers", {"value": 2}),)), drawn) == "random"
     assert (
