@@ -73,7 +73,7 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything `laptime bench` can be asked, validated by `verbs.bench.plan`.
+    """Everything `laptime bench` can be asked, validated by `verbs.bench.planning`.
 
     Values that are None come from the preset; `origins` tells which ones the user gave.
 
