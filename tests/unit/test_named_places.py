@@ -44,7 +44,9 @@ def bases(path: Path) -> Iterator[Path]:
 def is_module(name: str) -> bool:
     """A dotted name whose first part is a room leads to a module, or to something in one."""
     parts = name.removeprefix("laptime.").split(".")
-    if parts[0] not in ROOMS or (not name.startswith("laptime.") and parts[0] in ("trace", "records", "data")):
+    if parts[0] not in ROOMS or (
+        not name.startswith("laptime.") and parts[0] in ("trace", "records", "data")
+    ):
         return True  # a name of another library, or `trace.name` of a local variable
     for length in range(len(parts), 0, -1):
         place = SOURCE.joinpath(*parts[:length])

@@ -1,9 +1,9 @@
 """A scripted machine for searches: knobs with known effects on the parts of a step, and the noise of a shared
 computer. Sessions of an hour take milliseconds, and the truth is known.
 
-The noise follows reference/tune.md (d): the machine's speed drifts as AR(1), every block scatters, one in
-seventeen is a spike; on top of that it falls by a factor for some blocks now and then, and every process
-has a speed of its own.
+The noise is made up after shared machines: the speed drifts as AR(1), every block scatters, one in seventeen
+is a spike; on top of that the speed falls by a factor for some blocks now and then, and every process has a
+speed of its own.
 """
 
 from __future__ import annotations
