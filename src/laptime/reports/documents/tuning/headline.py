@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 
-from laptime.tuning.search.session import CONTROLLED, WIDEST
-
 from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
@@ -15,6 +13,7 @@ from laptime.records.tuning import Tuning
 from laptime.reports import _words
 from laptime.reports.document import Headline, Tone
 from laptime.reports.documents.tuning import words
+from laptime.tuning.search.state import CONTROLLED, WIDEST
 
 _VERIFIED = {
     "faster": "still holds",
