@@ -68,8 +68,8 @@ class Place:
     def rungs(self) -> list[dict[str, Any]]:
         """What the running session has decided so far, as it is kept for --resume."""
         journals = list(self.folder.glob(".laptime/tuning/*.jsonl"))
-        lines = [line for journal in journals for line in journal.read_text().splitlines()[1:]]
-        return [json.loads(line) for line in lines]
+        lines = [line for journal in journals for line in journal.read_text().splitlines()]
+        return [json.loads(line)["rung"] for line in lines]
 
     def assert_clean(self) -> None:
         """Nothing is left of a session."""

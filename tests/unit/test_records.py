@@ -12,9 +12,9 @@ from laptime.records.environment import Device, Environment, differences
 from laptime.records.event import (
     CaseAdded,
     CaseChanged,
-    Compared,
+    ComparisonAdded,
     EnvironmentChanged,
-    Found,
+    FindingAdded,
     Measured,
     Progress,
     RunBuilder,
@@ -224,8 +224,8 @@ def test_a_run_grows_out_of_its_events() -> None:
         EnvironmentChanged(moved),
         Progress(0.5, 3.0, "half"),
         Measured("a/batch=1", series(2.0)),
-        Found(finding),
-        Compared(comparison),
+        FindingAdded(finding),
+        ComparisonAdded(comparison),
         RunFinished("complete", 4.5),
     ):
         build(event)

@@ -1,25 +1,31 @@
-"""What a measurement says while it runs, and how a Run grows out of it.
+"""What a verb says while it works, and how a Run grows out of it.
 
-The terminal bar, the journal on disk and the tests all read this one stream; `RunBuilder` is the only
-place that turns it into a `Run`.
+The terminal, the journal on disk and the tests all read this one stream; `RunBuilder` is the only place that
+turns it into a `Run`. Tags are what stands in stored journals: they stay when a class gets a better name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct, structs
 
 from laptime.records.case import Case
+from laptime.records.check import Check
 from laptime.records.comparison import Comparison
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
+from laptime.records.profile import Profile
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
+from laptime.records.tuning import Applied, Diagnosis, Rung, Tuning
+from laptime.records.tuning import Measured as MeasuredSpeed
 from laptime.records.verdict import Verdict
 
 
 class RunStarted(Struct, frozen=True, tag="run_started"):
-    """First event: the run with nothing measured yet."""
+    """First event but for `Progress`: the run with nothing measured yet."""
 
     run: Run
 
@@ -44,7 +50,7 @@ class CaseChanged(Struct, frozen=True, tag="case_changed"):
 
 
 class EnvironmentChanged(Struct, frozen=True, tag="environment_changed"):
-    """The worker has told more about the machine (framework versions, devices, knobs)."""
+    """More is known about the machine (framework versions, devices, knobs)."""
 
     environment: Environment
     subjects: list[Subject] = []
@@ -57,11 +63,11 @@ class PlanChanged(Struct, frozen=True, tag="plan_changed"):
 
 
 class Progress(Struct, frozen=True, tag="progress"):
-    """Where we are; shown, not stored.
+    """How far the work is; shown, not stored.
 
     Attributes:
         done: share of the work, 0 to 1.
-        remaining: seconds still expected, at most.
+        remaining: seconds still expected, at most; 0 where nobody knows.
         text: what is going on.
     """
 
@@ -70,22 +76,59 @@ class Progress(Struct, frozen=True, tag="progress"):
     text: str
 
 
-class Found(Struct, frozen=True, tag="found"):
+class FindingAdded(Struct, frozen=True, tag="found"):
     """A finding of the run."""
 
     finding: Finding
 
 
-class Compared(Struct, frozen=True, tag="compared"):
+class ComparisonAdded(Struct, frozen=True, tag="compared"):
     """A comparison of two cases."""
 
     comparison: Comparison
 
 
-class Judged(Struct, frozen=True, tag="judged"):
+class VerdictsReached(Struct, frozen=True, tag="judged"):
     """Whether budgets and baselines were kept."""
 
     verdicts: list[Verdict]
+
+
+class ChecksMade(Struct, frozen=True, tag="checks_made"):
+    """Whether the run as a whole can be trusted."""
+
+    checks: list[Check]
+
+
+class ProfileMade(Struct, frozen=True, tag="profile_made"):
+    """Where the time of a step goes."""
+
+    profile: Profile
+
+
+class Diagnosed(Struct, frozen=True, tag="diagnosed"):
+    """A tuning session has diagnosed the script as it is, or with what was kept so far."""
+
+    diagnosis: Diagnosis
+
+
+class RungDecided(Struct, frozen=True, tag="rung_decided"):
+    """A tuning session has decided on one change, or anew on a change that it decided on before."""
+
+    rung: Rung
+
+
+class GainMeasured(Struct, frozen=True, tag="gain_measured"):
+    """The script as it is and with all that was kept, in fresh processes."""
+
+    baseline: MeasuredSpeed
+    final: MeasuredSpeed
+
+
+class TuningChanged(Struct, frozen=True, tag="tuning_changed"):
+    """Everything that a tuning session has found, anew."""
+
+    tuning: Tuning
 
 
 class RunFinished(Struct, frozen=True, tag="run_finished"):
@@ -103,11 +146,22 @@ Event = (
     | EnvironmentChanged
     | PlanChanged
     | Progress
-    | Found
-    | Compared
-    | Judged
+    | FindingAdded
+    | ComparisonAdded
+    | VerdictsReached
+    | ChecksMade
+    | ProfileMade
+    | Diagnosed
+    | RungDecided
+    | GainMeasured
+    | TuningChanged
     | RunFinished
 )
+Listener = Callable[[Event], None]
+
+
+def ignore(event: Event) -> None:
+    """The listener of a verb that nobody listens to."""
 
 
 class RunBuilder:
@@ -120,6 +174,8 @@ class RunBuilder:
     def __call__(self, event: Event) -> None:
         """Take one event."""
         match event:
+            case Progress():
+                pass
             case RunStarted(run):
                 self._run = run
                 self._cases = {case.key: case for case in run.cases}
@@ -128,24 +184,18 @@ class RunBuilder:
             case Measured(key, series):
                 self._cases[key] = self._cases[key].with_series(series)
             case EnvironmentChanged(environment, subjects):
-                changes = {
-                    "environment": environment,
-                    **({"subjects": subjects} if subjects else {}),
-                }
-                self._run = structs.replace(self._started, **changes)
-            case PlanChanged(plan):
-                self._run = structs.replace(self._started, plan=plan)
-            case Found(finding):
-                self._run = structs.replace(self._started, findings=[*self._started.findings, finding])
-            case Compared(comparison):
-                compared = [*self._started.comparisons, comparison]
-                self._run = structs.replace(self._started, comparisons=compared)
-            case Judged(verdicts):
-                self._run = structs.replace(self._started, verdicts=verdicts)
-            case RunFinished(status, seconds):
-                self._run = structs.replace(self._started, status=status, seconds=seconds)
-            case Progress():
-                pass
+                self._change(environment=environment, **({"subjects": subjects} if subjects else {}))
+            case FindingAdded(finding):
+                self._change(findings=[*self._started.findings, finding])
+            case ComparisonAdded(comparison):
+                self._change(comparisons=[*self._started.comparisons, comparison])
+            case Diagnosed() | RungDecided() | GainMeasured():
+                self._change(tuning=so_far(self._started.tuning or Tuning(), event))
+            case _:  # its fields are those of the run
+                self._change(**structs.asdict(event))
+
+    def _change(self, **fields: object) -> None:
+        self._run = structs.replace(self._started, **fields)
 
     @property
     def _started(self) -> Run:
@@ -160,3 +210,23 @@ class RunBuilder:
     def run(self) -> Run:
         """The run as it stands now."""
         return structs.replace(self._started, cases=list(self._cases.values()))
+
+
+def so_far(tuning: Tuning, event: Diagnosed | RungDecided | GainMeasured) -> Tuning:
+    """What a tuning session has found by now; it counts as interrupted until more comes."""
+    match event:
+        case Diagnosed(diagnosis):
+            name = "after" if tuning.before else "before"
+            return structs.replace(tuning, ended="interrupted", **{name: diagnosis})
+        case GainMeasured(baseline, final):
+            return structs.replace(tuning, baseline=baseline, final=final)
+        case RungDecided(rung):
+            ladder = [*tuning.ladder]
+            key = (rung.name, rung.options, rung.ratios)
+            at = [n for n, other in enumerate(ladder) if (other.name, other.options, other.ratios) == key]
+            if at:
+                ladder[at[-1]] = rung
+            else:
+                ladder.append(rung)
+            recipe = [Applied(name=each.name, options=each.options) for each in ladder if each.kept]
+            return structs.replace(tuning, ladder=ladder, recipe=recipe)

@@ -40,16 +40,25 @@ def id_of(path: Path) -> str:
     return path.name.partition(".")[0]
 
 
-def month_of(run_id: str, root: Path) -> Path:
-    """The folder under `root` that a run belongs in, made when missing.
+def make(root: Path) -> None:
+    """Make a store where there is none.
 
     Raises:
         OSError: it cannot be made.
     """
     if not root.exists():
         root.mkdir(parents=True, exist_ok=True)
-        # Only in a folder of our own making: LAPTIME_HOME may name one that somebody keeps under git.
+        # Only in a folder of laptime's own making: LAPTIME_HOME may name one that is under git.
         (root / ".gitignore").write_text(_NOT_FOR_GIT)
+
+
+def month_of(run_id: str, root: Path) -> Path:
+    """The folder under `root` that a run belongs in, made when missing.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    make(root)
     month = f"{run_id[:4]}-{run_id[4:6]}" if run_id[:6].isdigit() else "undated"
     folder = root / "runs" / month
     folder.mkdir(parents=True, exist_ok=True)

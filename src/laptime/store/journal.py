@@ -22,8 +22,10 @@ from msgspec import Struct, structs
 from laptime.kit.errors import UsageError
 from laptime.records.event import (
     CaseChanged,
+    Diagnosed,
     Event,
     Measured,
+    ProfileMade,
     Progress,
     RunBuilder,
     RunFinished,
@@ -76,7 +78,7 @@ class Journal:
             if isinstance(event, Progress):
                 return
             self._append(event)
-            self._measured |= isinstance(event, Measured | CaseChanged)
+            self._measured |= isinstance(event, Measured | CaseChanged | ProfileMade | Diagnosed)
             if isinstance(event, RunFinished):
                 self._finish()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from laptime.kit.registry import load as extension
@@ -11,11 +11,11 @@ from laptime.launch.worker_process import InProcessWorker, Worker
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Model
 from laptime.records.comparison import Comparison
-from laptime.records.event import Event
+from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.store.journal import Journal
+from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
@@ -43,7 +43,7 @@ def bench(
     python: Mapping[str, str] | None = None,
     name: str = "",
     save: bool = False,
-    on_event: Callable[[Event], None] | None = None,
+    on_event: Listener | None = None,
 ) -> Run:
     """Measure a model: a target in words (fresh processes), or an object of this process.
 
@@ -102,29 +102,18 @@ def bench(
         origins=given,
     )
     session = None if isinstance(model, str) else _here(model, inputs)
+
+    def measured(emit: Listener) -> Run:
+        if session is None:
+            return _bench.bench(request, emit)
+        return _bench.bench(request, emit, open_session=session, in_memory=True)
+
     if not save:
-        return _measured(request, on_event or _ignore, session)
-    with Journal() as journal:
-
-        def heard(event: Event) -> None:
-            journal(event)
-            if on_event is not None:
-                on_event(event)
-
-        run = _measured(request, heard, session)
-    if journal.complaint is not None:
-        warnings.warn(str(journal.complaint), stacklevel=2)
+        return measured(on_event or ignore)
+    run, complaint = recorded(measured, *([on_event] if on_event else []))
+    if complaint is not None:
+        warnings.warn(str(complaint), stacklevel=2)
     return run
-
-
-def _ignore(event: Event) -> None:
-    pass
-
-
-def _measured(request: BenchRequest, heard: Callable[[Event], None], session: OpenSession | None) -> Run:
-    if session is None:
-        return _bench.bench(request, heard)
-    return _bench.bench(request, heard, open_session=session, in_memory=True)
 
 
 def _here(model: Any, inputs: Any) -> OpenSession:

@@ -19,13 +19,23 @@ from laptime.kit.package import __version__
 from laptime.measure.failures import failure_of
 from laptime.probes import machine
 from laptime.records.case import Case
-from laptime.records.event import Event, Found, Judged, Progress, RunBuilder, RunFinished, RunStarted
+from laptime.records.event import (
+    Event,
+    FindingAdded,
+    Listener,
+    Progress,
+    RunBuilder,
+    RunFinished,
+    RunStarted,
+    VerdictsReached,
+    ignore,
+)
 from laptime.records.membership import Membership
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
 from laptime.records.verdict import Verdict
 from laptime.store.folder import new_id
-from laptime.store.journal import Journal
+from laptime.store.recording import recorded
 from laptime.suites import Benchmark, Suite, digest, limits
 from laptime.suites.choosing import request
 from laptime.suites.kept import Kept
@@ -37,8 +47,6 @@ from laptime.verbs.compare import compare_runs
 
 OVERHEAD = 6.0
 """Seconds for starting, loading and the passes of one variant in one process, as long as nobody knows."""
-
-Listener = Callable[[Event], None]
 
 
 class Item(NamedTuple):
@@ -141,7 +149,7 @@ def _answer(item: Item, run: Run | None) -> Run | None:
 
 
 def _silent(item: Item) -> AbstractContextManager[Listener]:
-    return nullcontext(lambda event: None)
+    return nullcontext(ignore)
 
 
 def measure(
@@ -221,33 +229,34 @@ def _one(
     membership = structs.replace(item.membership, id=suite_id)
     if isinstance(item.made, LaptimeError):
         return _impossible(item, item.made, membership)
-    builder = RunBuilder()
-    with Journal() if save else nullcontext() as journal:
+
+    def judged(emit: Listener) -> Run:
+        builder = RunBuilder()
 
         def forward(event: Event) -> None:
             builder(event)
-            if journal is not None:
-                journal(event)
-            listener(event)
+            emit(event)
 
         def hear(event: Event) -> None:
             if isinstance(event, RunStarted):
                 event = RunStarted(structs.replace(event.run, suite=membership))
             if isinstance(event, RunFinished):
-                judged = _rejudged(item, builder.run())
-                forward(Judged(judged.verdicts))
-                for finding in judged.findings[: len(judged.verdicts)]:
-                    forward(Found(finding))
+                verdicts = _rejudged(item, builder.run())
+                forward(VerdictsReached(verdicts.verdicts))
+                for finding in verdicts.findings[: len(verdicts.verdicts)]:
+                    forward(FindingAdded(finding))
             forward(event)
 
-        try:
-            _bench.bench(item.request, hear, open_session=open_session)
-        except LaptimeError as error:  # a file that was there a minute ago; the others are measured
-            return _impossible(item, error, membership)
-        if journal is not None and journal.complaint is not None:
-            complain(journal.complaint)
-        run = builder.run()
-        return structs.replace(run, id=journal.run_id) if journal is not None else run
+        _bench.bench(item.request, hear, open_session=open_session)
+        return builder.run()
+
+    try:
+        run, complaint = recorded(judged, listener, save=save)
+    except LaptimeError as error:  # a file that was there a minute ago; the others are measured
+        return _impossible(item, error, membership)
+    if complaint is not None:
+        complain(complaint)
+    return run
 
 
 def _impossible(item: Item, error: LaptimeError, membership: Membership) -> Run:

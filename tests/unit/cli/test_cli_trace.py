@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 from msgspec import structs
 
 from fixtures import profiles, runs, traces
-from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.store import files
+from laptime.store.journal import Journal
 from laptime.verbs import trace as verb
 
 Laptime = Callable[..., Any]
@@ -158,10 +159,10 @@ def test_wrong_use_is_three_lines_with_what_to_type(
 def test_what_cannot_be_stored_is_shown_all_the_same(
     laptime: Laptime, trace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(run: Run) -> Run:
-        raise UsageError("the run could not be stored", why="no space left", next="--no-save")
+    def full(*ignored: Any) -> int:
+        raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr(verb, "kept", full)
+    monkeypatch.setattr(Journal, "_open", full)
     ended = laptime("trace", trace.name)
     assert ended.code == 2
     assert "Verdict" in ended.out

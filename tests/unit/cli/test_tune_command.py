@@ -13,10 +13,19 @@ from msgspec import structs
 
 from fixtures import tunings
 from laptime.kit.errors import UserCodeError
+from laptime.records.event import (
+    Diagnosed,
+    GainMeasured,
+    Listener,
+    Progress,
+    RunFinished,
+    RungDecided,
+    RunStarted,
+    TuningChanged,
+)
 from laptime.records.run import Run
 from laptime.tuning.session import tune as tuning_verb
 from laptime.tuning.session import verify as verifying_verb
-from laptime.tuning.session.tune import Heard
 
 Laptime = Callable[..., Any]
 
@@ -28,17 +37,23 @@ class Fake:
     run: Run
     requests: list[Any] = field(default_factory=list)
 
-    def __call__(self, request: Any, heard: Callable[[Heard], None]) -> Run:
+    def __call__(self, request: Any, emit: Listener) -> Run:
         self.requests.append(request)
-        tuning = self.run.tuning
+        run = structs.replace(self.run, name=request.name)
+        tuning = run.tuning
         assert tuning is not None
-        heard(Heard(diagnosis=tuning.before, text="diagnosing", done=0.1))
+        emit(RunStarted(run))
+        emit(Progress(0.1, 500.0, "diagnosing"))
+        if tuning.before:
+            emit(Diagnosed(tuning.before))
         for number, rung in enumerate(tuning.ladder, 1):
-            heard(Heard(trying=rung.label, done=0.1 + 0.8 * number / len(tuning.ladder)))
-            heard(Heard(rung=rung))
+            emit(Progress(0.1 + 0.8 * number / len(tuning.ladder), 60.0, f"trying {rung.label}"))
+            emit(RungDecided(rung))
         if tuning.baseline and tuning.final:
-            heard(Heard(measured=(tuning.baseline, tuning.final), done=1.0))
-        return structs.replace(self.run, name=request.name)
+            emit(GainMeasured(tuning.baseline, tuning.final))
+        emit(TuningChanged(tuning))
+        emit(RunFinished(run.status, run.seconds))
+        return run
 
 
 @pytest.fixture

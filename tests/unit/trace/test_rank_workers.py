@@ -11,6 +11,7 @@ import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.store import files as store
+from laptime.store.recording import recorded
 from laptime.trace import rank_workers
 from laptime.verbs import trace as verb
 
@@ -116,7 +117,9 @@ def test_a_run_of_a_trace_is_kept_and_loads_again(
     job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
-    run = verb.trace([job], name="mine", slim=tmp_path / "small.json.gz")
+    slim = tmp_path / "small.json.gz"
+    run, complaint = recorded(lambda emit: verb.trace([job], emit, name="mine", slim=slim))
+    assert complaint is None
     again = store.load("mine")
     assert again.id == run.id
     assert again.profile == run.profile
@@ -130,24 +133,26 @@ def test_a_disk_that_takes_nothing_costs_no_result(
     (tmp_path / "home").write_text("a file, no folder")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # where the run goes instead
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
-    run = verb.trace([job])
+    run, complaint = recorded(lambda emit: verb.trace([job], emit))
     assert run.profile is not None
-    assert any(check.name == "saved" and check.outcome == "note" for check in run.checks)
+    assert complaint is not None
+    assert "could not be saved" in complaint.what
+    assert str(tmp_path) in complaint.next
 
 
 def test_against_compares_with_another_job(job: Path, tmp_path: Path) -> None:
     other = tmp_path / "before.json"
     other.write_bytes(rank(200, number=0, steps=5))
-    run = verb.trace([job / "rank-0.json"], against=[other], save=False)
+    run = verb.trace([job / "rank-0.json"], against=[other])
     assert run.profile is not None
     assert run.profile.against is not None
     assert run.profile.against.speedup == pytest.approx(1.0)
 
 
 def test_few_steps_and_damage_make_a_trace_noisy(job: Path, tmp_path: Path) -> None:
-    assert verb.trace([job], save=False).trust == "trusted"
+    assert verb.trace([job]).trust == "trusted"
     cut = tmp_path / "cut.json"
     cut.write_bytes(rank(200, number=0)[:-300])
-    run = verb.trace([cut], save=False)
+    run = verb.trace([cut])
     assert run.trust == "noisy"
     assert {check.name: check.outcome for check in run.checks}["complete"] == "warn"

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-
-from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
-from laptime.records.event import Event
-from laptime.records.plan import BenchRequest, Setting
+from laptime.records.event import Listener
+from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.store.journal import Journal
+from laptime.store.recording import recorded
 
 if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession
@@ -50,23 +47,13 @@ def measured(
     Raises:
         UsageError: the request is impossible.
     """
-    with contextlib.ExitStack() as stack:
-        show = stack.enter_context(progress(quiet=voice.quiet))
-        journal = stack.enter_context(Journal()) if request.save else None
+    from laptime.verbs.bench import bench  # not for those who only deliver: `laptime trace`, `show`
 
-        def emit(event: Event) -> None:
-            if journal is not None:
-                journal(event)  # first: what is shown is on disk
-            show(event)
+    def work(emit: Listener) -> Run:
+        return bench(request, emit, open_session=start) if start else bench(request, emit)
 
-        from laptime.verbs.bench import bench  # not for those who only deliver: `laptime trace`, `show`
-
-        run = bench(request, emit, open_session=start) if start else bench(request, emit)
-    if journal is None or journal.path is None:
-        run = structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
-    else:
-        run = structs.replace(run, id=journal.run_id)
-    return run, journal.complaint if journal else None
+    with progress(quiet=voice.quiet) as show:
+        return recorded(work, show, save=request.save)
 
 
 def deliver(run: Run, outputs: Sequence[Output], *, format: str, voice: Voice) -> ExitCode:

@@ -10,60 +10,63 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import click
 
 from laptime.apps.cli.error_boundary import one_line
-from laptime.records.event import CaseAdded, CaseChanged, Event, Progress
+from laptime.records.event import CaseAdded, CaseChanged, Event, Listener, Progress, ignore
 
-
-@dataclass(frozen=True)
-class Said:
-    """A line that stays: above the bar on a terminal, on its own elsewhere."""
-
-    text: str
-
-
-Listener = Callable[[Event | Said], None]
+Describe = Callable[[Event], list[str]]
+"""The lines that stay of an event: above the bar on a terminal, on their own elsewhere."""
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Listener]:
-    """A listener that shows where the measurement is; gone without a trace when the block ends."""
+def progress(*, quiet: bool, describe: Describe | None = None) -> Iterator[Listener]:
+    """A listener that shows where the work is; gone without a trace when the block ends.
+
+    Args:
+        describe: without it, cases are described where there is no bar.
+    """
     if quiet:
-        yield lambda event: None
+        yield ignore
     elif sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
-        with _bar() as bar:
-            yield bar
+        with _bar(describe or (lambda event: [])) as show:
+            yield show
     else:
-        yield Lines()
+        yield _lines(describe or Cases())
 
 
-class Lines:
-    """A line for every case that begins, and for every one that fails."""
+def _lines(describe: Describe) -> Listener:
+    def show(event: Event) -> None:
+        for line in describe(event):
+            click.echo(one_line(line), err=True)
+
+    return show
+
+
+class Cases:
+    """Describes every case that begins, and every one that fails."""
 
     def __init__(self) -> None:
         self._begun: set[str] = set()
         self._failed: set[str] = set()
 
-    def __call__(self, event: Event | Said) -> None:
-        """Say what is new in this event."""
-        if isinstance(event, Said):
-            click.echo(one_line(event.text), err=True)
+    def __call__(self, event: Event) -> list[str]:
+        """What is new in this event."""
         if not isinstance(event, CaseAdded | CaseChanged):
-            return
-        case = event.case
+            return []
+        case, lines = event.case, []
         if case.key not in self._begun:
             self._begun.add(case.key)
-            click.echo(f"measuring {one_line(case.key)}", err=True)
+            lines.append(f"measuring {case.key}")
         if case.status == "failed" and case.failure and case.key not in self._failed:
             self._failed.add(case.key)
-            click.echo(f"failed    {one_line(case.key)}: {one_line(case.failure.what)}", err=True)
+            lines.append(f"failed    {case.key}: {case.failure.what}")
+        return lines
 
 
 @contextmanager
-def _bar() -> Iterator[Listener]:
+def _bar(describe: Describe) -> Iterator[Listener]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
@@ -82,19 +85,22 @@ def _bar() -> Iterator[Listener]:
     task = bar.add_task("starting", total=1.0, left="")
     reached = 0.0
 
-    def listen(event: Event | Said) -> None:
+    def show(event: Event) -> None:
         nonlocal reached
-        if isinstance(event, Said):
-            bar.console.print(one_line(event.text), markup=False, highlight=False, soft_wrap=True)
-        elif isinstance(event, Progress):
+        bar.start()  # with the first event: until then the terminal is the script's
+        for line in describe(event):
+            bar.console.print(one_line(line), markup=False, highlight=False, soft_wrap=True)
+        if isinstance(event, Progress):
             # Steps after the timing know no share of their own; the bar does not run backwards for them.
             left = _left(event.remaining) if event.done >= reached else ""
             reached = max(reached, event.done)
             bar.update(task, completed=reached, description=one_line(event.text), left=left)
             bar.refresh()
 
-    with bar:
-        yield listen
+    try:
+        yield show
+    finally:
+        bar.stop()
 
 
 def _left(seconds: float) -> str:

@@ -1,62 +1,38 @@
-"""What `tune` and `verify` share: a session told while it runs, then kept, shown, and made an exit code."""
+"""What `tune` and `verify` share: a session is shown while it runs, kept, and reported."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from laptime.apps.cli import measuring
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.output import Output
-from laptime.apps.cli.progress import Listener, Said, progress
-from laptime.apps.cli.saving import saved
+from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
-from laptime.records.event import Progress
+from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided
 from laptime.records.run import Run
+from laptime.store.recording import Recorded, recorded
 
 if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Measured, Rung
-    from laptime.tuning.session.tune import Heard
-
-Tell = Callable[["Heard"], None]
 
 
-@contextmanager
-def told(*, quiet: bool, budget: float) -> Iterator[Tell]:
-    """A listener for a session: the bar moves, each decision is a line that stays."""
-    with contextlib.ExitStack() as stack:
-        show = stack.enter_context(progress(quiet=quiet))
-        yield _Telling(show, budget)
+def record(verb: Callable[[Any, Listener], Run], request: Any, *, save: bool, quiet: bool) -> Recorded:
+    """Run a session: the bar moves, each decision is a line that stays, and everything is kept."""
+    with progress(quiet=quiet, describe=_lines) as show:
+        return recorded(lambda emit: verb(request, emit), show, save=save)
 
 
-class _Telling:
-    """Turns what a session tells into lines and a bar."""
-
-    def __init__(self, show: Listener, budget: float) -> None:
-        self._show = show
-        self._budget = budget
-        self._done = 0.0
-
-    def __call__(self, heard: Heard) -> None:
-        self._done = max(self._done, min(max(heard.done, 0.0), 1.0))
-        for line in self._lines(heard):
-            self._show(Said(line))
-        text = f"trying {heard.trying}" if heard.trying else heard.text
-        if text:
-            left = (1.0 - self._done) * self._budget
-            self._show(Progress(done=self._done, remaining=left, text=text))
-
-    def _lines(self, heard: Heard) -> list[str]:
-        found = []
-        if heard.diagnosis is not None:
-            found.append(_diagnosed(heard.diagnosis))
-        if heard.rung is not None and heard.rung.verdict != "not tried":  # the report names them
-            found.append(_decided(heard.rung))
-        if heard.measured is not None:
-            found.append(_measured(*heard.measured))
-        return found
+def _lines(event: Event) -> list[str]:
+    match event:
+        case Diagnosed(diagnosis):
+            return [_diagnosed(diagnosis)]
+        case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
+            return [_decided(rung)]
+        case GainMeasured(baseline, final):
+            return [_measured(baseline, final)]
+    return []
 
 
 def _diagnosed(own: Diagnosis) -> str:
@@ -90,9 +66,9 @@ def _measured(first: Measured, last: Measured) -> str:
     return f"measured afresh: {words.rate(first)} -> {words.rate(last)} samples/s"
 
 
-def deliver(run: Run, outputs: Sequence[Output], *, as_json: bool, save: bool, voice: Voice) -> ExitCode:
-    """Keep the run, show it, write its reports; what was asked but could not be done is complained of."""
-    run, complaint = saved(run, save=save)
+def deliver(recorded: Recorded, outputs: Sequence[Output], *, as_json: bool, voice: Voice) -> ExitCode:
+    """Show the run and write its reports; what was asked but could not be done is complained of."""
+    run, complaint = recorded
     code = measuring.deliver(run, outputs, format="json" if as_json else "text", voice=voice)
     if complaint is not None:
         code = voice.complain(complaint)

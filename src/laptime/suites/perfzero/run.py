@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -12,25 +11,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import structs
 
-from laptime.kit.clock import utc_now
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
-from laptime.kit.package import __version__
 from laptime.records.case import Case
-from laptime.records.event import (
-    CaseAdded,
-    CaseChanged,
-    Event,
-    Found,
-    Judged,
-    Progress,
-    RunBuilder,
-    RunFinished,
-    RunStarted,
-)
+from laptime.records.event import CaseAdded, CaseChanged, FindingAdded, Listener, VerdictsReached
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
-from laptime.store.folder import new_id, write_whole
+from laptime.store.folder import write_whole
+from laptime.store.live_run import LiveRun
 from laptime.suites.perfzero import process, record, report, summary, uploads, verdict
 from laptime.suites.perfzero.flags import Flags, constructor_arguments, tpu, windows
 from laptime.suites.perfzero.methods import Method
@@ -39,10 +27,8 @@ from laptime.suites.perfzero.remote import is_url
 from laptime.suites.perfzero.schema import text
 from laptime.suites.perfzero.verdict import Outcome
 
-Emit = Callable[[Event], None]
 
-
-def perfzero(flags: Flags, emit: Emit, *, say: Say) -> tuple[Run, list[LaptimeError]]:
+def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[LaptimeError]]:
     """Run what the flags ask for; the run, and what could not be sent where it should.
 
     Raises:
@@ -74,17 +60,21 @@ def exit_code(run: Run) -> ExitCode:
 class Session:
     """One run of `laptime suite perfzero`."""
 
-    def __init__(self, ready: Prepared, emit: Emit) -> None:
+    def __init__(self, ready: Prepared, emit: Listener) -> None:
         self._ready = ready
         self._flags: Flags = ready.conditions.flags
-        self._builder = RunBuilder()
-        self._send = emit
+        self._live = LiveRun("suite", emit)
         self._trials: dict[Method, list[Outcome]] = {method: [] for method in ready.methods}
         self._faults: list[LaptimeError] = []
 
     def run(self, began: float) -> tuple[Run, list[LaptimeError]]:
         """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
-        self._emit(RunStarted(self._opening()))
+        self._live.start(
+            name=self._flags.name,
+            subjects=[Subject(target=method.name, source="perfzero") for method in self._ready.methods],
+            environment=self._ready.conditions.environment,
+            plan={name: Setting(value=value) for name, value in structs.asdict(self._flags).items()},
+        )
         status = "complete"
         turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._ready.methods]
         try:
@@ -93,8 +83,7 @@ class Session:
         except KeyboardInterrupt:
             status = "interrupted"
         self._judge()
-        self._emit(RunFinished(status, time.perf_counter() - began))
-        return self._builder.run(), self._faults
+        return self._live.finish(status, time.perf_counter() - began), self._faults
 
     def _judge(self) -> None:
         """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
@@ -102,31 +91,33 @@ class Session:
             each for method, trials in self._trials.items() for each in record.verdicts(method, trials)
         ]
         if verdicts:
-            self._emit(Judged(verdicts))
+            self._live(VerdictsReached(verdicts))
         for each in verdicts:
             if each.word != "kept":
                 severity: Literal["problem", "advice"] = "problem" if each.word == "broken" else "advice"
                 sentence = f"{each.word}: {each.case}: {each.sentence}"
                 kind = f"check/{each.kind}"
-                self._emit(Found(Finding(kind=kind, severity=severity, sentence=sentence, cases=[each.case])))
+                self._live(
+                    FindingAdded(Finding(kind=kind, severity=severity, sentence=sentence, cases=[each.case]))
+                )
 
     def _turn(self, method: Method, index: int, turns: int, began: float) -> None:
         trials = self._trials[method]
         if not trials:
-            self._emit(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
+            self._live(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
         spent = time.perf_counter() - began
         remaining = spent / index * (turns - index) if index else 0.0
         name = f"{method.cls.rpartition('.')[2]}.{method.method}"
 
         def tick(seconds: float) -> None:
             left = max(0.0, remaining - seconds)
-            self._emit(Progress(done=index / turns, remaining=left, text=f"{name}, {seconds:.0f} s"))
+            self._live.say(f"{name}, {seconds:.0f} s", index / turns, left)
 
         tick(0.0)
         folder = self._folder(method, len(trials) + 1, only=turns == 1)
         ended = self._process(method, folder, tick)
         trials.append(verdict.judge(ended, *report.read(folder)))
-        self._emit(CaseChanged(self._written(method, folder)))
+        self._live(CaseChanged(self._written(method, folder)))
         self._faults += uploads.send(
             folder, folder / summary.NAME, self._flags, python_path=self._ready.python_path
         )
@@ -204,20 +195,3 @@ class Session:
                 ) from error
             else:
                 return folder
-
-    def _opening(self) -> Run:
-        return Run(
-            id=new_id(),
-            verb="suite",
-            name=self._flags.name,
-            started=utc_now(),
-            laptime=__version__,
-            command=["laptime", *sys.argv[1:]],
-            subjects=[Subject(target=method.name, source="perfzero") for method in self._ready.methods],
-            environment=self._ready.conditions.environment,
-            plan={name: Setting(value=value) for name, value in structs.asdict(self._flags).items()},
-        )
-
-    def _emit(self, event: Event) -> None:
-        self._builder(event)
-        self._send(event)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from laptime.records.event import Listener, ignore
 from laptime.records.run import Run
+from laptime.store.recording import recorded
 from laptime.tuning.session import tune as _tune
 from laptime.tuning.session.in_memory import Here, Problem
-from laptime.tuning.session.tune import Heard, TuneRequest
+from laptime.tuning.session.tune import TuneRequest
 from laptime.tuning.session.work_folder import workplace
-from laptime.verbs.profile.run import Started
-from laptime.verbs.trace import kept as stored
 
 
 def tune(
@@ -30,7 +31,7 @@ def tune(
     patch: Path | None = None,
     name: str = "",
     save: bool = False,
-    on_event: Callable[[Heard], None] | None = None,
+    on_event: Listener | None = None,
 ) -> Run:
     """Make a training faster, and say by how much.
 
@@ -68,21 +69,23 @@ def tune(
         name=name,
         save=save,
     )
-    heard = on_event or _ignore
-    run = _in_memory(problem, request, heard) if is_here else _tune.tune(request, heard)
-    return stored(run) if save else run
+
+    def work(emit: Listener) -> Run:
+        return _in_memory(problem, request, emit) if is_here else _tune.tune(request, emit)
+
+    if not save:
+        return work(on_event or ignore)
+    run, complaint = recorded(work, *([on_event] if on_event else []))
+    if complaint is not None:
+        warnings.warn(str(complaint), stacklevel=2)
+    return run
 
 
-def _ignore(told: Heard) -> None:
-    pass
-
-
-def _in_memory(problem: Any, request: TuneRequest, heard: Callable[[Heard], None]) -> Run:
-    started = Started.now()
+def _in_memory(problem: Any, request: TuneRequest, emit: Listener) -> Run:
     with workplace("tune") as work:
         timeout = max(_tune.SHORTEST, _tune.LONGEST * request.budget)
         runner = Here(problem, _tune.choice_of(request), work, steps=request.steps, timeout=timeout)
-        return _tune.session(request, runner, started, heard, save=False)
+        return _tune.session(request, runner, emit, save=False)
 
 
 __all__ = ["Problem", "tune"]

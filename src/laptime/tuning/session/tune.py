@@ -7,7 +7,6 @@ request ── diagnose ── candidates ── ladder (race, gate, keep or dro
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,11 @@ from laptime.analysis.tuned import exit_code
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.registry import load as extension
 from laptime.launch.script import Program, resolve
+from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.plan import Origin
 from laptime.records.run import Run
-from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
+from laptime.records.tuning import Rung, Tuning
+from laptime.store.live_run import LiveRun
 from laptime.tuning import optimization
 from laptime.tuning.candidates import Choice
 from laptime.tuning.loop_profile import LoopProfile
@@ -30,12 +31,11 @@ from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import patching, tuning_record
 from laptime.tuning.session.after_search import Finished, finish, reserve
-from laptime.tuning.session.journal import Kept
+from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.work_folder import workplace
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
-from laptime.verbs.profile.run import Started
 
 SHORTEST, LONGEST = 120.0, 0.4
 """A trial may take this share of the budget at most, and so many seconds anyway: one that hangs or compiles
@@ -89,27 +89,11 @@ class TuneRequest:
     origins: dict[str, Origin] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Heard:
-    """What a session tells while it runs, each once; one of them is not None.
-
-    Attributes:
-        diagnosis: the script as it is, or after a change was kept.
-        trying: label of the candidate that is raced now; `rung`: it is decided.
-        measured: baseline and final.
-        text: what is going on, for the progress bar; done: share of the budget that is used, 0 to 1.
-    """
-
-    diagnosis: Diagnosis | None = None
-    trying: str = ""
-    rung: Rung | None = None
-    measured: tuple[Measured, Measured] | None = None
-    text: str = ""
-    done: float = 0.0
-
-
-def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: None) -> Run:
+def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
     """Make the script faster, and say by how much.
+
+    Args:
+        emit: hears every event: diagnoses, decisions, progress.
 
     Returns:
         The run; its `tuning` has the diagnosis, the ladder, the gain and the patch.
@@ -117,7 +101,6 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
     Raises:
         UsageError: there is no such script, or no training step in it. UserCodeError: it failed as it is.
     """
-    started = Started.now()
     program, choice = program_of(request), choice_of(request)
     with workplace("tune") as work:
         runner = TrialRunner(
@@ -129,25 +112,28 @@ def tune(request: TuneRequest, heard: Callable[[Heard], None] = lambda told: Non
             max_memory=request.max_memory,
             step_by=request.step_by,
         )
-        return session(request, runner, started, heard, save=request.save and not request.dry_run)
+        return session(request, runner, emit, save=request.save and not request.dry_run)
 
 
-def session(
-    request: TuneRequest, runner: TrialRunner, started: Started, heard: Callable[[Heard], None], *, save: bool
-) -> Run:
-    """One session in a laboratory.
+def session(request: TuneRequest, runner: TrialRunner, emit: Listener, *, save: bool) -> Run:
+    """One session with a runner of trials.
 
     Args:
-        save: keep every rung as it is decided, for --resume.
+        save: keep every decision as it is made, for --resume.
     """
-    kept = Kept(runner.program, _terms(request), resume=request.resume, save=save)
-    one = _Session(request, runner, kept, heard, started.run_id)
+    journal = SessionJournal(runner.program, _terms(request), resume=request.resume, save=save)
+
+    def both(event: Event) -> None:
+        journal(event)
+        emit(event)
+
+    live = LiveRun("tune", both)
+    tuning_record.start(live, request, runner.program, decided=journal.rungs)
+    one = _Session(request, runner, live, journal.rungs)
     tuning = one.run()
-    run = tuning_record.run(
-        request, runner.program, runner, tuning, started, status=one.status, checks=kept.complaint
-    )
+    run = tuning_record.finish(live, runner, tuning, status=one.status, complaint=journal.complaint)
     if is_over(run):
-        kept.over()
+        journal.over()
     return run
 
 
@@ -160,20 +146,12 @@ def is_over(run: Run) -> bool:
 class _Session:
     """One session from the diagnosis to the patch; Ctrl-C at any moment leaves what is known so far."""
 
-    def __init__(
-        self,
-        request: TuneRequest,
-        runner: TrialRunner,
-        kept: Kept,
-        heard: Callable[[Heard], None],
-        run_id: str,
-    ) -> None:
+    def __init__(self, request: TuneRequest, runner: TrialRunner, live: LiveRun, decided: list[Rung]) -> None:
         self.status: Literal["complete", "interrupted"] = "complete"
-        self._request, self._runner, self._kept, self._heard = request, runner, kept, heard
-        self._rungs: list[Rung] = []
-        self._before: LoopProfile | None = None
+        self._request, self._runner, self._live, self._decided_before = request, runner, live, decided
+        self._is_diagnosed = False
         self._found: SearchResult | None = None
-        self._finished = Finished(run_id=run_id)
+        self._finished = Finished(run_id=live.id)
 
     def run(self) -> Tuning:
         """Search, then measure, then patch."""
@@ -186,22 +164,20 @@ class _Session:
                 self._runner,
                 self._rules(loop_profile),
                 self._decided,
-                earlier=self._kept.done,
+                earlier=self._decided_before,
                 on_race=self._trying,
                 on_diagnosis=self._diagnosed,
             )
             finish(self._request, self._runner, self._found, self._finished, self._say)
             if self._finished.measured is not None:
-                self._heard(Heard(measured=self._finished.measured))
+                self._live(GainMeasured(*self._finished.measured))
         except TrialFailed as failed:
             raise self._refused(failed) from failed
         except KeyboardInterrupt:
-            if self._before is None:
+            if not self._is_diagnosed:
                 raise
             self.status = "interrupted"
-        return tuning_record.tuning(
-            self._request, self._runner, self._before, self._found, self._rungs, self._finished
-        )
+        return tuning_record.tuning(self._live.run().tuning, self._runner, self._found, self._finished)
 
     def _rules(self, loop_profile: LoopProfile) -> ladder.Rules:
         request = self._request
@@ -226,33 +202,19 @@ class _Session:
     # What the search tells.
 
     def _decided(self, rung: Rung) -> None:
-        rung = tuning_record.with_compile_time(rung, self._runner)
-        self._kept.rung(rung)
-        key = (rung.name, rung.options, rung.ratios)
-        again = [at for at, own in enumerate(self._rungs) if (own.name, own.options, own.ratios) == key]
-        if again:
-            self._rungs[again[-1]] = rung
-        else:
-            self._rungs.append(rung)
-        self._heard(Heard(rung=rung, done=self._share()))
+        self._live(RungDecided(tuning_record.with_compile_time(rung, self._runner)))
 
     def _trying(self, candidate: Candidate) -> None:
-        label = str(candidate.change)
-        self._heard(Heard(trying=label, text=f"racing {label}", done=self._share()))
+        self._say(f"trying {candidate.change}")
 
     def _diagnosed(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
-        if self._before is None:
-            self._before = loop_profile
+        if not self._is_diagnosed:
             _refuse_unfit(self._request.program, loop_profile, self._runner)
-        self._heard(
-            Heard(
-                diagnosis=tuning_record.diagnosis(recipe, loop_profile, self._runner.choice),
-                done=self._share(),
-            )
-        )
+        self._is_diagnosed = True
+        self._live(Diagnosed(tuning_record.diagnosis(recipe, loop_profile, self._runner.choice)))
 
     def _say(self, text: str) -> None:
-        self._heard(Heard(text=text, done=self._share()))
+        self._live.say(text, self._share(), (1.0 - self._share()) * self._request.budget)
 
     def _share(self) -> float:
         return min(0.99, self._runner.elapsed() / self._request.budget)

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import sys
-import time
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import structs
 
 from laptime.analysis.tuned import DRY
-from laptime.kit.package import __version__
 from laptime.kit.units import show
 from laptime.launch.script import Program
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Device, Environment
+from laptime.records.event import (
+    CaseChanged,
+    ChecksMade,
+    EnvironmentChanged,
+    RungDecided,
+    TuningChanged,
+    so_far,
+)
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.records.tuning import Applied, Diagnosis, Measured, Numerics, Rung, Suspect, Tuning
+from laptime.records.tuning import Diagnosis, Measured, Numerics, Rung, Suspect, Tuning
+from laptime.store.live_run import LiveRun
 from laptime.tuning.candidates import Choice, suspects
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -34,7 +42,6 @@ from laptime.verbs.profile.reconcile import STEP
 
 if TYPE_CHECKING:
     from laptime.tuning.session.after_search import Finished
-    from laptime.verbs.profile.run import Started
 
 SUSPECTS = 3
 """That are named."""
@@ -151,27 +158,17 @@ def dry(
 
 
 def tuning(
-    request: Any,
-    runner: TrialRunner,
-    before: LoopProfile | None,
-    found: SearchResult | None,
-    rungs: list[Rung],
-    finished: Finished,
+    told: Tuning | None, runner: TrialRunner, found: SearchResult | None, finished: Finished
 ) -> Tuning:
-    """Everything that is known, of a whole session or of an interrupted one."""
-    told = Tuning(
-        goal=request.goal,
-        mode="certify" if request.certify else "fast",
-        budget=request.budget,
-        before=diagnosis(Recipe(), before, runner.choice) if before else None,
-        ladder=rungs,
-        trials=runner.ledger.trials,
-        seconds_by=runner.ledger.seconds,
-        ended="interrupted",
-    )
+    """Everything that is known, of a whole session or of an interrupted one.
+
+    Args:
+        told: what its events came to.
+    """
+    assert told is not None, "a session starts with an empty one"
+    told = structs.replace(told, trials=runner.ledger.trials, seconds_by=runner.ledger.seconds)
     if found is None:
-        kept = [rung for rung in rungs if rung.kept]
-        return structs.replace(told, recipe=[Applied(name=own.name, options=own.options) for own in kept])
+        return told
     hunks, left_out = finished.patch.hunks, finished.patch.left_out
     return structs.replace(
         told,
@@ -225,67 +222,70 @@ def _complete(rung: Rung, runner: TrialRunner) -> Rung:
     return with_utilization(with_compile_time(rung, runner), runner)
 
 
-def run(
-    request: Any,
-    program: Program,
-    runner: TrialRunner,
-    told: Tuning,
-    started: Started,
-    *,
-    status: Status,
-    checks: str,
-    verb: str = "tune",
-) -> Run:
-    """The run of a session."""
-    where = environment(runner)
+def start(live: LiveRun, request: Any, program: Program, decided: Sequence[Rung] = ()) -> None:
+    """Tell of a run that begins.
+
+    Args:
+        decided: by the session that is resumed.
+    """
     names = ("budget", "steps", "allow", "strict", "only", "skip", "goal", "max_memory", "certify", "timeout")
-    return Run(
-        id=started.run_id,
-        verb=verb,
+    empty = Tuning(
+        goal=request.goal,
+        mode="certify" if request.certify else "fast",
+        budget=request.budget,
+        ended="interrupted",
+    )
+    live.start(
         name=request.name,
-        started=started.time,
-        laptime=__version__,
-        command=["laptime", *sys.argv[1:]],
-        status=status,
-        seconds=time.perf_counter() - started.clock,
         subjects=[program.subject],
-        environment=where,
+        environment=machine.environment(),
         plan={
             name: Setting(value=getattr(request, name), origin=request.origins.get(name, "default"))
             for name in names
-            if hasattr(request, name)
         },
-        cases=_cases(program, runner, told),
-        checks=_checks(told, checks),
-        tuning=told,
+        tuning=reduce(so_far, map(RungDecided, decided), empty),
     )
+
+
+def finish(live: LiveRun, runner: TrialRunner, told: Tuning, *, status: Status, complaint: str = "") -> Run:
+    """Tell of what a session came to; the run.
+
+    Args:
+        complaint: why its decisions could not be kept, "" when they were.
+    """
+    live(EnvironmentChanged(environment(runner)))
+    for case in _cases(runner, told):
+        live(CaseChanged(case))
+    live(ChecksMade(_checks(told, complaint)))
+    live(TuningChanged(told))
+    return live.finish(status)
 
 
 def environment(runner: TrialRunner) -> Environment:
-    """This machine, with what the script's torch told of itself."""
-    found, trial = machine.environment(), runner.trial
+    """This machine, with what the script's torch says of itself."""
+    here, trial = machine.environment(), runner.trial
     return structs.replace(
-        found,
-        devices=[*(Device(**device) for device in trial.devices), *found.devices],
-        libraries={**found.libraries, **trial.libraries},
-        knobs={**found.knobs, **trial.knobs},
+        here,
+        devices=[*(Device(**device) for device in trial.devices), *here.devices],
+        libraries={**here.libraries, **trial.libraries},
+        knobs={**here.knobs, **trial.knobs},
     )
 
 
-def _cases(program: Program, runner: TrialRunner, told: Tuning) -> list[Case]:
+def _cases(runner: TrialRunner, told: Tuning) -> list[Case]:
     """The two sides that were measured afresh, so that `show`, `compare` and `history` know them."""
     sides = [("baseline", told.baseline), ("final", told.final)]
-    return [_case(program, runner, name, side) for name, side in sides if side is not None]
+    return [_case(runner, name, side) for name, side in sides if side is not None]
 
 
-def _case(program: Program, runner: TrialRunner, name: str, side: Measured) -> Case:
+def _case(runner: TrialRunner, name: str, side: Measured) -> Case:
     device = runner.trial.device.partition(":")[0]
     batch = runner.loop_profile.batch if runner.loop_profile else 1
     samples = [seconds for process in side.samples for seconds in process]
     owners = [number for number, process in enumerate(side.samples) for _ in process]
     return Case(
-        key=f"{program.subject.target}/variant={name}/batch={batch}/device={device}",
-        target=program.subject.target,
+        key=f"{runner.program.subject.target}/variant={name}/batch={batch}/device={device}",
+        target=runner.program.subject.target,
         axes={"variant": name, "batch": batch, "device": device},
         series=[Series(metric=STEP, samples=samples, process=owners, probe="wall")],
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msgspec import structs
-
+from laptime.records.event import Diagnosed, FindingAdded, GainMeasured, Listener, ignore
 from laptime.records.finding import Finding
 from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Tuning
+from laptime.store.live_run import LiveRun
 from laptime.tuning import recipe_file
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
@@ -23,9 +22,8 @@ from laptime.tuning.session import tuning_record
 from laptime.tuning.session.after_search import Finished, measure
 from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.session.tune import Heard, TuneRequest, choice_of, program_of
+from laptime.tuning.session.tune import TuneRequest, choice_of, program_of
 from laptime.tuning.session.work_folder import workplace
-from laptime.verbs.profile.run import Started
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,7 @@ class VerifyRequest:
     origins: dict[str, Origin] = field(default_factory=dict)
 
 
-def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told: None) -> Run:
+def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
     """Time the script with and without the recipe in new processes, and gate the recipe again.
 
     Returns:
@@ -61,7 +59,7 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     Raises:
         UsageError: the file is no recipe, or its script is gone. UserCodeError: the script failed as it is.
     """
-    started = Started.now()
+    live = LiveRun("verify", emit)
     file = recipe_file.read(request.recipe)
     asked = TuneRequest(
         program=file.program,
@@ -79,17 +77,18 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
     with workplace("verify") as work:
         runner = TrialRunner(program, choice_of(asked), work, timeout=request.timeout)
         finished = Finished()
+        tuning_record.start(live, asked, program)
         try:
-            heard(Heard(text="diagnosing the script as it is"))
+            live.say("diagnosing the script as it is", 0.0, request.budget)
             loop_profile = runner.diagnose(Recipe())
-            heard(Heard(diagnosis=tuning_record.diagnosis(Recipe(), loop_profile), done=0.2))
+            live(Diagnosed(tuning_record.diagnosis(Recipe(), loop_profile)))
             finished.gate = _gate(runner, recipe, loop_profile)
-            heard(Heard(text="measuring in new processes", done=0.4))
+            live.say("measuring in new processes", 0.4, 0.6 * request.budget)
             measure(runner, recipe, finished, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
             raise refusal(file.program, failed, "") from failed
         if finished.measured is not None:
-            heard(Heard(measured=finished.measured, done=1.0))
+            live(GainMeasured(*finished.measured))
         tuning = Tuning(
             budget=request.budget,
             before=tuning_record.diagnosis(Recipe(), loop_profile),
@@ -103,12 +102,9 @@ def verify(request: VerifyRequest, heard: Callable[[Heard], None] = lambda told:
             seconds_by=runner.ledger.seconds,
             trials=runner.ledger.trials,
         )
-        run = tuning_record.run(
-            asked, program, runner, tuning, started, status="complete", checks="", verb="verify"
-        )
-    now = environment_of(run.environment)
-    changed = program.subject.sha256 != file.sha256
-    return structs.replace(run, findings=[_earlier(file, finished, now, changed=changed)])
+        now = environment_of(tuning_record.environment(runner))
+        live(FindingAdded(_earlier(file, finished, now, changed=program.subject.sha256 != file.sha256)))
+        return tuning_record.finish(live, runner, tuning, status="complete")
 
 
 def _gate(runner: TrialRunner, recipe: Recipe, loop_profile: LoopProfile) -> Gate:

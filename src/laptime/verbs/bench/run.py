@@ -12,16 +12,13 @@ then: labels, checks, comparisons, findings
 from __future__ import annotations
 
 import math
-import sys
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
 
 from laptime.analysis.compare import MIN_PAIRS
-from laptime.kit.clock import Clock, SystemClock, utc_now
-from laptime.kit.package import __version__
+from laptime.kit.clock import Clock, SystemClock
 from laptime.measure import passes
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
@@ -30,20 +27,18 @@ from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.event import (
     CaseChanged,
-    Compared,
+    ComparisonAdded,
     EnvironmentChanged,
-    Event,
-    Found,
+    FindingAdded,
+    Listener,
     PlanChanged,
     Progress,
-    RunBuilder,
-    RunFinished,
-    RunStarted,
+    ignore,
 )
 from laptime.records.plan import BenchRequest, Setting
 from laptime.records.regime import Regime
 from laptime.records.run import Run
-from laptime.store.folder import new_id
+from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
@@ -61,7 +56,7 @@ OVERTIME = 2.0
 
 def bench(
     request: BenchRequest,
-    emit: Callable[[Event], None] = lambda event: None,
+    emit: Listener = ignore,
     *,
     open_session: OpenSession = fresh_process,
     in_memory: bool = False,
@@ -91,7 +86,7 @@ class _Bench:
         self,
         request: BenchRequest,
         made: Plan,
-        listener: Callable[[Event], None],
+        emit: Listener,
         open_session: OpenSession,
         clock: Clock,
         *,
@@ -99,9 +94,8 @@ class _Bench:
     ) -> None:
         self._request = request
         self._plan = made
-        self._listener = listener
+        self._live = LiveRun("bench", emit)
         self._open = open_session
-        self._builder = RunBuilder()
         self._workers: list[CaseWorker] = []
         self._in_memory = in_memory
         self._batches = list(made.batches)
@@ -112,28 +106,16 @@ class _Bench:
         self._done = 0.0
         self._last: tuple[CaseWorker, int] | None = None
 
-    def _emit(self, event: Event) -> None:
-        self._builder(event)
-        self._listener(event)
-
     def run(self) -> Run:
         environment = machine.environment()
-        self._emit(
-            RunStarted(
-                Run(
-                    id=new_id(),
-                    name=self._request.name,
-                    started=utc_now(),
-                    laptime=__version__,
-                    command=["laptime", *sys.argv[1:]],
-                    subjects=self._plan.subjects,
-                    environment=environment,
-                    plan=self._plan.settings,
-                )
-            )
+        self._live.start(
+            name=self._request.name,
+            subjects=self._plan.subjects,
+            environment=environment,
+            plan=self._plan.settings,
         )
         for note in self._plan.notes:
-            self._emit(Found(note))
+            self._live(FindingAdded(note))
         status = "complete"
         try:
             if not self._batches:
@@ -147,7 +129,7 @@ class _Bench:
             for worker in self._workers:
                 worker.close()
         self._finish(status)
-        return self._builder.run()
+        return self._live.run()
 
     def _search_batches(self) -> None:
         """Replace `auto` by the batch sizes worth measuring, and say what the search found."""
@@ -160,14 +142,14 @@ class _Bench:
         )
         self._batches = found.batches
         for finding in found.findings:
-            self._emit(Found(finding))
+            self._live(FindingAdded(finding))
         settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
             # Planned for one case each; the curve needs less of each than a headline does.
             budget = self._plan.budget * len(self._batches) * CURVE_SHARE
             settings["budget"] = Setting(value=budget, origin="preset")
             self._plan = self._plan._replace(budget=budget)
-        self._emit(PlanChanged(settings))
+        self._live(PlanChanged(settings))
 
     # One generation: a fresh process of every variant.
 
@@ -191,7 +173,7 @@ class _Bench:
             for batches in groups:
                 workers.append(
                     CaseWorker(
-                        variant, batches, emit=self._emit, timeout=self._plan.timeout, open_session=self._open
+                        variant, batches, emit=self._live, timeout=self._plan.timeout, open_session=self._open
                     )
                 )
         return workers
@@ -235,7 +217,7 @@ class _Bench:
 
     def _describe(self) -> None:
         """Add what the workers told of frameworks, devices and knobs to the environment."""
-        environment = self._builder.run().environment
+        environment = self._live.run().environment
         for worker in self._workers:
             if worker.loaded is None:
                 continue
@@ -246,7 +228,7 @@ class _Bench:
                 libraries={**environment.libraries, **worker.loaded.libraries},
                 knobs={**environment.knobs, **worker.knobs()},
             )
-        self._emit(EnvironmentChanged(environment))
+        self._live(EnvironmentChanged(environment))
 
     def _active(self) -> list[tuple[CaseWorker, int]]:
         return [(worker, batch) for worker in self._workers for batch in worker.active]
@@ -337,7 +319,7 @@ class _Bench:
         for kind in passes.KINDS:
             self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
             for worker, batch in cases:
-                self._emit(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
+                self._live(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
         self._say("measuring the device's peak")
         for variant in self._plan.variants:
             peak: dict[str, Any] = {}
@@ -349,41 +331,41 @@ class _Bench:
                     case = worker.do(passes.PEAK, batch, case)
                     peak = case.details.get("peak") or worker.peak_on_paper()
                 details = {**case.details, "peak": peak}
-                self._emit(CaseChanged(msgspec.structs.replace(case, details=details)))
+                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
-        return self._builder.case(worker.keys[batch])
+        return self._live.case(worker.keys[batch])
 
     def _labelled(self, worker: CaseWorker, batch: int) -> Case:
-        virtual = bool(self._builder.run().environment.virtual)
+        virtual = bool(self._live.run().environment.virtual)
         return relabel(self._case(worker, batch), virtual=virtual)[0]
 
     # The end.
 
     def _finish(self, status: str) -> None:
-        run = self._builder.run()
+        run = self._live.run()
         for worker in self._workers:
             for batch, failure in worker.failed.items():
                 case = run.case(worker.keys[batch])
-                self._emit(CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure)))
+                self._live(CaseChanged(msgspec.structs.replace(case, status="failed", failure=failure)))
         done: list[Case] = []
-        for case in self._builder.run().cases:
+        for case in self._live.run().cases:
             if status == "interrupted" and case.status == "ok":
                 case = msgspec.structs.replace(case, status="interrupted")
             finished = judged(case, run.environment, run.plan)
             done.append(finished)
-            self._emit(CaseChanged(finished))
+            self._live(CaseChanged(finished))
         for comparison in comparisons(done):
-            self._emit(Compared(comparison))
+            self._live(ComparisonAdded(comparison))
         told = {finding.kind for finding in run.findings}
         for finding in findings(done):
             if finding.kind not in told:
-                self._emit(Found(finding))
-        self._emit(RunFinished(status, self._now() - self._started))
+                self._live(FindingAdded(finding))
+        self._live.finish(status, self._now() - self._started)
 
     def _say(self, text: str) -> None:
         """A word about what is going on; where we are stays as it was."""
-        self._emit(Progress(done=self._done, remaining=self._plan.budget * (1 - self._done), text=text))
+        self._live(Progress(done=self._done, remaining=self._plan.budget * (1 - self._done), text=text))
 
     def _progress(self, generation: int, done: float, remaining: float) -> None:
         processes = self._plan.processes
@@ -391,4 +373,4 @@ class _Bench:
         share = (generation + min(1.0, done)) / processes
         left = max(0.0, remaining) + (processes - generation - 1) * self._plan.budget / processes
         self._done = share
-        self._emit(Progress(done=share, remaining=left, text=text))
+        self._live(Progress(done=share, remaining=left, text=text))

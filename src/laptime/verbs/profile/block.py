@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import warnings
 from pathlib import Path
 from types import TracebackType
 from typing import Literal
@@ -12,11 +13,13 @@ from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.session import Session
 from laptime.launch.script import Outcome, Program
+from laptime.records.event import Listener, ignore
 from laptime.records.run import Run, Subject
+from laptime.store.live_run import LiveRun
+from laptime.store.recording import recorded
 from laptime.verbs.profile.failures import no_step
 from laptime.verbs.profile.request import ProfileRequest
-from laptime.verbs.profile.run import Started, settings, told
-from laptime.verbs.trace import kept
+from laptime.verbs.profile.run import analysed, settings
 
 
 class profile:  # noqa: N801, used as torch.profiler.profile is
@@ -71,7 +74,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         self.run: Run | None = None
 
     def __enter__(self) -> profile:
-        self._started = Started.now()
+        self._live = LiveRun("profile", lambda event: self._emit(event))
         self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
         self._session = Session(settings(self._request, self._work.name))
         self._hooks = Hooks(self._session)
@@ -91,14 +94,18 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             program = Program([], Subject(target=self._request.program), sys.executable)
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:
-                run = told(
-                    self._request,
-                    program,
-                    outcome,
-                    Path(self._work.name),
-                    started=self._started,
-                    progress=lambda done, text: None,
-                )
-                self.run = kept(run) if self._request.save else run
+                self.run = self._analysed(program, outcome)
             elif kind is None:
                 raise no_step(program, outcome)
+
+    def _analysed(self, program: Program, outcome: Outcome) -> Run:
+        def work(emit: Listener) -> Run:
+            self._emit = emit
+            return analysed(self._live, self._request, program, outcome, Path(self._work.name))
+
+        if not self._request.save:
+            return work(ignore)
+        run, complaint = recorded(work)
+        if complaint is not None:
+            warnings.warn(str(complaint), stacklevel=3)
+        return run

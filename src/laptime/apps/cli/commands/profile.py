@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +12,9 @@ from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.apps.cli.progress import Listener, progress
-from laptime.apps.cli.saving import saved
+from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
-from laptime.records.event import Progress
+from laptime.store.recording import recorded
 
 _AT_LEAST_1 = click.IntRange(min=1)
 _AT_LEAST_0 = click.IntRange(min=0)
@@ -111,9 +108,8 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     request = verb.ProfileRequest(
         **given, output_to_stderr=as_json, quiet=voice.quiet, origins=dict.fromkeys(sorted(flags), "flag")
     )
-    with contextlib.ExitStack() as stack:
-        run = verb.profile(request, _late(stack, quiet=voice.quiet))
-    run, complaint = saved(run, save=request.save)
+    with progress(quiet=voice.quiet, describe=lambda event: []) as show:
+        run, complaint = recorded(lambda emit: verb.profile(request, emit), show, save=request.save)
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)
     for case in run.cases:
         for artifact in case.artifacts:
@@ -126,15 +122,3 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     if failure is not None:
         voice.complain(UserCodeError(failure.what, why=failure.why, next=failure.next))
     return code if code == ExitCode.INTERRUPTED else delivered or code
-
-
-def _late(stack: contextlib.ExitStack, *, quiet: bool) -> Callable[[float, str], None]:
-    """A progress bar that appears with the first message: until then the terminal is the script's."""
-    shown: list[Listener] = []
-
-    def say(done: float, text: str) -> None:
-        if not shown:
-            shown.append(stack.enter_context(progress(quiet=quiet)))
-        shown[0](Progress(done=done, remaining=0.0, text=text))
-
-    return say

@@ -10,9 +10,8 @@ from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import progress
-from laptime.apps.cli.saving import saved
 from laptime.kit.errors import UsageError
-from laptime.records.event import Progress
+from laptime.store.recording import recorded
 
 _PATH = click.Path(path_type=Path)
 _SUFFIXES = (".json", ".json.gz")
@@ -68,15 +67,11 @@ def command(
     if slim is not None:
         _check_slim(slim)
     with progress(quiet=voice.quiet) as show:
-        run = verb.trace(
-            list(paths),
-            against=list(against),
-            name=name,
-            save=False,
-            slim=slim,
-            progress=lambda done, text: show(Progress(done=done, remaining=0.0, text=text)),
+        run, complaint = recorded(
+            lambda emit: verb.trace(list(paths), emit, against=list(against), name=name, slim=slim),
+            show,
+            save=not no_save,
         )
-    run, complaint = saved(run, save=not no_save)
     if slim is not None:
         voice.say(f"wrote {slim}")
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)

@@ -158,11 +158,10 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     for name in ("arguments", "allow", "extra"):
         given[name] = list(given[name])
     request = verb.TuneRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
-    with tuned.told(quiet=voice.quiet, budget=request.budget) as heard:
-        run = verb.tune(request, heard)
     save = request.save and not request.dry_run
-    delivered = tuned.deliver(run, reports, as_json=as_json, save=save, voice=voice)
-    code = tuned.exit_code(run)
+    recorded = tuned.record(verb.tune, request, save=save, quiet=voice.quiet)
+    delivered = tuned.deliver(recorded, reports, as_json=as_json, voice=voice)
+    code = tuned.exit_code(recorded[0])
     return code if code == ExitCode.INTERRUPTED else delivered or code
 
 

@@ -64,10 +64,9 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     request = verb.VerifyRequest(
         **given, output_to_stderr=as_json, quiet=voice.quiet, origins=tuned.flags(context, given)
     )
-    with tuned.told(quiet=voice.quiet, budget=request.budget) as heard:
-        run = verb.verify(request, heard)
-    delivered = tuned.deliver(run, reports, as_json=as_json, save=request.save, voice=voice)
-    code = tuned.exit_code(run)
+    recorded = tuned.record(verb.verify, request, save=request.save, quiet=voice.quiet)
+    delivered = tuned.deliver(recorded, reports, as_json=as_json, voice=voice)
+    code = tuned.exit_code(recorded[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
-        code = _CODES[verb.holds(run)]
+        code = _CODES[verb.holds(recorded[0])]
     return code if code == ExitCode.INTERRUPTED else delivered or code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -17,10 +16,9 @@ from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
-from laptime.records.event import Event
-from laptime.records.plan import Setting
+from laptime.records.event import Listener
 from laptime.records.run import Run
-from laptime.store.journal import Journal
+from laptime.store.recording import recorded
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -168,21 +166,16 @@ def _carried_out(flags: Any, *, save: bool, voice: Voice) -> tuple[Run, list[Lap
     """Run it, watched and kept."""
     from laptime.suites.perfzero.run import perfzero
 
-    with contextlib.ExitStack() as stack:
-        show = stack.enter_context(progress(quiet=voice.quiet))
-        journal = stack.enter_context(Journal()) if save else None
+    faults: list[LaptimeError] = []
 
-        def emit(event: Event) -> None:
-            if journal is not None:
-                journal(event)
-            show(event)
+    def work(emit: Listener) -> Run:
+        run, problems = perfzero(flags, emit, say=voice.say)
+        faults.extend(problems)
+        return run
 
-        run, faults = perfzero(flags, emit, say=voice.say)
-    if journal is None or journal.path is None:
-        return structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")}), faults
-    if journal.complaint:
-        faults.append(journal.complaint)
-    return structs.replace(run, id=journal.run_id), faults
+    with progress(quiet=voice.quiet) as show:
+        run, complaint = recorded(work, show, save=save)
+    return run, [*faults, *([complaint] if complaint else [])]
 
 
 def _text(run: Run) -> str:

@@ -11,12 +11,13 @@ import click
 from laptime.apps.cli import measuring, measuring_options, output
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.apps.cli.progress import Listener, progress
+from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import show
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.kit.units import show as shown
 from laptime.records.case import Case
+from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
