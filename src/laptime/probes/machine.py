@@ -35,8 +35,7 @@ _CLOCK_GUESTS = {"kvm": "kvm", "hyperv": "hyper-v", "xen": "xen"}
 def environment(root: str = "/", *, folder: str | Path | None = None) -> Environment:
     """This machine and this process, in about 20 ms. Never raises.
 
-    Accelerators and frameworks are added by those who load them; the hash of all packages by
-    `software.packages_sha256`, which takes longer.
+    Accelerators and frameworks are added by those who load them.
 
     Args:
         root: where /proc and /sys are, for tests.
@@ -67,6 +66,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         devices=[Device(name="cpu", model=processor.model, memory=memory)],
         libraries=software.libraries(),
         knobs=dict(software.knobs()),
+        packages_sha256=software.packages_sha256(),
         git=software.git_state(folder),
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -52,13 +54,22 @@ def installed(package: str) -> str | None:
         return None
 
 
-def packages_sha256() -> str:
-    """Hash over names and versions of all installed packages. Reads one file for each: up to a second."""
+def packages_sha256(path: Sequence[str] | None = None) -> str:
+    """Hash over the sorted `name==version` lines of all installed packages, in less than a millisecond.
+
+    Names and versions are those of the folders that installers write beside a package; none is opened.
+
+    Args:
+        path: folders to look in; None for those that this interpreter imports from.
+    """
     lines = set()
-    for package in metadata.distributions():
-        name = package.metadata["Name"]
-        if name:
-            lines.add(f"{name.lower().replace('_', '-')}=={package.version}")
+    for folder in sys.path if path is None else path:
+        with suppress(OSError):  # a zip file, or not there
+            for entry in os.listdir(folder or "."):
+                stem, dot, suffix = entry.rpartition(".")
+                if suffix in ("dist-info", "egg-info"):
+                    name, _, version = stem.partition("-")
+                    lines.add(f"{name.lower().replace('_', '-')}=={version}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
 

@@ -51,7 +51,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         devices: accelerators and the CPU.
         libraries: versions of what matters: torch, cuda, cudnn, numpy, laptime ...
         knobs: effective settings: threads, TF32, cudnn.benchmark, matmul precision, determinism, environment.
-        packages_sha256: hash over the sorted names and versions of all installed packages.
+        packages_sha256: hash over the sorted names and versions of all installed packages; not compared.
         git: commit, dirty, of the folder the user works in.
     """
 

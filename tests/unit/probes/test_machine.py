@@ -225,6 +225,22 @@ def test_preloaded_libraries_are_named_without_their_folders() -> None:
 def test_the_package_hash_is_stable() -> None:
     assert software.packages_sha256() == software.packages_sha256()
     assert len(software.packages_sha256()) == 64
+    assert machine.environment().packages_sha256 == software.packages_sha256()
+
+
+def test_the_package_hash_changes_with_a_version_and_not_with_the_folder(tmp_path: Path) -> None:
+    hashes = []
+    for place, folders in {
+        "a": ["Some_Name-1.0.dist-info", "some_name"],
+        "b": ["some_name-1.0.dist-info"],
+        "c": ["some_name-1.1.dist-info"],
+        "d": [],
+    }.items():
+        for name in (".", *folders):
+            (tmp_path / place / name).mkdir(exist_ok=True)
+        hashes.append(software.packages_sha256([str(tmp_path / place), "/no/such/folder"]))
+    assert hashes[0] == hashes[1]
+    assert len({*hashes}) == 3
 
 
 def test_a_folder_outside_a_repository_has_no_git_state(tmp_path: Path) -> None:
