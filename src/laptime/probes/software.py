@@ -65,10 +65,9 @@ def packages_sha256(path: Sequence[str] | None = None) -> str:
     lines = set()
     for folder in sys.path if path is None else path:
         with suppress(OSError):  # a zip file, or not there
-            for entry in os.listdir(folder or "."):
-                stem, dot, suffix = entry.rpartition(".")
-                if suffix in ("dist-info", "egg-info"):
-                    name, _, version = stem.partition("-")
+            for entry in Path(folder).iterdir():
+                if entry.suffix in (".dist-info", ".egg-info"):
+                    name, _, version = entry.stem.partition("-")
                     lines.add(f"{name.lower().replace('_', '-')}=={version}")
     return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
 
