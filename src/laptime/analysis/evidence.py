@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from laptime.analysis.quantiles import Floats
+from laptime.records.constants import TODAY, Constants
 from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""
-
-FEW_SAMPLES = 3
-"""So many undisturbed samples still tell the level better than a majority of disturbed ones."""
 
 Basis = Literal["undisturbed", "few", "settled", "all"]
 
@@ -43,7 +41,7 @@ class Evidence(NamedTuple):
     warm_up: int
 
 
-def select(series: Series) -> Evidence:
+def select(series: Series, constants: Constants = TODAY) -> Evidence:
     """The samples that the headline of a series comes from."""
     values = np.asarray(series.samples, dtype=float)
     n = len(values)
@@ -58,7 +56,7 @@ def select(series: Series) -> Evidence:
             causes[flag.words[0]] = number
     if len(clean) >= min(MIN_SAMPLES, max(1, len(settled))):
         positions, basis = clean, "undisturbed"
-    elif len(clean) >= FEW_SAMPLES:
+    elif len(clean) >= constants.few_samples:
         positions, basis = clean, "few"
     elif len(settled):
         positions, basis = settled, "settled"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.quantiles import (
@@ -23,11 +23,9 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
+from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER
 from laptime.records.series import Series
-
-SOUND = 0.05
-"""Half-width, as a share, up to which a throughput is taken as it is."""
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
@@ -62,39 +60,39 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.ci95[1] - self.ci95[0]) / 2 / abs(self.value)
 
 
-def summarize(case: Case) -> dict[str, Stat]:
+def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """All statistics of a case by tag, in the order people want them."""
     stats: list[Stat] = []
     for series in case.series:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
-            stats += latency(series)
-            stats.append(throughput(series, batch=case.batch))
-        elif len(series.samples) == 1:
-            stats.append(_single(series))
+            stats += latency(series, constants)
+            stats.append(throughput(series, batch=case.batch, constants=constants))
         else:
-            stats += _several(series)
-    return {stat.tag: stat for stat in stats} | {stat.tag: stat for stat in _derived(case, stats)}
+            stats.append(_of_metric(series, constants))
+    return {stat.tag: stat for stat in stats} | {stat.tag: stat for stat in _achieved(case, stats, constants)}
 
 
-def headline(case: Case) -> Stat | None:
+def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The one number a case is known by: median latency, isolated where measured."""
     for regime in HEADLINE_ORDER:
         series = case.find("latency", regime)
         if series is not None and series.samples:
-            return median(series)
+            return median(series, constants)
     return None
 
 
-def main_throughput(case: Case) -> Stat | None:
+def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The throughput people mean: see `throughput_regime`."""
-    rates = throughputs(case)
-    regime = throughput_regime([rates], on_cpu=_on_cpu(case))
+    rates = throughputs(case, constants)
+    regime = throughput_regime([rates], on_cpu=_on_cpu(case), constants=constants)
     return rates[regime] if regime else None
 
 
-def throughput_regime(rates: list[dict[str, Stat]], *, on_cpu: bool) -> str | None:
+def throughput_regime(
+    rates: list[dict[str, Stat]], *, on_cpu: bool, constants: Constants = TODAY
+) -> str | None:
     """The regime to tell the throughput of these cases in: saturated, where it was measured.
 
     On a CPU a call returns with its result, so back to back and one by one are the same work; where the
@@ -109,13 +107,17 @@ def throughput_regime(rates: list[dict[str, Stat]], *, on_cpu: bool) -> str | No
     if not shared or not on_cpu:
         return shared[0] if shared else None
     worst = {regime: max(_width(own[regime]) for own in rates) for regime in shared}
-    return shared[0] if worst[shared[0]] <= SOUND else min(shared, key=lambda regime: worst[regime])
+    return (
+        shared[0]
+        if worst[shared[0]] <= constants.sound_throughput
+        else min(shared, key=lambda regime: worst[regime])
+    )
 
 
-def throughputs(case: Case) -> dict[str, Stat]:
+def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """Throughput of a case by regime."""
     return {
-        series.regime or "": throughput(series, batch=case.batch)
+        series.regime or "": throughput(series, batch=case.batch, constants=constants)
         for series in case.series
         if series.metric.tag == "latency" and series.samples
     }
@@ -129,65 +131,64 @@ def _width(stat: Stat) -> float:
     return math.inf if stat.precision is None else stat.precision
 
 
-def median(series: Series) -> Stat:
+def median(series: Series, constants: Constants = TODAY) -> Stat:
     """The median of one regime's calls, with its interval."""
-    evidence = select(series)
-    return _quantile_stat(series, evidence.values, "median", 0.5, _basis_note(evidence))
+    return _quantile_stat(series, select(series, constants), "median", 0.5)
 
 
-def latency(series: Series) -> list[Stat]:
+def latency(series: Series, constants: Constants = TODAY) -> list[Stat]:
     """Quantiles, mean, standard deviation and extremes of one regime's calls, with intervals."""
-    evidence = select(series)
+    evidence = select(series, constants)
     values = evidence.values
-    regime = series.regime or ""
-    note = _basis_note(evidence)
-    # A saturated sample is a whole block of calls: a mean of many has no tail to speak of.
-    is_block = any(calls > 1 for calls in series.calls)
-    wanted = {"median": 0.5} if is_block else QUANTILES
-    stats = [_quantile_stat(series, values, name, q, note) for name, q in wanted.items()]
-    for name, value, ci95 in (
-        ("mean", float(values.mean()), _mean_interval(series)),
-        ("std", float(values.std(ddof=1)) if len(values) > 1 else None, deviation_interval(values)),
-        ("min", float(values.min()), None),
-        ("max", float(values.max()), None),
-    ):
-        if is_block and name != "mean":
-            continue
-        stats.append(
-            Stat(
-                tag=f"latency/{regime}/{name}",
-                title=f"{name} latency",
-                unit="s",
-                value=value,
-                ci95=ci95,
-                n=len(values),
-                regime=series.regime,
-                better="lower",
-                note=note if value is not None else f"{name} needs 2 samples, has {len(values)}",
-            )
-        )
-    return stats
+    mean = _latency_stat(series, evidence, "mean", float(values.mean()), _mean_interval(series, evidence))
+    if any(calls > 1 for calls in series.calls):
+        # A saturated sample is a whole block of calls: a mean of many has no tail to speak of.
+        return [_quantile_stat(series, evidence, "median", 0.5), mean]
+    std = float(values.std(ddof=1)) if len(values) > 1 else None
+    return [
+        *(_quantile_stat(series, evidence, name, q) for name, q in QUANTILES.items()),
+        mean,
+        _latency_stat(series, evidence, "std", std, deviation_interval(values), needed=2),
+        _latency_stat(series, evidence, "min", float(values.min())),
+        _latency_stat(series, evidence, "max", float(values.max())),
+    ]
 
 
-def _quantile_stat(series: Series, values: Floats, name: str, q: float, note: str) -> Stat:
-    ci95 = quantile_interval(series, q)
-    value: float | None = quantile(values, q)
-    needed = samples_needed(q)
-    if ci95 is None and q != 0.5:
-        have = math.floor(_worth(_by_process(series, select(series)), q))
-        note = f"{name} needs {needed} samples, has {have}"
-        value = None
+def _latency_stat(
+    series: Series,
+    evidence: Evidence,
+    name: str,
+    value: float | None,
+    ci95: tuple[float, float] | None = None,
+    *,
+    needed: int = 1,
+    worth: int | None = None,
+) -> Stat:
+    """A statistic of latencies.
+
+    Args:
+        needed, worth: samples that it needs and how many there are, told where it has no value.
+    """
+    have = len(evidence.values) if worth is None else worth
     return Stat(
         tag=f"latency/{series.regime}/{name}",
         title=f"{name} latency",
         unit="s",
         value=value,
         ci95=ci95,
-        n=len(values),
+        n=len(evidence.values),
         regime=series.regime,
         better="lower",
-        note=note,
+        note=_basis_note(evidence) if value is not None else f"{name} needs {needed} samples, has {have}",
     )
+
+
+def _quantile_stat(series: Series, evidence: Evidence, name: str, q: float) -> Stat:
+    ci95 = _quantile_interval(series, evidence, q)
+    if ci95 is None and q != 0.5:
+        worth = math.floor(_worth(_by_process(series, evidence), q))
+        return _latency_stat(series, evidence, name, None, needed=samples_needed(q), worth=worth)
+    return _latency_stat(series, evidence, name, quantile(evidence.values, q), ci95)
 
 
 def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
@@ -197,7 +198,10 @@ def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
     tell more about the error than the samples within one. Two processes: their own quantiles are
     enclosed. Three and more: Student's t on the logarithms of their quantiles.
     """
-    evidence = select(series)
+    return _quantile_interval(series, select(series), q)
+
+
+def _quantile_interval(series: Series, evidence: Evidence, q: float) -> tuple[float, float] | None:
     parts = _by_process(series, evidence)
     pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
     if pooled is None and q == 0.5:
@@ -212,9 +216,9 @@ def _whole_range(series: Series, evidence: Evidence) -> tuple[float, float] | No
     return (float(settled.min()), float(settled.max())) if len(settled) >= MIN_SAMPLES else None
 
 
-def _mean_interval(series: Series) -> tuple[float, float] | None:
+def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | None:
     """95 % interval of the mean time of a sample, widened likewise."""
-    parts = _by_process(series, select(series))
+    parts = _by_process(series, evidence)
     pooled = mean_interval(np.concatenate(parts), effective=_worth(parts, 0.5))
     return _widened(pooled, [float(part.mean()) for part in parts])
 
@@ -243,16 +247,16 @@ def _worth(parts: list[Floats], q: float) -> float:
     return sum(effective_size(part, q) for part in parts)
 
 
-def throughput(series: Series, *, batch: int) -> Stat:
+def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:
     """Items per second: total work over total time, never a mean of reciprocals.
 
     The interval is that of the mean time of a call, turned over.
     """
-    evidence = select(series)
+    evidence = select(series, constants)
     calls = np.asarray(series.calls or [1] * len(series.samples), dtype=float)[evidence.positions]
     per_call = evidence.values  # samples are seconds per call, also where one covers a block
     mean = float((per_call * calls).sum() / calls.sum())
-    around = _mean_interval(series)
+    around = _mean_interval(series, evidence)
     ci95 = None
     if around is not None:
         half = (around[1] - around[0]) / 2
@@ -270,90 +274,52 @@ def throughput(series: Series, *, batch: int) -> Stat:
     )
 
 
-def _single(series: Series) -> Stat:
+def _of_metric(series: Series, constants: Constants) -> Stat:
+    """A number that was measured once, or the median of several."""
     metric = series.metric
+    values = select(series, constants).values if len(series.samples) > 1 else None
     return Stat(
-        tag=_tag(series),
+        tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,
         title=metric.title,
         unit=metric.unit,
-        value=series.samples[0],
+        value=series.samples[0] if values is None else quantile(values, 0.5),
+        ci95=None if values is None else interval(values, 0.5),
+        n=1 if values is None else len(values),
         regime=series.regime,
         better=metric.better,
         note=series.note,
     )
 
 
-def _several(series: Series) -> list[Stat]:
-    values = select(series).values
-    metric = series.metric
-    return [
-        Stat(
-            tag=_tag(series),
-            title=metric.title,
-            unit=metric.unit,
-            value=quantile(values, 0.5),
-            ci95=interval(values, 0.5),
-            n=len(values),
-            regime=series.regime,
-            better=metric.better,
-            note=series.note,
-        )
-    ]
-
-
-def _tag(series: Series) -> str:
-    return f"{series.metric.tag}/{series.regime}" if series.regime else series.metric.tag
-
-
-def _derived(case: Case, stats: list[Stat]) -> list[Stat]:
-    """Achieved FLOP/s: counted FLOPs of one call over its time; and its share of the measured peak."""
+def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]:
+    """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak."""
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
-    rate = main_throughput(case)
+    rate = main_throughput(case, constants)
     if flops is None or not flops.value or rate is None or not rate.value:
         return []
     per_item = flops.value / case.batch
-    achieved = per_item * rate.value
-    ends = (per_item * rate.ci95[0], per_item * rate.ci95[1]) if rate.ci95 else None
-    found = [_rate_stat("flops/achieved", "achieved FLOP/s", achieved, ends, rate)]
-    cores = case.details.get("physical_cores")
-    if case.axes.get("device") != "cpu":
-        cores = None
-    elif not cores and (vcpus := case.details.get("usable_cpus")):
-        # The hypervisor hides which CPUs share a core.
-        ends_each = (ends[0] / vcpus, ends[1] / vcpus) if ends else None
-        found.append(_rate_stat("flops/per_vcpu", "FLOP/s per vCPU", achieved / vcpus, ends_each, rate))
-    if cores:
-        per_core = (ends[0] / cores, ends[1] / cores) if ends else None
-        found.append(
-            _rate_stat("flops/per_core", "FLOP/s per physical core", achieved / cores, per_core, rate)
-        )
-    peak = case.details.get("peak", {}).get("flops")
-    if peak:
-        share = (ends[0] / peak, ends[1] / peak) if ends else None
-        source = str(case.details["peak"].get("source", ""))
-        found.append(
-            Stat(
-                tag="flops/share_of_peak",
-                title="share of peak",
-                unit="ratio",
-                value=achieved / peak,
-                ci95=share,
-                n=rate.n,
-                regime=rate.regime,
-                better="higher",
-                note=source,
-            )
-        )
-    return found
+    derived = [_scaled("flops/achieved", "achieved FLOP/s", rate, per_item)]
+    if case.axes.get("device") == "cpu":
+        # Where the hypervisor hides which CPUs share a core, there is no number of cores.
+        if cores := case.details.get("physical_cores"):
+            derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
+        elif vcpus := case.details.get("usable_cpus"):
+            derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
+    peak = case.details.get("peak", {})
+    if peak.get("flops"):
+        share = _scaled("flops/share_of_peak", "share of peak", rate, per_item / peak["flops"], unit="ratio")
+        derived.append(structs.replace(share, note=str(peak.get("source", ""))))
+    return derived
 
 
-def _rate_stat(tag: str, title: str, value: float, ci95: tuple[float, float] | None, rate: Stat) -> Stat:
+def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:
+    """A throughput times a constant."""
     return Stat(
         tag=tag,
         title=title,
-        unit="FLOP/s",
-        value=value,
-        ci95=ci95,
+        unit=unit,
+        value=(rate.value or 0.0) * factor,
+        ci95=(rate.ci95[0] * factor, rate.ci95[1] * factor) if rate.ci95 else None,
         n=rate.n,
         regime=rate.regime,
         better="higher",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 from laptime.kit.errors import ExitCode
@@ -112,6 +113,23 @@ def exit_code(run: Run) -> ExitCode:
 def control(tuning: Tuning) -> Rung | None:
     """The race of the script against itself; None when it was not run."""
     return next((rung for rung in tuning.ladder if rung.name == CONTROL and rung.rounds), None)
+
+
+def detectable(run: Run) -> float | None:
+    """Smallest gain that could be shown, as a share of a step; None where it is not known.
+
+    The control changes nothing. If it came out different, no gain inside its interval was claimed: the search
+    widens its margin so.
+    """
+    tuning = run.tuning
+    if tuning is None:
+        return None
+    smallest = (tuning.before.detectable if tuning.before else None) or None
+    race = control(tuning)
+    if race is None or race.verdict not in ("faster", "slower") or race.rounds < run.constants.control_rounds:
+        return smallest
+    ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
+    return max(smallest or 0.0, min(run.constants.widest_margin, max(ends))) if ends else smallest
 
 
 def tried(tuning: Tuning) -> list[Rung]:

@@ -15,6 +15,7 @@ from msgspec import Struct
 from laptime.records.case import Case
 from laptime.records.check import Check, Trust, trust
 from laptime.records.comparison import Comparison
+from laptime.records.constants import TODAY, Constants
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.membership import Membership
@@ -53,6 +54,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
         profile: where the time of a step goes; only of the verbs trace and profile.
         tuning: what was tried to make a script faster, and what was kept; only of the verbs tune and verify.
         plan: effective settings, each with its origin.
+        constants: what reports of this run compute with, as it was on its day.
         verdicts: whether budgets and baselines were kept; empty where nobody asked.
         suite: the suite that it was measured for; None outside of one.
     """
@@ -69,6 +71,7 @@ class Run(Struct, frozen=True, kw_only=True):  # writes its defaults, too: `sche
     subjects: list[Subject] = []
     environment: Environment
     plan: dict[str, Setting] = {}
+    constants: Constants = TODAY
     cases: list[Case] = []
     checks: list[Check] = []
     findings: list[Finding] = []

@@ -118,7 +118,7 @@ class View(Struct, frozen=True, kw_only=True):
 
 def view(run: Run) -> View:
     """Everything a report says about a run."""
-    stats = [summarize(case) for case in run.cases]
+    stats = [summarize(case, run.constants) for case in run.cases]
     reasons = words.reasons(run)
     columns, rows = table(run, stats)
     bad = [reason for reason in reasons if reason.outcome in ("fail", "warn")]

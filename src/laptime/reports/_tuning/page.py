@@ -116,7 +116,7 @@ def _cards(run: Run, tuning: Tuning) -> list[Card]:
     if before and after and before.utilization is not None and after.utilization is not None:
         note = f"{_words.percent(before.utilization)} before"
         made.append(Card("device busy", _words.percent(after.utilization), note))
-    if (least := words.least(tuning)) is not None:
+    if (least := tuned.detectable(run)) is not None:
         note = "of a step, by the script against itself"
         made.append(Card("least that can be shown", _words.percent(least), note))
     made.append(Card("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))

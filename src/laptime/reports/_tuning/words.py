@@ -13,7 +13,6 @@ from laptime.records.run import Run
 from laptime.records.tuning import Applied, Measured, Rung, Speedup, Tuning
 from laptime.reports import _words as words
 from laptime.reports._profile.words import PARTS as TRACED
-from laptime.tuning.search.state import CONTROLLED, WIDEST
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -117,23 +116,9 @@ def _without_gain(run: Run, tuning: Tuning, found: str) -> Verdict:
         return Verdict(found, told, "noisy")
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     told = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
-    if (shown := least(tuning)) is not None:
+    if (shown := tuned.detectable(run)) is not None:
         told += f"; {words.percent(shown)} of a step is the least that could be shown"
     return Verdict("nothing gained", told, "unknown")
-
-
-def least(tuning: Tuning) -> float | None:
-    """Smallest difference that could be shown, as a share of a step; None where nothing tells.
-
-    The control changes nothing: where it came out different, nothing below its interval was claimed
-    (`search.state` widens its margin so).
-    """
-    found = (tuning.before.detectable if tuning.before else None) or None
-    race = tuned.control(tuning)
-    if race is None or race.verdict not in ("faster", "slower") or race.rounds < CONTROLLED:
-        return found
-    ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
-    return max(found or 0.0, min(WIDEST, max(ends))) if ends else found
 
 
 def _gain(tuning: Tuning) -> str:

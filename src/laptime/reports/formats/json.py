@@ -18,6 +18,7 @@ from laptime.analysis.summary import summarize
 from laptime.records.case import Axis, Case, Failure, Status
 from laptime.records.check import Trust
 from laptime.records.comparison import Word
+from laptime.records.constants import Constants
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
@@ -123,7 +124,7 @@ def schema() -> dict[str, Any]:
 
 def document(run: Run) -> Report:
     """The run as the structs of the document."""
-    cases = [_measured(case) for case in run.cases]
+    cases = [_measured(case, run.constants) for case in run.cases]
     own = [reason(check, None) for check in run.checks if check.outcome != "ok"]
     return Report(
         schema=SCHEMA,
@@ -148,7 +149,7 @@ def document(run: Run) -> Report:
     )
 
 
-def _measured(case: Case) -> Measured:
+def _measured(case: Case, constants: Constants) -> Measured:
     return Measured(
         key=case.key,
         target=case.target,
@@ -162,7 +163,7 @@ def _measured(case: Case) -> Measured:
         failure=case.failure,
         metrics={
             tag: Metric(**{name: getattr(stat, name) for name in Metric.__struct_fields__})
-            for tag, stat in summarize(case).items()
+            for tag, stat in summarize(case, constants).items()
         },
         details=case.details,
     )

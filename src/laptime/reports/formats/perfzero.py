@@ -14,6 +14,7 @@ import msgspec
 
 from laptime.analysis.summary import Stat, headline, main_throughput, summarize
 from laptime.records.case import Case
+from laptime.records.constants import Constants
 from laptime.records.environment import Environment
 from laptime.records.run import Run
 from laptime.suites.perfzero.schema import system_info, text
@@ -39,7 +40,7 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     return {
         "execution_id": run.id,
         "execution_timestamp": _unix(run.started),
-        "benchmark_result": _result(case),
+        "benchmark_result": _result(case, run.constants),
         "benchmark_info": {
             "harness_name": "laptime",
             "harness_info": {"version": run.laptime},
@@ -56,8 +57,9 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     }
 
 
-def _result(case: Case) -> dict[str, Any]:
-    stats, head, rate = summarize(case), headline(case), main_throughput(case)
+def _result(case: Case, constants: Constants) -> dict[str, Any]:
+    stats, rate = summarize(case, constants), main_throughput(case, constants)
+    head = headline(case, constants)
     metrics = [{"name": tag, "value": float(s.value or 0.0)} for tag, s in stats.items() if _sound(s)]
     if rate is not None and _sound(rate):
         metrics.insert(0, {"name": "exp_per_second", "value": float(rate.value or 0.0)})
@@ -134,7 +136,7 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
         },
         "metrics": {
             tag: {"unit": s.unit, "ci95": s.ci95, "n": s.n, "regime": s.regime}
-            for tag, s in summarize(case).items()
+            for tag, s in summarize(case, run.constants).items()
             if _sound(s)
         },
         "process": {

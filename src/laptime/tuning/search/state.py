@@ -11,6 +11,7 @@ from msgspec import structs
 
 from laptime.analysis.paired import MARGIN, spread
 from laptime.analysis.tuned import CONTROL
+from laptime.records.constants import TODAY
 from laptime.records.tuning import Gate, Numerics, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Change, Recipe
@@ -23,7 +24,7 @@ from laptime.tuning.search.space import LOST, WON
 LEAST_ROUNDS = 5
 """Rounds that leave-one-out takes for a change, about: most are decided at the first look."""
 
-CONTROLLED = 6
+CONTROLLED = TODAY.control_rounds
 """Rounds of the control below which it tells how much rounds scatter, and nothing more."""
 CONTROL_LOOKS = (6, 12, 24, 48)
 CONTROL_SHARE = 0.08
@@ -33,7 +34,7 @@ COSTLY = 0.03
 WORTH = 12
 """Rounds by which a candidate's largest gain must show for the candidate to get a share of the time."""
 
-WIDEST = 0.1
+WIDEST = TODAY.widest_margin
 """Margin that is not widened any more: the machine cannot tell, and the control says so."""
 
 

@@ -9,7 +9,7 @@ from laptime.records.tuning import Tuning
 from laptime.reports import _words
 from laptime.reports.document import Bar, Bars, Card, Document, Facts, Section
 from laptime.reports.documents.tuning import ladder, patch, step, training, words
-from laptime.reports.documents.tuning.headline import detectable, headline
+from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
 
@@ -26,7 +26,7 @@ def document(run: Run) -> Document:
         title=_words.title(run),
         verdict=headline(run),
         conditions=words.conditions(run),
-        cards=_cards(tuning),
+        cards=_cards(run, tuning),
         sections=[
             step.section(tuning),
             ladder.section(tuning),
@@ -41,7 +41,7 @@ def document(run: Run) -> Document:
     )
 
 
-def _cards(tuning: Tuning) -> list[Card]:
+def _cards(run: Run, tuning: Tuning) -> list[Card]:
     cards = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
@@ -57,7 +57,7 @@ def _cards(tuning: Tuning) -> list[Card]:
     if before and after and before.utilization is not None and after.utilization is not None:
         busy, note = (_words.percent(share) for share in (after.utilization, before.utilization))
         cards.append(Card(title="device busy", figure=busy, note=f"{note} before"))
-    if (smallest := detectable(tuning)) is not None:
+    if (smallest := tuned.detectable(run)) is not None:
         note = "of a step, from the script against itself"
         cards.append(Card(title="smallest gain it can show", figure=_words.percent(smallest), note=note))
     tried = f"of {len(tuned.tried(tuning))} tried"

@@ -13,7 +13,6 @@ from laptime.records.tuning import Tuning
 from laptime.reports import _words
 from laptime.reports.document import Headline, Tone
 from laptime.reports.documents.tuning import words
-from laptime.tuning.search.state import CONTROLLED, WIDEST
 
 _VERIFIED = {
     "faster": "still holds",
@@ -77,23 +76,9 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
-    if (smallest := detectable(tuning)) is not None:
+    if (smallest := tuned.detectable(run)) is not None:
         text += f"; {_words.percent(smallest)} of a step is the smallest gain that could be shown"
     return "nothing gained", text, "unknown"
-
-
-def detectable(tuning: Tuning) -> float | None:
-    """Smallest gain that could be shown, as a share of a step; None where it is not known.
-
-    The control changes nothing. If it came out different, no gain inside its interval was claimed
-    (`search.session` widens its margin so).
-    """
-    smallest = (tuning.before.detectable if tuning.before else None) or None
-    race = tuned.control(tuning)
-    if race is None or race.verdict not in ("faster", "slower") or race.rounds < CONTROLLED:
-        return smallest
-    ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
-    return max(smallest or 0.0, min(WIDEST, max(ends))) if ends else smallest
 
 
 def _gain(tuning: Tuning) -> str:
