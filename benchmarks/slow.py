@@ -142,8 +142,8 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.patch.source import Sources
     from laptime.tuning.search import ranking
     from laptime.tuning.session import patching, tuning_record
+    from laptime.tuning.session.request import TuneRequest, choice_of, program_of
     from laptime.tuning.session.trial_runner import TrialRunner
-    from laptime.tuning.session.tune import TuneRequest, choice_of, program_of
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))

@@ -33,6 +33,7 @@ from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tune as verb
+from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_runner import TrialRunner
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet18.py"
@@ -151,7 +152,7 @@ def show(recipes: list[Recipe], seen: dict[int, list[float]], failed: dict[int, 
 def tuned(script: Path, arguments: list[str], knobs: str, budget: float, work: Path) -> Recipe:
     """What a session keeps that may use these knobs only."""
     names = [word.partition("=")[0].strip() for word in knobs.split(",")]
-    request = verb.TuneRequest(
+    request = TuneRequest(
         program=str(script),
         arguments=arguments,
         budget=budget,
@@ -177,9 +178,9 @@ def main() -> int:
         print(f"skipped: it takes an hour; say which knobs: --knobs {KNOBS}")
         return 0
     script, arguments = asked.script.resolve(), arguments_of(asked)
-    request = verb.TuneRequest(program=str(script), arguments=arguments)
+    request = TuneRequest(program=str(script), arguments=arguments)
     with tempfile.TemporaryDirectory(prefix="laptime-grid-", ignore_cleanup_errors=True) as folder:
-        runner = TrialRunner(verb.program_of(request), verb.choice_of(request), Path(folder))
+        runner = TrialRunner(program_of(request), choice_of(request), Path(folder))
         loop_profile = runner.diagnose(Recipe())
         recipes = grid(axes(asked.knobs, loop_profile))
         each = runner.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step

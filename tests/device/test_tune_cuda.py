@@ -13,7 +13,7 @@ import pytest
 
 from laptime.records.tuning import Gate
 from laptime.tuning.optimization import Recipe
-from laptime.tuning.session import tune as verb
+from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_runner import TrialRunner
 
 torch = pytest.importorskip("torch")
@@ -53,10 +53,10 @@ def of(*names: str) -> Recipe:
 def runner(tmp_path: Path) -> TrialRunner:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    request = verb.TuneRequest(program=str(script))
+    request = TuneRequest(program=str(script))
     folder = tmp_path / "work"
     folder.mkdir()
-    made = TrialRunner(verb.program_of(request), verb.choice_of(request), folder, timeout=120.0)
+    made = TrialRunner(program_of(request), choice_of(request), folder, timeout=120.0)
     made.diagnose(Recipe())
     return made
 

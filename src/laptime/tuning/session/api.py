@@ -12,7 +12,7 @@ from laptime.records.run import Run
 from laptime.store.recording import recorded
 from laptime.tuning.session import tune as _tune
 from laptime.tuning.session.in_memory import Here, Problem
-from laptime.tuning.session.tune import TuneRequest
+from laptime.tuning.session.request import TuneRequest, choice_of, trial_limit
 from laptime.tuning.session.work_folder import workplace
 
 
@@ -83,8 +83,8 @@ def tune(
 
 def _in_memory(problem: Any, request: TuneRequest, emit: Listener) -> Run:
     with workplace("tune") as work:
-        timeout = max(_tune.SHORTEST, _tune.LONGEST * request.budget)
-        runner = Here(problem, _tune.choice_of(request), work, steps=request.steps, timeout=timeout)
+        timeout = trial_limit(request.budget)
+        runner = Here(problem, choice_of(request), work, steps=request.steps, timeout=timeout)
         return _tune.session(request, runner, emit, save=False)
 
 

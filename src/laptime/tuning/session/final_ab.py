@@ -1,5 +1,7 @@
-"""The gain of the whole: baseline and final measured afresh in new processes, side by side. No other number
-is the gain."""
+"""The gain of the whole: baseline and final measured afresh, side by side in new processes.
+
+No other number is called the gain.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +22,13 @@ from laptime.tuning.session.trial_runner import SETTLED, Pair, Side, TrialRunner
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
 LEAST = 2
+"""Pairs that are measured even beyond the budget: the least that give an interval."""
 NARROW = 0.01
-"""Half-width of the interval, as a share, at which more pairs are no use."""
+"""Half-width of the interval, as a share, below which more pairs are of no use."""
 LONG = 4.0
 """Seconds of timed steps in a process, about."""
+SAME_LOSS = 1e-3
+"""Largest difference of two losses that are called the same, as a share of their size."""
 
 
 def pairs(
@@ -40,24 +45,24 @@ def pairs(
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
     Args:
-        until: second of the session after which none but the fewest pairs is begun. end: of the budget; two
-            pairs, the least that give an interval, are measured beyond it, and no more.
+        until: second of the session after which no pair begins but the fewest. end: of the budget; beyond it
+            only LEAST pairs are measured.
         noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: files in place of the user's on the final side, which then has no recipe: a patched script.
 
     Raises:
         TrialFailed: one of the sides does not run.
     """
-    found: list[Pair] = []
+    measured: list[Pair] = []
     began = runner.elapsed()
-    while len(found) < most:
-        each = (runner.elapsed() - began) / len(found) if found else 0.0
-        needed = until if len(found) >= fewest else end
-        if len(found) >= LEAST and runner.elapsed() + each > needed:
+    while len(measured) < most:
+        seconds = (runner.elapsed() - began) / len(measured) if measured else 0.0
+        limit = until if len(measured) >= fewest else end
+        if len(measured) >= LEAST and runner.elapsed() + seconds > limit:
             return
-        found.append(runner.pair(Recipe(), final, len(found), sources=sources, seconds=LONG))
-        yield found
-        if len(found) >= fewest and _half_width(effect(found, noise)) < NARROW:
+        measured.append(runner.pair(Recipe(), final, len(measured), sources=sources, seconds=LONG))
+        yield measured
+        if len(measured) >= fewest and _half_width(effect(measured, noise)) < NARROW:
             return
 
 
@@ -75,65 +80,62 @@ def effect(pairs: list[Pair], noise: float) -> Effect | None:
     return _effect([pair.ratio for pair in pairs], noise) if len(pairs) >= 2 else None
 
 
-def _effect(ratios: list[float], noise: float) -> Effect:
-    """Each ratio has a pair of processes of its own."""
-    logs = [math.log(ratio) for ratio in ratios]
+def _effect(values: list[float], noise: float) -> Effect:
+    """Of the logs of values that each come from processes of their own."""
+    logs = [math.log(value) for value in values]
     return from_few_rounds(logs, range(len(logs)), noise or UNKNOWN_NOISE)
 
 
-def speedup(found: list[Pair], noise: float) -> Speedup | None:
-    """What the pairs say; None below two of them."""
-    effected = effect(found, noise)
-    if effected is None:
+def speedup(pairs: list[Pair], noise: float) -> Speedup | None:
+    """The gain that the pairs show; None below two of them."""
+    measured = effect(pairs, noise)
+    if measured is None:
         return None
-    said = word(effected, RaceTerms(looks=(len(found),)))
+    said = word(measured, RaceTerms(looks=(len(pairs),)))
     return Speedup(
-        value=effected.speedup,
-        ci95=effected.ci95,
+        value=measured.speedup,
+        ci95=measured.ci95,
         word=said if said in ("faster", "slower", "same") else "unclear",
-        pairs=len(found),
-        ratios=[pair.ratio for pair in found],
+        pairs=len(pairs),
+        ratios=[pair.ratio for pair in pairs],
     )
 
 
 def measured(sides: list[Side], noise: float) -> Measured:
     """Speed of one side in its fresh processes."""
     steps = [median(side.seconds) for side in sides]
-    rates = [1.0 / side.per_sample for side in sides]
     peaks = [side.ended.peak for side in sides if side.ended.peak]
-    found = Measured(
+    speed = Measured(
         step=median(steps),
-        throughput=median(rates),
+        throughput=median(1.0 / side.per_sample for side in sides),
         processes=len(sides),
         steps=sum(len(side.seconds) for side in sides),
         samples=[side.seconds for side in sides],
         peak=max(peaks) if peaks else None,
     )
     if len(steps) < 2:
-        return found
+        return speed
     scatter = _effect(steps, noise)
-    ends = math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))
-    return structs.replace(found, ci95=ends)
+    return structs.replace(speed, ci95=(math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))))
 
 
-def trains_as_well(found: list[Pair], numerics: str) -> Convergence:
-    """Losses of the pairs, which share their seed and their data: a free, short look at convergence."""
-    if numerics == "exact" or not found:
+def convergence_of(pairs: list[Pair], numerics: str) -> Convergence:
+    """A free, short look at convergence: the losses of the pairs, which share their seeds and data."""
+    if numerics == "exact" or not pairs:
         return Convergence()
-    before = [pair.baseline.losses for pair in found]
-    allowed = convergence.margin(before)  # said before the other side is looked at
-    return convergence.judged(before, [pair.final.losses for pair in found], allowed)
+    before = [pair.baseline.losses for pair in pairs]
+    allowed = convergence.margin(before)  # fixed before the other side is looked at
+    return convergence.judged(before, [pair.final.losses for pair in pairs], allowed)
 
 
-def same_losses(found: list[Pair], recipe: list[Side]) -> bool | None:
-    """Whether the patched script's losses are those of the recipe's own runs, seed by seed; None: not
-    comparable."""
-    compared = [
-        (a, b)
-        for pair, side in zip(found, recipe, strict=False)
-        for a, b in zip(pair.final.losses, side.losses, strict=False)
+def same_losses(pairs: list[Pair], recipe: list[Side]) -> bool | None:
+    """Whether the patched script's losses are those of the recipe, seed by seed; None: not comparable."""
+    losses = [
+        (patched, original)
+        for pair, side in zip(pairs, recipe, strict=False)
+        for patched, original in zip(pair.final.losses, side.losses, strict=False)
     ]
-    if not compared:
+    if not losses:
         return None
-    scale = mean(abs(b) for _, b in compared) or 1.0
-    return all(abs(a - b) <= 1e-3 * scale for a, b in compared)
+    scale = mean(abs(original) for _, original in losses) or 1.0
+    return all(abs(patched - original) <= SAME_LOSS * scale for patched, original in losses)

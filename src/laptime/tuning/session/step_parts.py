@@ -20,7 +20,7 @@ def cost(runner: TrialRunner, step: float) -> float:
     return (runner.ledger.first or 10.0) + (3 + 2 * STEPS) * step + 5.0
 
 
-def breakdown(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
+def step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
     """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
 
     Args:

@@ -7,86 +7,29 @@ request ── diagnose ── candidates ── ladder (race, gate, keep or dro
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from laptime import targets
 from laptime.analysis.tuned import exit_code
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
-from laptime.kit.registry import load as extension
-from laptime.launch.script import Program, resolve
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
-from laptime.records.plan import Origin
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning import optimization
-from laptime.tuning.candidates import Choice
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import patching, tuning_record
-from laptime.tuning.session.after_search import Finished, finish, reserve
+from laptime.tuning.session.after_search import finish, reserve
+from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
+from laptime.tuning.session.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.work_folder import workplace
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
-
-SHORTEST, LONGEST = 120.0, 0.4
-"""A trial may take this share of the budget at most, and so many seconds anyway: one that hangs or compiles
-for ever leaves time for the others."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneRequest:
-    """What `laptime tune` can be asked.
-
-    Attributes:
-        program, arguments, module, python: as for `profile`.
-        budget: seconds of the session at most.
-        steps: timed steps in a block; 0 finds out.
-        allow: numerics classes beyond the default ones: algorithm.
-        strict: leave out `random` and `precision`.
-        only, skip: names of optimizations.
-        extra: files with further optimizations.
-        goal: what is to become better. max_memory: bytes that a trial may use at most; None: what the
-            machine has free.
-        certify: corrected error rates.
-        resume: go on with the last session of the same script and arguments.
-        dry_run: diagnose only, and say what would be tried and how long.
-        patch: where the patch goes; None: beside the script, as SCRIPT.laptime.patch.
-        timeout: seconds that one trial may take at most.
-    """
-
-    program: str
-    arguments: list[str] = field(default_factory=list)
-    module: bool = False
-    python: str = ""
-    budget: float = 600.0
-    steps: int = 0
-    allow: list[str] = field(default_factory=list)
-    strict: bool = False
-    only: list[str] = field(default_factory=list)
-    skip: list[str] = field(default_factory=list)
-    extra: list[str] = field(default_factory=list)
-    goal: Literal["throughput", "memory"] = "throughput"
-    max_memory: int | None = None
-    certify: bool = False
-    resume: bool = False
-    dry_run: bool = False
-    patch: Path | None = None
-    step_by: str = ""
-    timeout: float = 600.0
-    output_to_stderr: bool = True
-    quiet: bool = False
-    name: str = ""
-    save: bool = True
-    origins: dict[str, Origin] = field(default_factory=dict)
 
 
 def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
@@ -107,7 +50,7 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
             program,
             choice,
             work,
-            timeout=min(request.timeout, max(SHORTEST, LONGEST * request.budget)),
+            timeout=min(request.timeout, trial_limit(request.budget)),
             steps=request.steps,
             max_memory=request.max_memory,
             step_by=request.step_by,
@@ -121,7 +64,7 @@ def session(request: TuneRequest, runner: TrialRunner, emit: Listener, *, save: 
     Args:
         save: keep every decision as it is made, for --resume.
     """
-    journal = SessionJournal(runner.program, _terms(request), resume=request.resume, save=save)
+    journal = SessionJournal(runner.program, resume_terms(request), resume=request.resume, save=save)
 
     def both(event: Event) -> None:
         journal(event)
@@ -151,7 +94,7 @@ class _Session:
         self._request, self._runner, self._live, self._decided_before = request, runner, live, decided
         self._is_diagnosed = False
         self._found: SearchResult | None = None
-        self._finished = Finished(run_id=live.id)
+        self._finished = FinalResults(run_id=live.id)
 
     def run(self) -> Tuning:
         """Search, then measure, then patch."""
@@ -238,68 +181,3 @@ def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> 
             why="no torch optimizer made a step",
             next=f"laptime profile {name}   tells where its time goes",
         )
-
-
-def program_of(request: Any) -> Program:
-    """The script; a target of `bench` has no loop of its own that could be patched.
-
-    Raises:
-        UsageError: there is no such script, or it is a target.
-    """
-    path = Path(request.program)
-    if not request.module and not path.exists() and path.suffix != ".py" and _is_target(request.program):
-        raise UsageError(
-            f"{request.program} is a model, not a training script",
-            why="tune changes a script's loop: its loader, optimizer, precision, compilation",
-            next=f"laptime bench --train sgd {request.program}   or   laptime tune train.py",
-        )
-    return resolve(request.program, request.arguments, is_module=request.module, python=request.python)
-
-
-def _is_target(text: str) -> bool:
-    try:
-        targets.parse(text)
-    except LaptimeError:
-        return False
-    return True
-
-
-def choice_of(request: TuneRequest) -> Choice:
-    """What may be tried.
-
-    Raises:
-        UsageError: a name is no optimization, or a file is none.
-    """
-    files = {Path(path).stem: path for path in request.extra}
-    for path in request.extra:
-        optimization.load(path)
-    only, skip = _names(request.only, files), _names(request.skip, files)
-    return Choice(
-        allow=tuple(request.allow),
-        strict=request.strict,
-        only=(*only, *request.extra) if only else (),
-        skip=skip,
-        extra=tuple(request.extra),
-        goal=request.goal,
-    )
-
-
-def _names(names: list[str], files: dict[str, str]) -> tuple[str, ...]:
-    """Names as the catalogue has them; a file of one's own may be called by its stem.
-
-    Raises:
-        UsageError: one of them is not known.
-    """
-    found = []
-    for name in names:
-        path = files.get(name, name if name in files.values() else "")
-        if not path:
-            extension("optimizations", name)
-        found.append(path or name.replace("-", "_"))
-    return tuple(found)
-
-
-def _terms(request: TuneRequest) -> dict[str, Any]:
-    """What has to be the same for a session to go on."""
-    names = ("allow", "strict", "only", "skip", "extra", "goal", "certify", "step_by")
-    return {name: getattr(request, name) for name in names}

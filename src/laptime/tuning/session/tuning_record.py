@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Literal, cast
 
 from msgspec import structs
 
@@ -37,11 +37,10 @@ from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.race import LONGEST
+from laptime.tuning.session.final_results import FinalResults
+from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.verbs.profile.reconcile import STEP
-
-if TYPE_CHECKING:
-    from laptime.tuning.session.after_search import Finished
 
 SUSPECTS = 3
 """That are named."""
@@ -141,7 +140,11 @@ def with_compile_time(rung: Rung, runner: TrialRunner) -> Rung:
 
 
 def dry(
-    request: Any, runner: TrialRunner, loop_profile: LoopProfile, rungs: list[Rung], ruled_out: dict[str, str]
+    request: TuneRequest,
+    runner: TrialRunner,
+    loop_profile: LoopProfile,
+    rungs: list[Rung],
+    ruled_out: dict[str, str],
 ) -> Tuning:
     """What a dry run tells."""
     return Tuning(
@@ -158,7 +161,7 @@ def dry(
 
 
 def tuning(
-    told: Tuning | None, runner: TrialRunner, found: SearchResult | None, finished: Finished
+    told: Tuning | None, runner: TrialRunner, found: SearchResult | None, finished: FinalResults
 ) -> Tuning:
     """Everything that is known, of a whole session or of an interrupted one.
 
@@ -222,7 +225,7 @@ def _complete(rung: Rung, runner: TrialRunner) -> Rung:
     return with_utilization(with_compile_time(rung, runner), runner)
 
 
-def start(live: LiveRun, request: Any, program: Program, decided: Sequence[Rung] = ()) -> None:
+def start(live: LiveRun, request: TuneRequest, program: Program, decided: Sequence[Rung] = ()) -> None:
     """Tell of a run that begins.
 
     Args:

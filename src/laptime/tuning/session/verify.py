@@ -19,10 +19,11 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tuning_record
-from laptime.tuning.session.after_search import Finished, measure
+from laptime.tuning.session.after_search import measure
+from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.refusals import refusal
+from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.session.tune import TuneRequest, choice_of, program_of
 from laptime.tuning.session.work_folder import workplace
 
 
@@ -76,7 +77,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
     recipe = file.changes()
     with workplace("verify") as work:
         runner = TrialRunner(program, choice_of(asked), work, timeout=request.timeout)
-        finished = Finished()
+        finished = FinalResults()
         tuning_record.start(live, asked, program)
         try:
             live.say("diagnosing the script as it is", 0.0, request.budget)
@@ -124,7 +125,7 @@ def holds(run: Run) -> bool | None:
     return found.speedup.word == "faster"
 
 
-def _earlier(file: RecipeFile, finished: Finished, now: dict[str, Any], *, changed: bool) -> Finding:
+def _earlier(file: RecipeFile, finished: FinalResults, now: dict[str, Any], *, changed: bool) -> Finding:
     """What it was, what it is, and what has changed in between."""
     was = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
     is_now = f"{finished.speedup.value:.2f}x" if finished.speedup else "not measured"

@@ -68,12 +68,12 @@ def test_losses_side_by_side() -> None:
             for seed in range(3)
         ]
 
-    assert final_ab.trains_as_well(lost(1.0), "exact").word == "none"
-    assert final_ab.trains_as_well([], "precision").word == "none"
-    short = final_ab.trains_as_well(lost(1.0), "precision")
+    assert final_ab.convergence_of(lost(1.0), "exact").word == "none"
+    assert final_ab.convergence_of([], "precision").word == "none"
+    short = final_ab.convergence_of(lost(1.0), "precision")
     assert (short.word, short.smoke_test) == ("inconclusive", True)
     broken = [Pair(side(1, losses=[1.0] * 30), side(1, losses=[math.nan] * 30)) for _ in range(3)]
-    assert final_ab.trains_as_well(broken, "precision").word == "fails"
+    assert final_ab.convergence_of(broken, "precision").word == "fails"
 
 
 def test_losses_of_the_patched_script() -> None:

@@ -16,8 +16,8 @@ from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session import tune as verb
 from laptime.tuning.session.in_memory import Here, again, generators
+from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.numerics.capture import NumericsCapture
 from laptime.tuning.trial.plan import TrialPlan
@@ -62,7 +62,7 @@ class Training:
 
 
 def laboratory(problem: laptime.Problem, folder: Path) -> Here:
-    made = Here(problem, verb.choice_of(verb.TuneRequest(program="x")), folder, steps=2)
+    made = Here(problem, choice_of(TuneRequest(program="x")), folder, steps=2)
     made.loop_profile = LoopProfile(step=0.001, batch=8, shares={"forward": 0.001})
     return made
 
@@ -230,7 +230,7 @@ def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) 
     """Nothing steps an optimizer: without a limit it would go on for ever."""
     runner = Here(
         laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader),
-        verb.choice_of(verb.TuneRequest(program="x")),
+        choice_of(TuneRequest(program="x")),
         tmp_path,
         timeout=0.3,
     )
@@ -248,7 +248,7 @@ def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
         cpus=4,
     )
     runner = laboratory(one.problem, tmp_path)
-    runner.choice = verb.choice_of(verb.TuneRequest(program="x", allow=["algorithm"]))
+    runner.choice = choice_of(TuneRequest(program="x", allow=["algorithm"]))
     names = {each.change.name for each in runner.candidates(loop_profile, Recipe()).usable}
     assert "channels_last" in names
     assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}

@@ -18,7 +18,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import gating, tuning_record
-from laptime.tuning.session import tune as verb
+from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.result import Block, TrialResult
@@ -66,7 +66,7 @@ class Scripted(TrialRunner):
         self, folder: Path, fails: dict[str, TrialResult] | None = None, *, hung: bool = False
     ) -> None:
         program = Program(["train.py"], Subject(target="train.py", source="file"), "python")
-        super().__init__(program, verb.choice_of(verb.TuneRequest(program="train.py")), folder)
+        super().__init__(program, choice_of(TuneRequest(program="train.py")), folder)
         self.loop_profile = LoopProfile(step=0.1, batch=4)
         self.plans: list[TrialPlan] = []
         self.trials: list[Played] = []

@@ -148,6 +148,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.tuning.session import tune as verb
+    from laptime.tuning.session.request import TuneRequest
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
@@ -157,7 +158,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     origins = tuned.flags(context, given)
     for name in ("arguments", "allow", "extra"):
         given[name] = list(given[name])
-    request = verb.TuneRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
+    request = TuneRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
     save = request.save and not request.dry_run
     recorded = tuned.record(verb.tune, request, save=save, quiet=voice.quiet)
     delivered = tuned.deliver(recorded, reports, as_json=as_json, voice=voice)
