@@ -9,7 +9,19 @@ import msgspec
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.doctor import DoctorReport, NoiseFloor, Rate
-from laptime.reports.document import Cell, Column, Document, Headline, Notice, Notices, Row, Section, Table
+from laptime.reports.document import (
+    Block,
+    Cell,
+    Column,
+    Document,
+    Headline,
+    Notice,
+    Notices,
+    Row,
+    Section,
+    Table,
+    Text,
+)
 
 USELESS = 0.25
 """From here on the machine, not the tool, is what keeps differences from being seen."""
@@ -24,10 +36,10 @@ def document(report: DoctorReport) -> Document:
         verb="doctor",
         title=report.environment.host,
         verdict=_headline(report.noise),
-        conditions=_machine(report),
+        conditions=[" · ".join(_machine(report))],
         sections=[
             Section(id="checks", title="This machine", blocks=[Notices(rows=lines)], headed=False),
-            Section(id="rates", title="Peak rates", note=_measured(report), blocks=[_rates(report.rates)]),
+            Section(id="rates", title="Peak rates", blocks=_rates(report)),
         ],
         data=lambda: data(report),
     )
@@ -73,11 +85,15 @@ def _measured(report: DoctorReport) -> str:
     return f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
 
 
-def _rates(rates: list[Rate]) -> Table:
-    columns = [Column(title="device", kind="code"), Column(title="what"), Column(title="peak", kind="number")]
-    return Table(
-        id="peaks", columns=[*columns, Column(title="on paper")], rows=[_rate(rate) for rate in rates]
-    )
+def _rates(report: DoctorReport) -> list[Block]:
+    columns = [
+        Column(title="device", kind="code"),
+        Column(title="what"),
+        Column(title="peak", kind="number"),
+        Column(title="on paper"),
+    ]
+    table = Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
+    return [Text(text=_measured(report)), table] if report.rates else []
 
 
 def _rate(rate: Rate) -> Row:

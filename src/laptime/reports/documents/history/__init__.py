@@ -25,6 +25,7 @@ from laptime.reports.document import (
     Row,
     Section,
     Table,
+    Text,
 )
 from laptime.reports.documents.history.chart import chart
 
@@ -109,8 +110,8 @@ def _section(history: History, by: str, number: int) -> Section:
     return Section(
         id=f"case{number}",
         title=history.case,
-        note=", ".join(filter(None, [*facts, history.note])),
         blocks=[
+            Text(text=", ".join(filter(None, [*facts, history.note]))),
             Chart(title="", draw=partial(chart, history, title)),
             Notices(rows=[Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
             _groups(history, by, f"groups{number}"),
