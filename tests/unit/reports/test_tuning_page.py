@@ -14,7 +14,8 @@ from msgspec import structs
 from fixtures import tunings
 from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
-from laptime.reports._tuning import drawings, page
+from laptime.reports.document import Chart
+from laptime.reports.documents.tuning import ladder, step, training
 from laptime.reports.formats import html
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
@@ -98,53 +99,57 @@ def test_lines_of_the_patch_are_told_apart():
     assert page.lines("+\tx = 1")[0].text == "+   x = 1"
 
 
-def rects(bar):
-    found = re.findall(r'<rect x="([\d.]+)" width="([\d.]+)"[^>]*class="(held|won|lost)"', bar)
-    return {kind: (float(x), float(width)) for x, width, kind in found}
+def lengths(bar):
+    return {part.kind: part.value for part in bar.parts}
 
 
 def test_stairs_begin_where_the_last_kept_change_ended():
-    seen = drawings.stairs(tunings.gpu().tuning)
-    assert seen[0].name == "as it is"
-    assert [each.number for each in seen] == ["1,200", "1,584", "1,670", "2,477", "3,268", "3,268"]
-    for before, own in itertools.pairwise(seen[1:-1]):
-        x, width = rects(before.bar)["won"]
-        assert rects(own.bar)["held"][1] == pytest.approx(x + width, abs=0.2)
-    assert rects(seen[0].bar)["held"][1] == pytest.approx(1000 * 1200 / (3268 * 1.02) / 1.01, rel=0.02)
+    rows = ladder.stairs(tunings.gpu().tuning).rows
+    assert rows[0].name == "as it is"
+    assert [row.text for row in rows] == ["1,200", "1,584", "1,670", "2,477", "3,268", "3,268"]
+    for before, row in itertools.pairwise(rows[:-1]):
+        assert lengths(row)["held"] == pytest.approx(before.value)
+        assert lengths(row)["held"] + lengths(row)["won"] == pytest.approx(row.value)
+    assert lengths(rows[0]) == {"held": pytest.approx(1200, rel=0.001)}
+    assert all(row.interval[0] <= row.value <= row.interval[1] for row in rows[1:])
 
 
 def test_what_was_not_kept_is_drawn_apart_and_carries_nothing_on():
-    seen = {each.name: each for each in drawings.stairs(tunings.full().tuning)}
-    lost = seen["compile mode=default"]
+    rows = {row.name: row for row in ladder.stairs(tunings.full().tuning).rows}
+    lost = rows["compile mode=default"]
     assert lost.kind == "left"
-    assert "won" not in rects(lost.bar)
-    x, width = rects(lost.bar)["lost"]
-    held = rects(seen["num_workers=1"].bar)["held"][1]
-    assert held == pytest.approx(x + width, abs=0.2)  # compile lost: its right end is the incumbent
-    assert seen["foreach"].kind == "left"
+    assert set(lengths(lost)) == {"held", "lost"}
+    # compile lost: its right end is what was reached before
+    assert sum(lengths(lost).values()) == pytest.approx(lengths(rows["num_workers=1"])["held"])
+    assert rows["foreach"].kind == "left"
 
 
 def test_without_throughput_the_stairs_are_in_times_the_speed():
     tuning = Tuning(ladder=[rung("a", 1.5, 0.1)])
-    assert [each.number for each in drawings.stairs(tuning)] == ["1.00x", "1.50x"]
-    assert drawings.stairs(Tuning()) == []
+    bars = ladder.stairs(tuning)
+    assert [row.text for row in bars.rows] == ["1.00x", "1.50x"]
+    assert "times the speed" in bars.note
+    assert ladder.stairs(Tuning()).rows == []
 
 
 def test_before_and_after_share_one_scale():
-    made = drawings.before_and_after({"data": 3.0, "forward": 1.0}, {"forward": 1.0})
-    widths = [
-        sum(map(float, re.findall(r'<rect [^>]*width="([\d.]+)"', str(bar)))) for _, bar, _ in made.bars
-    ]
-    assert widths == pytest.approx([1000.0, 250.0], abs=0.5)
-    assert [part.words for part in made.legend] == ["waiting for data", "forward"]
-    assert drawings.before_and_after({}, {"forward": 1.0}).bars == []
+    bars = step.bands({"data": 3.0, "forward": 1.0}, {"forward": 1.0}, "", "")
+    assert [row.value for row in bars.rows] == [4.0, 1.0]
+    assert [sum(part.value for part in row.parts) for row in bars.rows] == [4.0, 1.0]
+    assert bars.whole is None  # the longest bar has the whole width
+    assert [part.name for part in bars.legend] == ["waiting for data", "forward"]
+    assert step.bands({}, {"forward": 1.0}, "", "").rows == []
 
 
 def test_curves_of_the_loss_need_two_points():
-    assert drawings.losses(Convergence(baseline=[[1.0]], final=[[]])) is None
-    assert drawings.losses(Convergence(baseline=[[1.0, float("nan")]], final=[])) is None
-    drawn = str(drawings.losses(tunings.full().tuning.convergence))
-    assert drawn.count("<path") == 6
+    def charts(own):
+        blocks = training.section(Tuning(convergence=own)).blocks
+        return [block for block in blocks if isinstance(block, Chart)]
+
+    assert charts(Convergence(word="holds", baseline=[[1.0]], final=[[]])) == []
+    assert charts(Convergence(word="holds", baseline=[[1.0, float("nan")]], final=[])) == []
+    (chart,) = charts(tunings.full().tuning.convergence)
+    assert str(chart.draw()).count("<path") == 6
 
 
 def test_a_step_that_was_not_traced_is_not_drawn_as_traced():

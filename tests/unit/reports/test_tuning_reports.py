@@ -18,8 +18,8 @@ from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
-from laptime.reports._tuning import json as document
-from laptime.reports._tuning import rows, words
+from laptime.reports.documents.tuning import data, document, ladder, step, words
+from laptime.reports.documents.tuning.headline import headline, next_steps
 from laptime.reports.formats import json as json_report
 from laptime.reports.formats import markdown, text
 
@@ -32,6 +32,11 @@ ISSUE_RUNG = {"name", "verdict", "speedup", "ci95", "numerics", "gate", "kept", 
 def changed(run: Run, **changes: Any) -> Run:
     assert run.tuning is not None
     return structs.replace(run, tuning=structs.replace(run.tuning, **changes))
+
+
+def said(run: Run) -> tuple[str, str]:
+    line = headline(run)
+    return line.word, line.sentence
 
 
 def test_the_gain_is_the_first_thing_said():
@@ -55,42 +60,45 @@ def test_a_failing_gate_shows_its_questions_in_words():
 
 def test_a_gain_without_a_passed_gate_is_no_gain():
     run = changed(tunings.full(), gate=Gate())
-    assert words.verdict(run).word == "gate undecided"
+    assert headline(run).word == "gate undecided"
     assert "git apply" not in text.render(run).partition("\nNext\n")[2]
 
 
 def test_a_control_that_moves_makes_the_gain_doubtful():
     control, *others = tunings.full().tuning.ladder
     ladder = [structs.replace(control, verdict="faster"), *others]
-    own = words.verdict(changed(tunings.full(), ladder=ladder))
+    own = headline(changed(tunings.full(), ladder=ladder))
     assert own.tone == "noisy"
     assert "the control, which changes nothing, came out faster" in own.sentence
 
 
 def test_the_least_that_could_be_shown_is_told_when_nothing_helped():
-    own = words.verdict(tunings.nothing())
+    own = headline(tunings.nothing())
     assert own.word == "nothing gained"
-    assert "1.2 % of a step is the least that could be shown" in own.sentence
+    assert "1.2 % of a step is the smallest gain that could be shown" in own.sentence
 
 
 def test_a_patch_that_does_not_apply_is_said_first():
     run = tunings.full()
     run = changed(run, patch=structs.replace(run.tuning.patch, applies=False))
-    assert words.verdict(run)[:2] == (
+    assert said(run) == (
         "patch fails",
         "git apply refuses the patch; with hooks it was 2.31x [2.24, 2.38] faster",
     )
 
 
 def test_utilisation_stands_beside_each_rung_where_it_is_known():
-    table, _ = rows.ladder(tunings.gpu().tuning)
-    at = table.columns.index("device")
-    assert [row[at] for row in table.rows] == ["73 %", "92 %", "94 %", "98 %"]
-    assert "device" not in rows.ladder(tunings.full().tuning)[0].columns
+    table = ladder.ladder(tunings.gpu().tuning)
+    at = [column.title for column in table.columns].index("device")
+    assert [row.cells[at].text for row in table.rows] == ["73 %", "92 %", "94 %", "98 %"]
+    columns = ladder.ladder(tunings.full().tuning).columns
+    assert "device" not in [column.title for column in columns]
 
 
 def test_the_control_is_no_rung():
-    assert all(rung.name != tuned.CONTROL for rung in rows.ladder(tunings.full().tuning)[1])
+    rows = ladder.ladder(tunings.full().tuning).rows
+    assert all(not row.cells[0].text.startswith(tuned.CONTROL) for row in rows)
+    assert len(rows) == 7
 
 
 @pytest.mark.parametrize(
@@ -123,7 +131,7 @@ def test_every_report_renders_every_session(report, name):
 
 
 def test_published_schema_is_current():
-    made = json.dumps(document.schema(), indent=2) + "\n"
+    made = json.dumps(data.schema(), indent=2) + "\n"
     assert SCHEMA.read_text(encoding="utf-8") == made
 
 
@@ -135,7 +143,7 @@ def test_the_document_has_the_promised_keys(name):
     assert promised <= found.keys()
     assert set(found["bound"]) == {"before", "after"}
     assert all(rung.keys() >= ISSUE_RUNG for rung in found["ladder"])
-    assert set(found) == set(document.schema()["$defs"]["Document"]["properties"])
+    assert set(found) == set(data.schema()["$defs"]["Document"]["properties"])
     assert found["speedup"] is None or {"value", "ci95"} <= found["speedup"].keys()
 
 
@@ -151,7 +159,7 @@ def test_numbers_of_the_document_are_those_of_the_record():
 
 def test_every_key_of_the_document_is_explained():
     page = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8").partition("## The JSON document")[2]
-    keys = {name for kind in document.schema()["$defs"].values() for name in kind.get("properties", {})}
+    keys = {name for kind in data.schema()["$defs"].values() for name in kind.get("properties", {})}
     assert [key for key in sorted(keys) if f"`{key}`" not in page] == []
 
 
@@ -208,7 +216,7 @@ def test_stored_and_read_again_a_session_is_the_same():
 
 def test_speed_that_is_lost_is_not_called_a_gain():
     lost = Speedup(value=0.9, ci95=(0.88, 0.92), word="slower", pairs=3)
-    own = words.verdict(changed(tunings.full(), speedup=lost))
+    own = headline(changed(tunings.full(), speedup=lost))
     assert own.word == "0.90x [0.88, 0.92] slower"
     assert own.tone == "invalid"
 
@@ -219,7 +227,7 @@ def test_a_rung_says_why_it_is_not_in_the_patch():
 
 
 @pytest.mark.parametrize(
-    ("command", "changes", "step"),
+    ("command", "changes", "typed"),
     [
         ("tune --dry-run -m train --lr 1", {"ended": "dry run"}, "laptime tune -m train --lr 1"),
         ("tune train.py", {"ended": "interrupted"}, "laptime tune --resume train.py"),
@@ -228,24 +236,24 @@ def test_a_rung_says_why_it_is_not_in_the_patch():
         ("tune --budget=5m t.py", {"gate": Gate()}, "laptime tune --resume --budget 1200s t.py"),
     ],
 )
-def test_the_next_step_is_the_line_as_it_was_typed(command, changes, step):
+def test_the_next_step_is_the_line_as_it_was_typed(command, changes, typed):
     run = structs.replace(changed(tunings.full(), **changes), command=["laptime", *command.split()])
-    assert rows.next_steps(run) == [step]
+    assert next_steps(run) == [typed]
 
 
 def test_parts_that_take_no_time_are_left_out():
     run = tunings.full()
     before = structs.replace(run.tuning.before, shares={"data": 1.0, "transfer": 0.0})
-    seen = rows.shares(structs.replace(run.tuning, before=before, after=None))
-    assert [each.name for each in seen] == ["data"]
+    table = step.parts(structs.replace(run.tuning, before=before, after=None))
+    assert [row.cells[0] for row in table.rows] == ["waiting for data"]
 
 
 def test_changes_that_were_not_tried_for_one_reason_are_named_together():
-    ladder = [Rung(name=name, reason="no time was left") for name in ("a", "b")]
-    run = changed(tunings.full(), ladder=ladder, recipe=[], ended="budget", budget=100.0)
-    assert rows.untried(run.tuning) == [("not tried", "a, b: no time was left")]
-    assert words.verdict(run)[:2] == ("not measured", "the budget of 100 s ended before a change was tried")
-    assert rows.next_steps(run) == ["laptime tune --resume --budget 200s train.py"]
+    rungs = [Rung(name=name, reason="no time was left") for name in ("a", "b")]
+    run = changed(tunings.full(), ladder=rungs, recipe=[], ended="budget", budget=100.0)
+    assert ladder.untried(run.tuning) == [("not tried", "a, b: no time was left")]
+    assert said(run) == ("not measured", "the budget of 100 s ended before a change was tried")
+    assert next_steps(run) == ["laptime tune --resume --budget 200s train.py"]
 
 
 def test_notes_of_both_diagnoses_are_told_once():
@@ -254,14 +262,14 @@ def test_notes_of_both_diagnoses_are_told_once():
         structs.replace(own, notes=notes)
         for own, notes in ((run.tuning.before, ["one"]), (run.tuning.after, ["one", "two"]))
     )
-    seen = rows.bounds(structs.replace(run.tuning, before=before, after=after))
+    seen = step.bounds(structs.replace(run.tuning, before=before, after=after))
     assert [text for name, text in seen if name == "note"] == ["one", "two"]
 
 
 def test_a_race_that_time_cut_short_decides_nothing():
     rung = Rung(name="a", verdict="unclear", rounds=1, reason="the time was up after 1 rounds")
     run = changed(tunings.full(), ladder=[rung], recipe=[], ended="budget", budget=100.0)
-    assert words.verdict(run)[:2] == (
+    assert said(run) == (
         "not measured",
         "the budget of 100 s ended before a change could be decided",
     )
@@ -273,13 +281,13 @@ def test_a_race_that_time_cut_short_decides_nothing():
 def test_where_the_control_moved_no_less_can_be_shown():
     control, *others = tunings.nothing().tuning.ladder
     control = structs.replace(control, verdict="slower", speedup=0.96, ci95=(0.95, 0.97))
-    own = words.verdict(changed(tunings.nothing(), ladder=[control, *others]))
-    assert "5.3 % of a step is the least that could be shown" in own.sentence
+    own = headline(changed(tunings.nothing(), ladder=[control, *others]))
+    assert "5.3 % of a step is the smallest gain that could be shown" in own.sentence
 
 
 def test_labels_leave_lists_and_long_texts_to_the_document():
     options = {"every": 50, "sites": [0], "mode": "max-autotune-no-cudagraphs"}
-    assert words.label(Rung(name="defer_logging", label="long", options=options)) == "defer_logging every=50"
+    assert words.change(Rung(name="defer_logging", label="long", options=options)) == "defer_logging every=50"
     assert words.change(Applied(name="threads", options={"threads": 1})) == "threads=1"
 
 
@@ -308,4 +316,4 @@ def test_the_next_line_keeps_what_was_typed_behind_the_verb():
     run = structs.replace(
         tunings.dry_run(), command=["laptime", "-q", "tune", "--dry-run", "train.py", "--epochs", "3"]
     )
-    assert rows.next_steps(run) == ["laptime tune train.py --epochs 3"]
+    assert next_steps(run) == ["laptime tune train.py --epochs 3"]
