@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -61,27 +62,29 @@ def ladder(tuning: Tuning) -> Table:
 
 
 def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
-    """Each column with what it says of a rung; on a narrow terminal the last three go first."""
+    """Each column with what it says of a rung."""
     memory = goal == "memory"
 
-    def number(title: str, priority: int = 0, note: str = "") -> Column:
-        return Column(title=title, kind="number", priority=priority, note=note)
+    number = partial(Column, kind="number")
 
     return [
         (Column(title="change", kind="code"), lambda rung: Cell(text=words.change(rung))),
-        (number("memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
-        (number("speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
-        (number("95 % interval", 3), lambda rung: _effect(rung, 1)),
+        (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
+        (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
+        (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
         (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=_TONES.get(rung.verdict, ""))),
         (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
         (Column(title="gate"), lambda rung: _gate(rung.gate)),
-        (number("samples/s", 1), lambda rung: _cell(rung.throughput, words.per_second)),
-        (number("step", 2), lambda rung: _cell(rung.step, _seconds)),
+        (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
+        (number(title="step", priority=2), lambda rung: _cell(rung.step, _seconds)),
         (
-            number("device", 4, "share of the step that the device works"),
+            number(title="device", priority=4, note="share of the step that the device works"),
             lambda rung: _cell(rung.utilization, _words.percent),
         ),
-        (number("compiling", 5), lambda rung: _cell(rung.compile_seconds or None, _seconds)),
+        (
+            number(title="compiling", detail="folded"),
+            lambda rung: _cell(rung.compile_seconds or None, _seconds),
+        ),
     ]
 
 

@@ -15,7 +15,7 @@ def section(tuning: Tuning) -> Section:
     return Section(
         id="patch",
         title="The patch",
-        blocks=[Facts(rows=facts(tuning)), Code(title="The patch", language="diff", text=tuning.patch.text)],
+        blocks=[Facts(rows=facts(tuning)), Code(language="diff", text=tuning.patch.text, detail="folded")],
     )
 
 
@@ -23,12 +23,11 @@ def suggested(tuning: Tuning) -> Section:
     """The diff of what is never applied on its own; it grows from rung to rung."""
     diffs = [rung.suggestion for rung in tuning.ladder if "@@" in rung.suggestion]
     text = tuning.patch.suggestions or (diffs[-1] if diffs else "")
-    title = "Suggested, not applied"
     return Section(
         id="suggested",
-        title=title,
+        title="Suggested, not applied",
         note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
-        blocks=[Code(title=title, language="diff", text=text, brief=_SUGGESTED_LINES)],
+        blocks=[Code(language="diff", text=text, brief=_SUGGESTED_LINES)],
     )
 
 

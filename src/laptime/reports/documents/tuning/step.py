@@ -89,7 +89,7 @@ def parts(tuning: Tuning) -> Table:
     names = {name: None for side in sides for name, seconds in side.shares.items() if seconds}
     columns = [Column(title="part of a step", kind="text")]
     for title, share in (("before", "share"), ("after", "share after"))[: len(sides)]:
-        columns += [Column(title=title, kind="number"), Column(title=share, kind="number", bar=True)]
+        columns += [Column(title=title, kind="number"), Column(title=share, kind="share", bar=True)]
     rows = [
         Row(cells=[part(name), *(cell for side in sides for cell in _cells(side, name))])
         for name in _ordered(names)
@@ -97,11 +97,11 @@ def parts(tuning: Tuning) -> Table:
     return Table(id="parts", columns=columns, rows=rows)
 
 
-def _cells(diagnosis: Diagnosis, name: str) -> list[Cell]:
+def _cells(diagnosis: Diagnosis, name: str) -> list[Cell | float]:
     seconds = diagnosis.shares.get(name, 0.0)
     share = seconds / diagnosis.step if diagnosis.step > 0 else 0.0
     share = min(max(share, 0.0), 1.0) if math.isfinite(share) else 0.0
-    return [Cell(text=show(seconds, "s"), value=seconds), Cell(text=_words.percent(share), value=share)]
+    return [Cell(text=show(seconds, "s"), value=seconds), share]
 
 
 def bands(before: dict[str, float], after: dict[str, float], title: str, note: str) -> Bars:
