@@ -101,7 +101,7 @@ def _rate(rate: Rate) -> Row:
     paper = rate.reason if rate.value is None else ""
     if rate.value is not None and rate.ceiling:
         share = rate.value / rate.ceiling
-        paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} on paper ({rate.ceiling_source})"
+        paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} ({rate.ceiling_source})"
     peak = "-" if rate.value is None else show(rate.value, rate.unit)
     return Row(cells=[rate.device, what, Cell(text=peak, value=rate.value), paper])
 

@@ -111,7 +111,10 @@ def _section(history: History, by: str, number: int) -> Section:
         id=f"case{number}",
         title=history.case,
         blocks=[
-            Text(text=", ".join(filter(None, [*facts, history.note]))),
+            Text(
+                text=", ".join(filter(None, [*facts, history.note])),
+                detail="brief" if history.steps or by != "run" else "page",
+            ),
             Chart(title="", draw=partial(chart, history, title)),
             Notices(rows=[Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
             _groups(history, by, f"groups{number}"),
