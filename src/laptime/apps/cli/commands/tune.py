@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output, tuned
+from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration, words
 from laptime.apps.cli.options import report_options, voice_options
@@ -129,7 +129,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @report_options
 @voice_options
 @click.pass_context
-def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **settings: Any) -> int:
     """Make a training script faster, with proof, and hand the change back as a patch.
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
@@ -152,39 +152,39 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    _refuse_strange(given["only"], given["skip"], given["extra"])
-    if given["patch"] is not None:
-        output.writable(given["patch"])
-    origins = tuned.flags(context, given)
+    _check_names(settings["only"], settings["skip"], settings["extra"])
+    if settings["patch"] is not None:
+        output.writable(settings["patch"])
+    origins = tuning.flags(context, settings)
     for name in ("arguments", "allow", "extra"):
-        given[name] = list(given[name])
-    request = TuneRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
+        settings[name] = list(settings[name])
+    request = TuneRequest(**settings, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
     save = request.save and not request.dry_run
-    recorded = tuned.record(verb.tune, request, save=save, quiet=voice.quiet)
-    delivered = tuned.deliver(recorded, reports, as_json=as_json, voice=voice)
-    code = tuned.exit_code(recorded[0])
+    recorded = tuning.record(verb.tune, request, save=save, quiet=voice.quiet)
+    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
+    code = tuning.exit_code(recorded[0])
     return code if code == ExitCode.INTERRUPTED else delivered or code
 
 
-def _refuse_strange(only: Sequence[str], skip: Sequence[str], extra: Sequence[str]) -> None:
-    """Before anything runs: a typing mistake must not cost ten minutes.
+def _check_names(only: Sequence[str], skip: Sequence[str], extra: Sequence[str]) -> None:
+    """Refuse a typing mistake before it costs ten minutes.
 
     Raises:
-        UsageError: a name that no optimization has, or one that is both wanted and not.
+        UsageError: no optimization has this name, or --only and --skip both have it.
     """
-    known = [*registry.names("optimizations"), *(Path(path).stem for path in extra)]
-    for option, given in (("only", only), ("skip", skip)):
-        for name in given:
-            if name not in known:
-                near = closest(name, known)
+    optimizations = [*registry.names("optimizations"), *(Path(path).stem for path in extra)]
+    for option, names in (("only", only), ("skip", skip)):
+        for name in names:
+            if name not in optimizations:
+                near = closest(name, optimizations)
                 raise UsageError(
                     f"--{option}: no optimization is called {name!r}",
-                    why=f"known: {', '.join(known)}",
+                    why=f"known: {', '.join(optimizations)}",
                     next=f"did you mean --{option} {near}?" if near else "laptime tune --help",
                 )
     if both := [name for name in only if name in skip]:
         raise UsageError(
-            f"{both[0]} is both wanted and not",
-            why="it stands behind --only and behind --skip",
+            f"{both[0]} stands behind both --only and --skip",
+            why="--only tries it and --skip leaves it out",
             next=f"leave out one of them: --only {','.join(only)}",
         )

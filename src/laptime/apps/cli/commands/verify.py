@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output, tuned
+from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
 from laptime.apps.cli.options import report_options, voice_options
@@ -45,7 +45,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 @report_options
 @voice_options
 @click.pass_context
-def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **given: Any) -> int:
+def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **settings: Any) -> int:
     """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
 
     RECIPE is the .laptime.json file that `tune` wrote beside the patch. verify times the script with and
@@ -62,11 +62,11 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     request = verb.VerifyRequest(
-        **given, output_to_stderr=as_json, quiet=voice.quiet, origins=tuned.flags(context, given)
+        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=tuning.flags(context, settings)
     )
-    recorded = tuned.record(verb.verify, request, save=request.save, quiet=voice.quiet)
-    delivered = tuned.deliver(recorded, reports, as_json=as_json, voice=voice)
-    code = tuned.exit_code(recorded[0])
+    recorded = tuning.record(verb.verify, request, save=request.save, quiet=voice.quiet)
+    delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
+    code = tuning.exit_code(recorded[0])
     if code not in (ExitCode.INTERRUPTED, ExitCode.USER_CODE):
         code = _CODES[verb.holds(recorded[0])]
     return code if code == ExitCode.INTERRUPTED else delivered or code
