@@ -14,6 +14,7 @@ from msgspec import structs
 from fixtures import tunings
 from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
+from laptime.reports._tuning import page
 from laptime.reports.document import Chart
 from laptime.reports.documents.tuning import ladder, step, training
 from laptime.reports.formats import html
