@@ -18,7 +18,7 @@ from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
-from laptime.reports.documents.tuning import data, document, ladder, step, words
+from laptime.reports.documents.tuning import data, ladder, step, words
 from laptime.reports.documents.tuning.headline import headline, next_steps
 from laptime.reports.formats import json as json_report
 from laptime.reports.formats import markdown, text

@@ -41,8 +41,8 @@ def command(
     """Compare two runs, or two targets measured side by side, in words.
 
     A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
-    are measured interleaved, which is the most precise. A target compared with a
-    run is measured as the run was.
+    are measured interleaved, which is the most precise. A target compared
+    with a run is measured as the run was.
 
     --same NAME takes the place of A and B: it measures one architecture in every installed framework that
     has it, and first checks that all are the same model (parameters, FLOPs).
