@@ -25,7 +25,7 @@ from time import thread_time
 from typing import Any
 
 from _shown import head, median, parser, shown, table, write
-from laptime.instrument import session
+from laptime.instrument import step_observer
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.settings import Settings
 
@@ -68,10 +68,10 @@ def serve(turns: Connection, modules: int, calls: int, *, hooked: bool) -> None:
     """Take turns: CPU seconds a step, until there are no more."""
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
     step = loop(modules)
-    session.USUAL = 10**9  # steps are timed for ever, and none is traced
+    step_observer.USUAL = 10**9  # steps are timed for ever, and none is traced
     with tempfile.TemporaryDirectory() as folder:
         settings = Settings(folder=folder, wait=1, timed=10**9, seconds=1e9, quiet=True)
-        hooks = Hooks(session.Session(settings))
+        hooks = Hooks(step_observer.StepObserver(settings))
         if hooked:
             hooks.install()
         for _ in range(SETTLE):

@@ -65,13 +65,13 @@ def test_a_script_is_timed_recorded_and_stopped(tmp_path: Path, script: str) -> 
 def test_the_hooks_give_back_the_very_method_that_was_there() -> None:
     import tensorflow as tf
 
-    from laptime.instrument.session import Session
     from laptime.instrument.settings import Settings
+    from laptime.instrument.step_observer import StepObserver
     from laptime.instrument.tensorflow import Hooks
 
     owner = type(tf.function(lambda: None))
     before = owner.__call__
-    hooks = Hooks(Session(Settings(folder=".")))
+    hooks = Hooks(StepObserver(Settings(folder=".")))
     hooks.install()
     assert owner.__call__ is not before
     hooks.undo()

@@ -11,7 +11,7 @@ the script's interpreter needs neither laptime's dependencies nor its version of
     hooks       torch's functions wrapped, and given back
     phases      clock of data, forward, backward, optimizer
     steps       where a step ends: signals in, boundaries out; knows no torch
-    session     settle, time, trace, observe primitives, stop
+    step_observer  settle, time, trace, observe primitives, stop
     recorder    torch.profiler over the traced steps; `laptime.trace_handler`
     device      waiting for the accelerator, and its own clock
     onednn      primitives of one step on the CPU

@@ -12,8 +12,9 @@ import sys
 from laptime.instrument import program, result, sources, tensorflow
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.session import Session
 from laptime.instrument.settings import Settings
+from laptime.instrument.spawned import observe_ranks
+from laptime.instrument.step_observer import StepObserver
 
 
 def main() -> int:
@@ -24,9 +25,9 @@ def main() -> int:
         sys.exit("this is for `laptime profile SCRIPT`")
     is_module = words[0] == "-m"
     own = os.getpid()
-    session = Session(settings)
-    hooks = Hooks(session)
-    other = tensorflow.Hooks(session)
+    observer = StepObserver(settings)
+    hooks = Hooks(observer, observe_ranks)
+    other = tensorflow.Hooks(observer)
     watches = [WhenImported("torch", hooks.install), WhenImported("tensorflow", other.install)]
     undo = sources.install(settings.sources)
     for watch in watches:
@@ -41,10 +42,10 @@ def main() -> int:
         other.undo()
     if os.getpid() != own:  # a child that the script has forked and that came back here
         return ended.status
-    session.finish()
-    if session.stopped:
+    observer.finish()
+    if observer.stopped:
         ended = result.Ended(how="stopped", status=0)
-    result.write(settings.folder, "ended", session.observed.rank, ended)
+    result.write(settings.folder, "ended", observer.observed.rank, ended)
     return ended.status
 
 

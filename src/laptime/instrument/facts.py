@@ -14,17 +14,17 @@ def libraries() -> dict[str, str]:
 
     import torch
 
-    found = {"torch": str(torch.__version__)}
+    versions = {"torch": str(torch.__version__)}
     if _is_used(torch.cuda):
         if torch.version.cuda:
-            found["cuda"] = torch.version.cuda
+            versions["cuda"] = torch.version.cuda
         if torch.version.hip:
-            found["hip"] = torch.version.hip
+            versions["hip"] = torch.version.hip
     for package in _PACKAGES:
         version = getattr(sys.modules.get(package), "__version__", None)
         if isinstance(version, str):
-            found[package] = version
-    return found
+            versions[package] = version
+    return versions
 
 
 def devices() -> list[dict[str, Any]]:
@@ -33,12 +33,12 @@ def devices() -> list[dict[str, Any]]:
 
     if not _is_used(torch.cuda):
         return []
-    found = []
+    gpus = []
     for index in range(torch.cuda.device_count()):
         with suppress(RuntimeError):
-            seen = torch.cuda.get_device_properties(index)
-            found.append({"name": f"cuda:{index}", "model": seen.name, "memory": seen.total_memory})
-    return found
+            gpu = torch.cuda.get_device_properties(index)
+            gpus.append({"name": f"cuda:{index}", "model": gpu.name, "memory": gpu.total_memory})
+    return gpus
 
 
 def knobs() -> dict[str, Any]:
@@ -46,16 +46,16 @@ def knobs() -> dict[str, Any]:
     import torch
 
     backends: Any = torch.backends
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "torch.num_threads": torch.get_num_threads(),
         "torch.num_interop_threads": torch.get_num_interop_threads(),
         "torch.float32_matmul_precision": torch.get_float32_matmul_precision(),
         "torch.deterministic_algorithms": torch.are_deterministic_algorithms_enabled(),
     }
     if _is_used(torch.cuda):
-        found["cudnn.benchmark"] = backends.cudnn.benchmark
-        found["cudnn.deterministic"] = backends.cudnn.deterministic
-    return found
+        settings["cudnn.benchmark"] = backends.cudnn.benchmark
+        settings["cudnn.deterministic"] = backends.cudnn.deterministic
+    return settings
 
 
 def _is_used(module: Any) -> bool:

@@ -22,17 +22,18 @@ import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from laptime.instrument import spawned
 from laptime.instrument.forking import in_children
 from laptime.instrument.phases import BACKWARD, DATA, FORWARD, OPTIMIZER, PhaseClock
 from laptime.instrument.steps import Steps
 
+SPAWN = "torch.multiprocessing.spawn"
+"""The module that starts ranks."""
 _KNOWN = "_laptime"
 """What is known of a loader's iterator is kept in it: it lives for an epoch."""
 
 
 class Listener(Protocol):
-    """What hooks tell of the loop: `laptime.instrument.session.Session`."""
+    """What hooks tell of the loop: `laptime.instrument.step_observer.StepObserver`."""
 
     phases: PhaseClock
     steps: Steps
@@ -47,8 +48,10 @@ class Listener(Protocol):
 class Hooks:
     """Wraps torch's functions. `undo` gives back the very objects that were there."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, observe_ranks: Callable[[Any], Any] | None = None) -> None:
+        """`observe_ranks` wraps the function that torch starts ranks with; None leaves ranks alone."""
         self._listener = listener
+        self._observe_ranks = observe_ranks
         self._originals: list[tuple[Any, str, Any]] = []
         self._handles: list[Any] = []
         self._kept: dict[int, Any] = {}
@@ -107,11 +110,10 @@ class Hooks:
 
     def _spawned(self) -> None:
         """Ranks are started by torch with a function that is found by its name in their own process: ours."""
-        started: Any = sys.modules.get(spawned.MODULE)
-        if started is not None and hasattr(started, "_wrap"):
-            spawned.ORIGINAL[:] = [started._wrap]
-            self._originals.append((started, "_wrap", started._wrap))
-            started._wrap = spawned.wrap
+        spawn: Any = sys.modules.get(SPAWN)
+        if self._observe_ranks is not None and hasattr(spawn, "_wrap"):
+            self._originals.append((spawn, "_wrap", spawn._wrap))
+            spawn._wrap = self._observe_ranks(spawn._wrap)
 
     # What a subclass that stands in between may do otherwise.
 
@@ -147,10 +149,10 @@ class Hooks:
         def __next__(self_: Any) -> Any:  # noqa: N807, as in torch's own stack
             if not phases.is_free_for(DATA):
                 return original(self_)
-            known = self_.__dict__.get(_KNOWN)
-            if known is None:
-                known = self_.__dict__[_KNOWN] = self._identity(self_), _batches(self_)
-            loader, batches = known
+            noted = self_.__dict__.get(_KNOWN)
+            if noted is None:
+                noted = self_.__dict__[_KNOWN] = self._identity(self_), _batches(self_)
+            loader, batches = noted
             if self_._num_yielded >= batches:
                 listener.exhausted(loader)
                 return original(self_)

@@ -56,11 +56,11 @@ class Capture:
         self._file.close()
         self._file = None
         lines = text.splitlines(keepends=True)
-        own = [line for line in lines if line.startswith(_PREFIXES)]
+        verbose_lines = [line for line in lines if line.startswith(_PREFIXES)]
         others = b"".join(line for line in lines if not line.startswith(_PREFIXES))
         while others:
             others = others[os.write(1, others) :]
-        return primitives([line.decode(errors="replace").strip() for line in own])
+        return primitives([line.decode(errors="replace").strip() for line in verbose_lines])
 
 
 def _flush() -> None:
@@ -75,7 +75,7 @@ def primitives(lines: list[str]) -> list[dict[str, Any]]:
     Lines that say nothing of an execution are left out. Fields are those of oneDNN 1.0 to 3.13:
     `exec,ENGINE,KIND,IMPLEMENTATION,...,SHAPES,MILLISECONDS`; since 3.0 `v1,primitive` comes before them.
     """
-    found: dict[tuple[str, str, str], list[int]] = {}
+    totals: dict[tuple[str, str, str], list[int]] = {}
     for line in lines:
         words = line.split(",")[1:]
         if words[:2] == ["v1", "primitive"]:
@@ -86,10 +86,10 @@ def primitives(lines: list[str]) -> list[dict[str, Any]]:
             nanoseconds = round(float(words[-1]) * 1e6)
         except ValueError:
             continue
-        entry = found.setdefault((words[2], words[3], words[-2]), [0, 0])
+        entry = totals.setdefault((words[2], words[3], words[-2]), [0, 0])
         entry[0] += 1
         entry[1] += nanoseconds
-    ordered = sorted(found.items(), key=lambda each: -each[1][1])
+    ordered = sorted(totals.items(), key=lambda each: -each[1][1])
     return [
         {"kind": kind, "implementation": implementation, "shapes": shapes, "calls": calls, "total_ns": total}
         for (kind, implementation, shapes), (calls, total) in ordered

@@ -82,5 +82,5 @@ class PhaseClock:
         """
         while self.current == OPTIMIZER:
             self.leave()
-        found, self.totals = self.totals, [0, 0, 0, 0]
-        return found
+        spent, self.totals = self.totals, [0, 0, 0, 0]
+        return spent

@@ -11,7 +11,7 @@ from importlib.machinery import SourceFileLoader
 from types import CodeType, ModuleType, TracebackType
 
 from laptime.instrument.result import Ended
-from laptime.instrument.session import Stop
+from laptime.instrument.step_observer import Stop
 
 
 def run(words: list[str], *, is_module: bool) -> Ended:
@@ -80,9 +80,9 @@ def _exited(error: SystemExit) -> Ended:
 
 
 def _raised(error: BaseException) -> Ended:
-    own = _without_us(error.__traceback__)
-    error = error.with_traceback(own)
-    sys.excepthook(type(error), error, own)
+    user_frames = _without_us(error.__traceback__)
+    error = error.with_traceback(user_frames)
+    sys.excepthook(type(error), error, user_frames)
     return Ended(
         how="raised",
         status=1,

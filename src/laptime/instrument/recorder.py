@@ -82,9 +82,9 @@ class Recorder:
 
     def end(self) -> bool:
         """A step has ended and the window with it; whether any step of this cycle was recorded."""
-        found = self.is_active
-        self._stop(keep=found)
-        return found
+        was_active = self.is_active
+        self._stop(keep=was_active)
+        return was_active
 
     def stop(self) -> None:
         """End now, in the middle of a step. The steps recorded so far are written, if there are any."""

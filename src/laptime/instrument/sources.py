@@ -21,16 +21,16 @@ def install(sources: dict[str, str]) -> Callable[[], None]:
     get_code, get_data = loader.get_code, loader.get_data
 
     def replaced(self: Any, path: str) -> bytes:
-        found: bytes = get_data(self, instead.get(os.path.realpath(path), path))
-        return found
+        data: bytes = get_data(self, instead.get(os.path.realpath(path), path))
+        return data
 
     def compiled(self: Any, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
         if os.path.realpath(path) in instead:  # never what __pycache__ has of the user's own
             code: CodeType = self.source_to_code(replaced(self, path), path)
             return code
-        found: CodeType | None = get_code(self, fullname)
-        return found
+        data: CodeType | None = get_code(self, fullname)
+        return data
 
     if instead:
         loader.get_code, loader.get_data = compiled, replaced

@@ -5,18 +5,23 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from laptime.instrument.hooks import SPAWN, Hooks
 from laptime.instrument.settings import Settings
-
-MODULE = "torch.multiprocessing.spawn"
-
+from laptime.instrument.step_observer import StepObserver, Stop
 
 ORIGINAL: list[Any] = []
 """Torch's own, in the process that has replaced it."""
 
 
+def observe_ranks(original: Any) -> Any:
+    """What stands in for torch's own function that starts a rank, which is `original`."""
+    ORIGINAL[:] = [original]
+    return wrap
+
+
 def wrap(function: Any, *rest: Any) -> None:
     """Stands in for torch's own `_wrap` in the started process: gives it the function with hooks around."""
-    original = getattr(sys.modules[MODULE], "_wrap", None)
+    original = getattr(sys.modules[SPAWN], "_wrap", None)
     if original is None or original is wrap:  # a forked child has ours still
         original = ORIGINAL[0]
     settings = Settings.from_environment()
@@ -31,11 +36,8 @@ class _Observed:
         self._settings = settings
 
     def __call__(self, *arguments: Any) -> None:
-        from laptime.instrument.hooks import Hooks
-        from laptime.instrument.session import Session, Stop
-
-        session = Session(self._settings)
-        hooks = Hooks(session)
+        observer = StepObserver(self._settings)
+        hooks = Hooks(observer, observe_ranks)
         hooks.install()
         try:
             self._function(*arguments)
@@ -43,4 +45,4 @@ class _Observed:
             pass
         finally:
             hooks.undo()
-            session.finish()
+            observer.finish()

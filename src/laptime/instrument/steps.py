@@ -163,17 +163,17 @@ class Steps:
     def _fetch_in_training(self, loader: int) -> int:
         if self._repeats >= REPEATS:
             return Cut.NOTHING  # this loop goes on without its loader
-        known = loader in self._training
+        is_known = loader in self._training
         if not self._is_open:
-            return self._end(begins=known)
-        return self._end(begins=known) if self._stepped else Cut.NOTHING
+            return self._end(begins=is_known)
+        return self._end(begins=is_known) if self._stepped else Cut.NOTHING
 
     def _end(self, *, begins: bool) -> int:
-        found = Cut.NOTHING
+        cut = Cut.NOTHING
         if self._is_open:
-            found = Cut.DROPS if self._is_mixed else Cut.ENDS
+            cut = Cut.DROPS if self._is_mixed else Cut.ENDS
         self._is_open, self._is_mixed, self._stepped = begins, False, False
-        return found | Cut.BEGINS if begins else found
+        return cut | Cut.BEGINS if begins else cut
 
     def _drop(self) -> int:
         self._is_mixed = True

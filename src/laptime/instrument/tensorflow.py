@@ -23,7 +23,7 @@ STEP = "laptime::step"
 
 
 class Listener(Protocol):
-    """What the hooks tell: `laptime.instrument.session.Session`."""
+    """What the hooks tell: `laptime.instrument.step_observer.StepObserver`."""
 
     phases: PhaseClock
 
@@ -64,12 +64,12 @@ class Hooks:
         self._owner = type(tf.function(lambda: None))
         self._original = original = self._owner.__call__
         listener, phases = self._listener, self._listener.phases
-        own, self_ = self._pid, self
+        pid, self_ = self._pid, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             # Where a script uses torch, that is its loop; many import TensorFlow only to write logs. Inside
             # another function's tracing this is no call of the loop; nor is it in a forked child.
-            foreign = "torch" in sys.modules or os.getpid() != own or not tf.executing_eagerly()
+            foreign = "torch" in sys.modules or os.getpid() != pid or not tf.executing_eagerly()
             if foreign or not phases.is_free_for(FORWARD):
                 return original(self, *args, **kwargs)
             if not self_.is_used:
@@ -137,9 +137,9 @@ class Recorder:
     def end(self) -> bool:
         """A step has ended and the window with it; whether any step was recorded."""
         self._number += 1
-        found = self.is_active
+        was_active = self.is_active
         self.stop()
-        return found
+        return was_active
 
     def stop(self) -> None:
         """End now."""

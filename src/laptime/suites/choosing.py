@@ -24,10 +24,10 @@ def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> S
         UsageError: a pattern is no regular expression.
     """
     patterns = [_compiled(text) for text in match]
-    found = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
+    benchmarks = [each for each in suite.benchmark if not match or _is_wanted(each, patterns)]
     if quick:
-        found = [_small(each) for each in found if LARGE not in each.tags]
-    return structs.replace(suite, benchmark=found)
+        benchmarks = [_small(each) for each in benchmarks if LARGE not in each.tags]
+    return structs.replace(suite, benchmark=benchmarks)
 
 
 def _compiled(text: str) -> re.Pattern[str]:
@@ -87,7 +87,7 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
     def listed(value: object) -> list[object]:
         return [*value] if isinstance(value, list) else [value]
 
-    given = {
+    changed = {
         name
         for name in ("batch", "dtype", "threads", "precision", "budget")
         if getattr(each, name) != _DEFAULTS[name]
@@ -114,7 +114,7 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
         shapes=each.shapes,
         seed=each.seed,
         name=f"{suite.name}:{each.name}",
-        origins=dict.fromkeys(sorted({"targets", *given}), "argument"),
+        origins=dict.fromkeys(sorted({"targets", *changed}), "argument"),
     )
 
 

@@ -18,13 +18,13 @@ class Kept:
 
     def runs(self, name: str) -> list[Run]:
         """The newest runs of `SUITE:BENCHMARK`, at most three: enough for every question here."""
-        found = []
+        runs = []
         for path in self._paths.get(name, [])[:3]:
             try:
-                found.append(files.read(folder.home() / path))
+                runs.append(files.read(folder.home() / path))
             except UsageError:  # damaged, or removed just now; `laptime list` tells
                 continue
-        return found
+        return runs
 
     def newest(self, name: str, *, before: str = "") -> Run | None:
         """The newest run of `SUITE:BENCHMARK` that is no part of the suite run with the id `before`."""

@@ -34,14 +34,14 @@ def load(where: str) -> list[Suite]:
     """
     path = Path(where)
     if path.is_dir():
-        found = [suite for file in _suite_files(path) for suite in _read(file)]
-        if not found:
+        suites = [suite for file in _suite_files(path) for suite in _read(file)]
+        if not suites:
             raise UsageError(
                 f"there is no suite in {where}",
                 why=f"no .toml file in it has a [[benchmark]], no .py file imports {_MARK}",
                 next="laptime suite list",
             )
-        return _apart(found)
+        return _apart(suites)
     if path.is_file():
         return _apart(_read(path))
     if where in SHIPPED:
@@ -57,14 +57,14 @@ def load(where: str) -> list[Suite]:
 
 
 def _suite_files(folder: Path) -> list[Path]:
-    found = []
+    files = []
     for path in sorted([*folder.rglob("*.toml"), *folder.rglob("*.py")]):
         if any(part.startswith(".") for part in path.relative_to(folder).parts):
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         if _MARK in text if path.suffix == ".py" else re.search(r"(?m)^\s*(\[\[)?benchmark\b", text):
-            found.append(path)
-    return found
+            files.append(path)
+    return files
 
 
 def _read(path: Path) -> list[Suite]:
@@ -101,14 +101,14 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
 
 def _from_python(path: Path) -> list[Suite]:
     module = _code.import_file(path.resolve())
-    found = [value for value in vars(module).values() if isinstance(value, Suite)]
-    if not found:
+    suites = [value for value in vars(module).values() if isinstance(value, Suite)]
+    if not suites:
         raise UsageError(
             f"{path} builds no suite",
             why="no variable of it is a Suite",
             next=f"from {_MARK} import Benchmark, Suite; suite = Suite(benchmark=[...])",
         )
-    return [_from_object(suite, path) for suite in found]
+    return [_from_object(suite, path) for suite in suites]
 
 
 def _from_object(suite: Suite, path: Path) -> Suite:
@@ -121,17 +121,17 @@ def _from_object(suite: Suite, path: Path) -> Suite:
 
 def _benchmark(raw: dict[str, Any], place: str, folder: Path) -> Benchmark:
     where = f"{place}: {_called(raw)}"
-    made: Benchmark = _converted(raw, Benchmark, where)
-    if bool(made.target) == bool(made.targets):
+    benchmark: Benchmark = _converted(raw, Benchmark, where)
+    if bool(benchmark.target) == bool(benchmark.targets):
         raise UsageError(
-            f"{where} {'has both target and targets' if made.target else 'has no target'}",
+            f"{where} {'has both target and targets' if benchmark.target else 'has no target'}",
             why="target is measured alone, targets are compared with each other",
             next='target = "torchvision:resnet18"',
         )
     return structs.replace(
-        made,
-        target=_placed(made.target, folder) if made.target else "",
-        targets=[_placed(target, folder) for target in made.targets],
+        benchmark,
+        target=_placed(benchmark.target, folder) if benchmark.target else "",
+        targets=[_placed(target, folder) for target in benchmark.targets],
     )
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.result import Observed
-from laptime.instrument.session import Session, Stop
 from laptime.instrument.settings import Settings
+from laptime.instrument.step_observer import StepObserver, Stop
 
 Observe = Callable[..., Observed]
 
@@ -18,13 +18,13 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
     """Runs a loop under hooks in this process until it is stopped, or ends; what was observed."""
     monkeypatch.delenv("RANK", raising=False)
     monkeypatch.delenv("WORLD_SIZE", raising=False)
-    sessions: list[tuple[Session, Hooks]] = []
+    observers: list[tuple[StepObserver, Hooks]] = []
 
     def run(loop: Callable[[], object], **changes: object) -> Observed:
         small = {"wait": 1, "timed": 3, "warmup": 1, "steps": 2, "stack": False, "primitives": False}
-        session = Session(Settings(folder=str(tmp_path), quiet=True, **{**small, **changes}))  # type: ignore[arg-type]
-        hooks = Hooks(session)
-        sessions.append((session, hooks))
+        observer = StepObserver(Settings(folder=str(tmp_path), quiet=True, **{**small, **changes}))  # type: ignore[arg-type]
+        hooks = Hooks(observer)
+        observers.append((observer, hooks))
         hooks.install()
         try:
             loop()
@@ -32,9 +32,9 @@ def observe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Observe
             pass
         finally:
             hooks.undo()
-        session.finish()
-        return session.observed
+        observer.finish()
+        return observer.observed
 
     yield run
-    for _, hooks in sessions:
+    for _, hooks in observers:
         hooks.undo()

@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa:
 
 from laptime.instrument.hooks import Hooks  # noqa: E402
 from laptime.instrument.result import Observed  # noqa: E402
-from laptime.instrument.session import Session, Stop  # noqa: E402
 from laptime.instrument.settings import Settings  # noqa: E402
+from laptime.instrument.step_observer import StepObserver, Stop  # noqa: E402
 
 pytestmark = pytest.mark.torch
 Observe = Callable[..., Observed]
@@ -273,10 +273,10 @@ def test_a_loop_that_swallows_everything_hears_it_again(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(os, "_exit", end)
-    session = Session(
+    observer = StepObserver(
         Settings(folder=str(tmp_path), wait=1, timed=2, warmup=1, steps=1, quiet=True, primitives=False)
     )
-    hooks = Hooks(session)
+    hooks = Hooks(observer)
     hooks.install()
     heard = 0
     try:

@@ -36,7 +36,7 @@ def test_the_loop_runs_to_its_end_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "runs"))
-    monkeypatch.setattr("laptime.instrument.session.USUAL", 5)
+    monkeypatch.setattr("laptime.instrument.step_observer.USUAL", 5)
     with laptime.profile(**options(trace=tmp_path / "traces", save=True)) as seen:
         assert loop(5000) == 5000
     run = seen.run

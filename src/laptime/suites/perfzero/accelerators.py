@@ -24,16 +24,16 @@ def devices() -> list[Device]:
 
 def parse(text: str) -> list[Device]:
     """Devices from the program's lines `name, driver, MiB`; other lines are passed over."""
-    found: list[Device] = []
+    devices: list[Device] = []
     for line in text.splitlines():
         name, driver, memory = ([part.strip() for part in line.split(",")] + ["", "", ""])[:3]
         if name and driver:
-            found.append(
+            devices.append(
                 Device(
-                    name=f"cuda:{len(found)}",
+                    name=f"cuda:{len(devices)}",
                     model=name,
                     driver=driver,
                     memory=int(memory) * 2**20 if memory.isdigit() else None,
                 )
             )
-    return found
+    return devices

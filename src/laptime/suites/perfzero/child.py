@@ -42,14 +42,14 @@ class Teller:
 
 def figures() -> dict[str, float]:
     """Memory of this process in bytes (resident, virtual, highest resident) and CPU seconds used so far."""
-    found = {"cpu": time.process_time()}
+    usage = {"cpu": time.process_time()}
     with suppress(OSError, ValueError), open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123
         names = {"VmRSS": "rss", "VmSize": "vms", "VmHWM": "peak"}
         for line in status:
             name, _, value = line.partition(":")
             if name in names:
-                found[names[name]] = int(value.split()[0]) * 1024
-    return found
+                usage[names[name]] = int(value.split()[0]) * 1024
+    return usage
 
 
 def reset_peak() -> None:
@@ -102,18 +102,18 @@ def arguments(cls: Any, request: dict[str, Any]) -> dict[str, Any]:
     `tf_benchmark` classes get the user's only. A class whose constructor takes neither the three by name
     nor `**kwargs` is built as such a one without being told.
     """
-    own = dict(request["constructor"])
+    keywords = dict(request["constructor"])
     if request["class_type"] == "tf_benchmark":
-        return own
-    given = {name: request[name] for name in ("output_dir", "root_data_dir", "tpu")}
+        return keywords
+    offered = {name: request[name] for name in ("output_dir", "root_data_dir", "tpu")}
     try:
         takes = inspect.signature(cls.__init__).parameters.values()
     except (TypeError, ValueError):
-        return {**given, **own}
+        return {**offered, **keywords}
     if cls.__init__ is not object.__init__ and any(each.kind is each.VAR_KEYWORD for each in takes):
-        return {**given, **own}
+        return {**offered, **keywords}
     named = {each.name for each in takes if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
-    return {**{name: value for name, value in given.items() if name in named}, **own}
+    return {**{name: value for name, value in offered.items() if name in named}, **keywords}
 
 
 class Profiler:
@@ -204,14 +204,14 @@ def names(request: dict[str, Any], tell: Teller) -> None:
     """The public methods of a class whose names match a pattern from their first letter on."""
     try:
         cls = load(request["class"])
-        found = [
+        methods = [
             name
             for name in dir(cls)
             if not name.startswith("_")
             and re.match(request["pattern"], name)
             and callable(getattr(cls, name))
         ]
-        tell("names", names=found)
+        tell("names", names=methods)
     except BaseException as error:
         tell("raised", phase="import", kind=type(error).__name__, message=str(error)[:LONGEST])
         traceback.print_exc()
@@ -236,8 +236,8 @@ def main() -> None:
         request = json.load(file)
     # This file's own folder is no place for a benchmark's imports; the paths asked for come last, as PerfZero
     # has them, behind what is installed.
-    own = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
-    sys.path[:] = [os.getcwd(), *(path for path in sys.path if path != own), *request["python_path"]]  # noqa: PTH109
+    own_folder = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120
+    sys.path[:] = [os.getcwd(), *(path for path in sys.path if path != own_folder), *request["python_path"]]  # noqa: PTH109
     faulthandler.enable()
     if hasattr(signal, "SIGUSR1"):  # asked before a hung process is ended: the log then says where it hung
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=False)

@@ -155,9 +155,9 @@ def _hash(place: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _wrong_hash(download: Download, place: Path, found: str) -> UsageError:
+def _wrong_hash(download: Download, place: Path, digest: str) -> UsageError:
     return UsageError(
         f"{place} is not the file that was asked for",
-        why=f"its SHA-256 is {found}, not {download.sha256}",
+        why=f"its SHA-256 is {digest}, not {download.sha256}",
         next=f"check {download.url}; remove {place} to fetch it again",
     )

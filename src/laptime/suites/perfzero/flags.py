@@ -163,9 +163,9 @@ def tpu(flags: Flags) -> str | None:
     """
     if not flags.tpu_parameters:
         return None
-    found = _object("tpu_parameters", flags.tpu_parameters, '{"name": "...", "using_prestarted_tpu": "true"}')
-    if str(found.get("using_prestarted_tpu", "")).lower() == "true" and found.get("name"):
-        return str(found["name"])
+    given = _object("tpu_parameters", flags.tpu_parameters, '{"name": "...", "using_prestarted_tpu": "true"}')
+    if str(given.get("using_prestarted_tpu", "")).lower() == "true" and given.get("name"):
+        return str(given["name"])
     raise UsageError(
         "--tpu_parameters asks for a TPU to be started",
         why="laptime starts and stops no machines in a cloud",
@@ -179,22 +179,22 @@ def windows(flags: Flags) -> list[tuple[float, float]]:
     Raises:
         UsageError: they are no increasing pairs of numbers.
     """
-    found: list[tuple[float, float]] = []
+    spans: list[tuple[float, float]] = []
     text = flags.profiler_enabled_time or ""
     try:
         for part in filter(None, (part.strip() for part in text.split(","))):
             begin, _, end = part.partition(":")
-            found.append((float(begin), float(end) if end else FOREVER))
+            spans.append((float(begin), float(end) if end else FOREVER))
     except ValueError:
-        found = [(1.0, 0.0)]
-    edges = [edge for window in found for edge in window]
+        spans = [(1.0, 0.0)]
+    edges = [edge for window in spans for edge in window]
     if edges and (edges[0] < 0 or any(b <= a for a, b in itertools.pairwise(edges))):
         raise UsageError(
             f"--profiler_enabled_time={text} cannot be followed",
             why="it takes begin:end pairs in seconds after the method began, each later than the one before",
             next="--profiler_enabled_time=10:15,30:35, say",
         )
-    return found
+    return spans
 
 
 def _object(name: str, text: str, example: str) -> dict[str, Any]:

@@ -50,18 +50,18 @@ def expand(wanted: Sequence[Method | Filter], names: Callable[[Filter], list[str
     Args:
         names: looks into the class; needs a process that imports it.
     """
-    found: list[Method] = []
+    methods: list[Method] = []
     for each in wanted:
         if isinstance(each, Method):
-            found.append(each)
+            methods.append(each)
         else:
-            found += [Method(f"{each.cls}.{name}", each.cls, name) for name in names(each)]
-    return list({(each.cls, each.method): each for each in reversed(found)}.values())[::-1]
+            methods += [Method(f"{each.cls}.{name}", each.cls, name) for name in names(each)]
+    return list({(each.cls, each.method): each for each in reversed(methods)}.values())[::-1]
 
 
 def _parse(word: str) -> Method | Filter:
-    cls, found, pattern = word.partition(f".{FILTER}")
-    if found:
+    cls, is_filter, pattern = word.partition(f".{FILTER}")
+    if is_filter:
         try:
             re.compile(pattern)
         except re.error as error:

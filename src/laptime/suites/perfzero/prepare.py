@@ -68,9 +68,9 @@ def prepare(flags: Flags, *, say: Say) -> Prepared:
     environment = structs.replace(environment, devices=[*environment.devices, *accelerators.devices()])
     path = python_path(flags.python_path, site)
     with _timed(timing, "find_methods"):
-        found = methods.expand(wanted, lambda each: _matches(each, flags, path))
+        chosen = methods.expand(wanted, lambda each: _matches(each, flags, path))
     conditions = Conditions(flags=flags, environment=environment, repos=there, timing=timing)
-    return Prepared(methods=found, python_path=path, conditions=conditions)
+    return Prepared(methods=chosen, python_path=path, conditions=conditions)
 
 
 def python_path(text: str | None, site: Path) -> list[str]:
@@ -79,11 +79,11 @@ def python_path(text: str | None, site: Path) -> list[str]:
     Raises:
         UsageError: there is no such folder.
     """
-    found = []
+    folders = []
     for word in (word.strip() for word in (text or "").split(",")):
         place = next((place for place in (site / word, Path(word)) if word and place.exists()), None)
         if place is not None:
-            found.append(str(place.resolve()))
+            folders.append(str(place.resolve()))
         elif word:
             clones = [each.name for each in site.iterdir()] if site.is_dir() else []
             near = closest(word, clones)
@@ -92,10 +92,10 @@ def python_path(text: str | None, site: Path) -> list[str]:
                 why=f"looked in {site.resolve()} and here",
                 next=f"did you mean {near}?" if near else "--git_repos=URL   puts a clone there",
             )
-    return found
+    return folders
 
 
-def _matches(wanted: Filter, flags: Flags, path: list[str]) -> list[str]:
+def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:
     """Names that the filter finds. A class that cannot be imported stands as one nameless method: running
     that tells why, and does not keep the others from being run.
 
@@ -104,24 +104,24 @@ def _matches(wanted: Filter, flags: Flags, path: list[str]) -> list[str]:
     """
     request: dict[str, Any] = {
         "do": "names",
-        "class": wanted.cls,
-        "pattern": wanted.pattern,
+        "class": pattern.cls,
+        "pattern": pattern.pattern,
         "python_path": path,
     }
     with tempfile.TemporaryDirectory(prefix="laptime-perfzero-") as folder:
         ended = process.run(
             request, Path(folder), python=flags.python, timeout=flags.timeout, echo=flags.debug
         )
-    told = ended.event("names")
-    if told is None:
+    answer = ended.event("names")
+    if answer is None:
         return [""]
-    if not told["names"]:
+    if not answer["names"]:
         raise NoMatch(
-            f"{wanted.name} matches no method",
-            why=f"{wanted.cls} has none whose name matches {wanted.pattern!r} from its first letter on",
-            next=f"laptime suite perfzero --list --benchmark_methods={wanted.cls}.filter:.*",
+            f"{pattern.name} matches no method",
+            why=f"{pattern.cls} has none whose name matches {pattern.pattern!r} from its first letter on",
+            next=f"laptime suite perfzero --list --benchmark_methods={pattern.cls}.filter:.*",
         )
-    return [str(name) for name in told["names"]]
+    return [str(name) for name in answer["names"]]
 
 
 @contextmanager

@@ -89,11 +89,11 @@ def run(
         echo: pass the output through to standard error as well.
         tick: called at every look with the seconds since the start.
     """
-    asked, told = folder / ".request.json", folder / ".events.jsonl"
-    told.unlink(missing_ok=True)
-    asked.write_text(json.dumps({**request, "events": str(told.resolve())}))
+    request_file, events_file = folder / ".request.json", folder / ".events.jsonl"
+    events_file.unlink(missing_ok=True)
+    request_file.write_text(json.dumps({**request, "events": str(events_file.resolve())}))
     process = Process(
-        [python or sys.executable, child.__file__, str(asked.resolve())],
+        [python or sys.executable, child.__file__, str(request_file.resolve())],
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=STDOUT,
@@ -120,8 +120,8 @@ def run(
         process.end(grace=GRACE)
         seconds = process.seconds
         printed = output.close()
-        events = _events(told)
-        for path in (asked, told):
+        events = _events(events_file)
+        for path in (request_file, events_file):
             path.unlink(missing_ok=True)
     return Ended(
         status=None if hung else process.returncode,
@@ -212,11 +212,11 @@ class _Output:
 
 
 def _events(path: Path) -> list[Event]:
-    found = []
+    events = []
     with suppress(OSError):
         for line in path.read_bytes().splitlines():
             with suppress(ValueError):  # the last line of a killed process may be cut
                 event = json.loads(line)
                 if isinstance(event, dict):
-                    found.append(event)
-    return found
+                    events.append(event)
+    return events

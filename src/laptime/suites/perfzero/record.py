@@ -61,7 +61,7 @@ def case(
 def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
     """One for every bound: whether the mean over the trials keeps it, with its interval from three on."""
     words: dict[Word, Held] = {"kept": "kept", "violated": "broken", "unclear": "undecided"}
-    found = []
+    verdicts = []
     for name, each in spreads(trials).items():
         around = each.ci95 or (each.mean, each.mean)
         for kind, limit, word in (
@@ -73,7 +73,7 @@ def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
             sentence = f"{name} {each.mean:.4g}, {kind} {limit:.4g}"
             if each.ci95 is not None:
                 sentence += f", 95 % interval [{each.ci95[0]:.4g}, {each.ci95[1]:.4g}]"
-            found.append(
+            verdicts.append(
                 Verdict(
                     kind=kind,  # type: ignore[arg-type]
                     case=method.name,
@@ -85,7 +85,7 @@ def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
                     sentence=sentence,
                 )
             )
-    return found
+    return verdicts
 
 
 def _failure(outcome: Outcome, folder: Path) -> Failure:
@@ -117,52 +117,52 @@ def _reported(trials: list[Outcome]) -> list[Series]:
             metric=Metric(
                 tag=f"reported/{name}", unit=unit, title=name, meaning="As the benchmark reported it."
             ),
-            samples=[value for _, value in found],
-            process=[index for index, _ in found] if len(found) > 1 else [],
+            samples=[value for _, value in values],
+            process=[index for index, _ in values] if len(values) > 1 else [],
             probe="report_benchmark",
         )
-        for name, (unit, found) in columns.items()
+        for name, (unit, values) in columns.items()
     ]
 
 
 def _process(outcome: Outcome, summary: dict[str, Any], points: list[Point]) -> list[Series]:
-    found = []
+    series = []
     for metric, event in ((metrics.IMPORT, "imported"), (metrics.LOAD, "constructed")):
-        told = outcome.ended.event(event)
-        if told is not None:
-            found.append(Series(metric=metric, samples=[float(told["seconds"])], probe="wall"))
+        figures = outcome.ended.event(event)
+        if figures is not None:
+            series.append(Series(metric=metric, samples=[float(figures["seconds"])], probe="wall"))
     if peak := summary["process_info"].get("max_rss"):
-        found.append(Series(metric=_PEAK, samples=[float(peak)], probe="process"))
+        series.append(Series(metric=_PEAK, samples=[float(peak)], probe="process"))
     if points:
         at = [point.time for point in points]
         memory, cpu = [float(p.rss) for p in points], [p.cpu_percent / 100 for p in points]
-        found += [
+        series += [
             Series(metric=MEMORY, samples=memory, at=at, probe="process"),
             Series(metric=CPU, samples=cpu, at=at, probe="process"),
         ]
-    return found
+    return series
 
 
 def _checks(outcome: Outcome, trials: int) -> list[Check]:
-    found = [Check(name="benchmark", outcome="ok", sentence=outcome.sentence)]
+    checks = [Check(name="benchmark", outcome="ok", sentence=outcome.sentence)]
     if outcome.state == "bound_violated":
-        found = [Check(name="bounds", outcome="note", sentence=outcome.sentence)]
+        checks = [Check(name="bounds", outcome="note", sentence=outcome.sentence)]
     if outcome.state == "not_a_number":
         step = "mend the benchmark: it reported this itself"
-        found = [Check(name="finite", outcome="fail", sentence=outcome.sentence, next=step)]
+        checks = [Check(name="finite", outcome="fail", sentence=outcome.sentence, next=step)]
     if outcome.renamed and outcome.report is not None:
-        found.append(Check(name="name", outcome="note", sentence=f"it reported as {outcome.report.name!r}"))
+        checks.append(Check(name="name", outcome="note", sentence=f"it reported as {outcome.report.name!r}"))
     if outcome.units_doubtful:
         sentence = "the reported wall time is longer than the method ran: it is not in seconds"
-        found.append(Check(name="units", outcome="note", sentence=sentence))
+        checks.append(Check(name="units", outcome="note", sentence=sentence))
     for event in outcome.ended.events:
         if event["event"] in ("profiler_failed", "profiler_late"):
             why = event.get("message") or f"the method was over before second {event.get('begin'):g}"
-            found.append(Check(name="profiler", outcome="note", sentence=f"nothing was profiled: {why}"))
+            checks.append(Check(name="profiler", outcome="note", sentence=f"nothing was profiled: {why}"))
     if trials < 2:
         sentence = "one trial: how much the numbers vary is not known (--benchmark_num_trials=5)"
-        found.append(Check(name="trials", outcome="note", sentence=sentence))
-    return found
+        checks.append(Check(name="trials", outcome="note", sentence=sentence))
+    return checks
 
 
 def _artifact(path: Path) -> Artifact:

@@ -54,7 +54,7 @@ Field = tuple[int, int | float | bytes]
 
 def read(folder: Path) -> tuple[list[Report], list[str]]:
     """All reports in a folder in the order of their making, and a sentence for every file that is none."""
-    found: list[Report] = []
+    reports: list[Report] = []
     faults: list[str] = []
     for path in sorted(folder.glob(f"{PREFIX}*"), key=lambda path: (path.stat().st_mtime_ns, path.name)):
         try:
@@ -62,10 +62,10 @@ def read(folder: Path) -> tuple[list[Report], list[str]]:
         except (ValueError, OSError) as error:
             faults.append(f"{path.name} is no whole report: {error}")
             continue
-        found += entries
+        reports += entries
         if not entries:
             faults.append(f"{path.name} is empty")
-    return found, faults
+    return reports, faults
 
 
 def decode(data: bytes) -> list[Report]:
@@ -132,13 +132,13 @@ def _entry(data: bytes) -> Report:
 
 
 def _metric(data: bytes) -> Metric:
-    own = dict(_fields(data))
+    fields = dict(_fields(data))
     bounds = {
-        name: _number(dict(_fields(_bytes(own[number]))).get(1, 0.0))
+        name: _number(dict(_fields(_bytes(fields[number]))).get(1, 0.0))
         for number, name in ((3, "min_value"), (4, "max_value"))
-        if number in own
+        if number in fields
     }
-    return Metric(name=_string(own.get(1, b"")), value=_number(own.get(2, 0.0)), **bounds)
+    return Metric(name=_string(fields.get(1, b"")), value=_number(fields.get(2, 0.0)), **bounds)
 
 
 def _fields(data: bytes) -> Iterator[Field]:

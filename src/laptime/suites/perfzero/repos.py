@@ -46,16 +46,16 @@ def parse(texts: Sequence[str]) -> list[Repo]:
         for part in ([text] if Path(text).exists() else text.split(","))
         if (word := part.strip())
     ]
-    found = [_parse(word) for word in words]
-    names = [repo.name for repo in found]
-    for repo in found:
-        if names.count(repo.name) > 1 and found.count(repo) != names.count(repo.name):
+    repos = [_parse(word) for word in words]
+    names = [repo.name for repo in repos]
+    for repo in repos:
+        if names.count(repo.name) > 1 and repos.count(repo) != names.count(repo.name):
             raise UsageError(
                 f"two repositories want the folder {repo.name}",
-                why=", ".join(other.url for other in found if other.name == repo.name),
+                why=", ".join(other.url for other in repos if other.name == repo.name),
                 next="clone one of them yourself and name it with --python_path=/absolute/folder",
             )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(repos))
 
 
 def fetch(repo: Repo, folder: Path, *, cached: bool) -> Repo:
@@ -88,8 +88,8 @@ def fetch(repo: Repo, folder: Path, *, cached: bool) -> Repo:
         _git("-C", str(place), "fetch", "--quiet", "--tags", "origin", repo=repo)
     else:
         return _state(repo, place)
-    if wanted := repo.hash or _tip(repo, place):
-        _git("-C", str(place), "checkout", "--quiet", "--detach", wanted, repo=repo)
+    if commit := repo.hash or _tip(repo, place):
+        _git("-C", str(place), "checkout", "--quiet", "--detach", commit, repo=repo)
     return _state(repo, place)
 
 

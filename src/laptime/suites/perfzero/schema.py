@@ -22,14 +22,14 @@ def text(document: Any) -> str:
 
 def system_info(environment: Environment, names: Mapping[str, str] | None = None) -> dict[str, Any]:
     """The machine in PerfZero's words; `names` are the labels that a user gave it."""
-    found: dict[str, Any] = dict(names or {})
+    info: dict[str, Any] = dict(names or {})
     accelerators = [device for device in environment.devices if device.name != "cpu"]
     if accelerators:
-        found["accelerator_driver_version"] = accelerators[0].driver or ""
-        found["accelerator_model"] = accelerators[0].model
-        found["accelerator_count"] = len(accelerators)
+        info["accelerator_driver_version"] = accelerators[0].driver or ""
+        info["accelerator_model"] = accelerators[0].model
+        info["accelerator_count"] = len(accelerators)
     return {
-        **found,
+        **info,
         "cpu_model": environment.cpu,
         "physical_cpu_count": _ABSENT if environment.physical_cores is None else environment.physical_cores,
         "logical_cpu_count": environment.vcpus,

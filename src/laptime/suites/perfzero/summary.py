@@ -83,28 +83,28 @@ def _result(method: Method, outcome: Outcome, trial: int) -> dict[str, Any]:
 
 def _info(outcome: Outcome, conditions: Conditions, folder: Path) -> dict[str, Any]:
     flags = conditions.flags
-    found: dict[str, Any] = {
+    info: dict[str, Any] = {
         "harness_name": "perfzero",
         "harness_info": {},
         "has_exception": outcome.state in ("raised", "crashed", "hung", "reported_twice"),
         "execution_label": flags.execution_label or "",
     }
     if flags.output_gcs_url:
-        found["output_url"] = f"{flags.output_gcs_url.rstrip('/')}/{folder.name}/"
+        info["output_url"] = f"{flags.output_gcs_url.rstrip('/')}/{folder.name}/"
     if variables := {name: text for name, text in os.environ.items() if name.startswith("PERFZERO_")}:
-        found["env_vars"] = variables
-    found["flags"] = flags.as_given()
-    found["site_package_info"] = {
+        info["env_vars"] = variables
+    info["flags"] = flags.as_given()
+    info["site_package_info"] = {
         name: {"url": repo.url, "branch": repo.branch, "hash": repo.hash}
         for name, repo in conditions.repos.items()
     }
-    return found
+    return info
 
 
 def _framework(ended: Ended) -> dict[str, str]:
     """The framework that the benchmark had loaded when last seen."""
-    told = [event["framework"] for event in ended.events if event.get("framework")]
-    return dict(told[-1]) if told else {"name": "none", "version": "", "build_version": ""}
+    frameworks = [event["framework"] for event in ended.events if event.get("framework")]
+    return dict(frameworks[-1]) if frameworks else {"name": "none", "version": "", "build_version": ""}
 
 
 def _began(ended: Ended) -> float:
@@ -121,22 +121,22 @@ def process_info(ended: Ended) -> dict[str, int | float]:
     start, end = ended.event("started"), ended.event("ended") or ended.event("raised")
     if start is None:
         return {}
-    told = [event for event in (start, end) if event is not None]
+    ends = [event for event in (start, end) if event is not None]
     inside = _inside(ended, start, end)
     # The mark of the highest resident set was reset at the start, so it has every peak, however short.
     rss = [look.rss for look in inside] + [
-        int(event[key]) for event in told for key in ("rss", "peak") if key in event
+        int(event[key]) for event in ends for key in ("rss", "peak") if key in event
     ]
-    vms = [look.vms for look in inside] + [int(event["vms"]) for event in told if "vms" in event]
+    vms = [look.vms for look in inside] + [int(event["vms"]) for event in ends if "vms" in event]
     # The first look's window began before the method did.
     cpu = [look.cpu for look in inside[1:]]
     if end is not None and float(end.get("seconds", 0.0)) > 0:
         cpu.append(_mean_percent(start, end))
-    found: dict[str, int | float] = {}
+    info: dict[str, int | float] = {}
     for name, values in (("max_rss", rss), ("max_vms", vms), ("max_cpu_percent", cpu)):
         if values:
-            found[name] = max(values)
-    return found
+            info[name] = max(values)
+    return info
 
 
 def _inside(ended: Ended, start: dict[str, Any], end: dict[str, Any] | None) -> list[Look]:

@@ -84,8 +84,8 @@ class Spread(Struct, frozen=True, kw_only=True):
 def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
     """One trial, from how its process went and the files it left."""
     imported = ended.event("imported") or {}
-    own = str(imported.get("reports_as", ""))
-    main = next((each for each in reports if each.name == own), reports[0] if reports else None)
+    reporter = str(imported.get("reports_as", ""))
+    main = next((each for each in reports if each.name == reporter), reports[0] if reports else None)
     state, sentence = _state(ended, main, faults)
     over = ended.event("ended")
     return Outcome(
@@ -93,7 +93,7 @@ def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
         sentence=sentence,
         report=main,
         others=[each for each in reports if each is not main],
-        renamed=main is not None and bool(own) and main.name != own,
+        renamed=main is not None and bool(reporter) and main.name != reporter,
         units_doubtful=bool(main and over and main.wall_time > 1.05 * float(over["seconds"])),
         ended=ended,
     )
@@ -101,13 +101,13 @@ def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
 
 def violations(report: Report) -> list[str]:
     """The bounds that the numbers of a report break; both ends are inclusive."""
-    found = []
+    sentences = []
     for each in report.metrics:
         if each.min_value is not None and not each.value >= each.min_value:
-            found.append(f"{each.name} is {each.value:g}, below {each.min_value:g}")
+            sentences.append(f"{each.name} is {each.value:g}, below {each.min_value:g}")
         if each.max_value is not None and not each.value <= each.max_value:
-            found.append(f"{each.name} is {each.value:g}, above {each.max_value:g}")
-    return found
+            sentences.append(f"{each.name} is {each.value:g}, above {each.max_value:g}")
+    return sentences
 
 
 def spreads(trials: list[Outcome]) -> dict[str, Spread]:

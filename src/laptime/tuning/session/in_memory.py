@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from laptime.instrument.session import Stop
+from laptime.instrument.step_observer import Stop
 from laptime.launch.script import Program
 from laptime.launch.trial import Running
 from laptime.records.run import Subject

@@ -11,7 +11,8 @@ from typing import Literal
 
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
-from laptime.instrument.session import Session
+from laptime.instrument.spawned import observe_ranks
+from laptime.instrument.step_observer import StepObserver
 from laptime.launch.script import Outcome, Program
 from laptime.records.event import Listener, ignore
 from laptime.records.run import Run, Subject
@@ -76,9 +77,9 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     def __enter__(self) -> profile:
         self._live = LiveRun("profile", lambda event: self._emit(event))
         self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
-        self._session = Session(settings(self._request, self._work.name))
-        self._hooks = Hooks(self._session)
-        self._session.on_done = self._hooks.undo
+        self._observer = StepObserver(settings(self._request, self._work.name))
+        self._hooks = Hooks(self._observer, observe_ranks)
+        self._observer.on_done = self._hooks.undo
         self._watch = WhenImported("torch", self._hooks.install)
         self._watch.install()
         return self
@@ -88,9 +89,9 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     ) -> None:
         self._watch.remove()
         self._hooks.undo()
-        self._session.finish()
+        self._observer.finish()
         with self._work:
-            seen = self._session.observed
+            seen = self._observer.observed
             program = Program([], Subject(target=self._request.program), sys.executable)
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:

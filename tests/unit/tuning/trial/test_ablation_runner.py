@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from laptime.instrument.session import Stop
+from laptime.instrument.step_observer import Stop
 from laptime.tuning.loop_profile import FACTS, LoopProfile
 from laptime.tuning.trial.diagnosis import ablation_blocks, ablation_runner
 from laptime.tuning.trial.diagnosis.ablation_blocks import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from laptime.instrument.session import Stop
+from laptime.instrument.step_observer import Stop
 from laptime.tuning.trial import block_timing, race_runner
 from laptime.tuning.trial.plan import TrialPlan
 from laptime.tuning.trial.result import TrialResult

@@ -19,7 +19,7 @@ from typing import Any
 from laptime.instrument.device import Device
 from laptime.instrument.forking import in_children
 from laptime.instrument.phases import PhaseClock
-from laptime.instrument.session import SWALLOWED, Stop
+from laptime.instrument.step_observer import SWALLOWED, Stop
 from laptime.instrument.steps import Cut, Steps
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls

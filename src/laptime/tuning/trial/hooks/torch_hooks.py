@@ -22,8 +22,7 @@ from collections.abc import Callable, Iterator
 from time import perf_counter_ns
 from typing import Any, Protocol
 
-from laptime.instrument import spawned
-from laptime.instrument.hooks import Hooks, Listener
+from laptime.instrument.hooks import SPAWN, Hooks, Listener
 from laptime.instrument.phases import OPTIMIZER
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls, bind
@@ -99,7 +98,7 @@ class TorchHooks(Hooks):
 
     def _spawned(self) -> None:
         """Ranks that the script starts itself are no part of a trial: they are noted."""
-        module: Any = sys.modules.get(spawned.MODULE)
+        module: Any = sys.modules.get(SPAWN)
         if hasattr(module, "start_processes"):
             self._replace(module, "start_processes", self._starting)
 

@@ -57,7 +57,7 @@ def _nothing() -> None:
     pass
 
 
-class Session:
+class StepObserver:
     """Listens to the loop and decides; all methods are called by hooks, on the thread of the loop.
 
     Attributes:
@@ -230,8 +230,8 @@ class Session:
         """
         if not self._has_paused or not self._run or self._world > 1:
             return True
-        wanted = self.settings.warmup + self.settings.steps
-        return self._run + wanted <= self._longest_run
+        needed = self.settings.warmup + self.settings.steps
+        return self._run + needed <= self._longest_run
 
     def _window(self) -> Recorder:
         """Warm-up and traced steps; fewer where epochs are shorter than what was asked for."""
@@ -241,8 +241,8 @@ class Session:
         elif self._has_paused and self._world == 1:
             warmup = min(warmup, self._longest_run - 1)
             steps = min(steps, self._longest_run - warmup)
-        found: Recorder = self._make_recorder(self.settings, warmup=warmup, steps=steps)
-        return found
+        recorder: Recorder = self._make_recorder(self.settings, warmup=warmup, steps=steps)
+        return recorder
 
     def _ended_in_trace(self, step: _Step | None, *, pauses: bool) -> None:
         assert self._recorder is not None
@@ -323,23 +323,27 @@ class Session:
         if self.is_done:
             return
         self.is_done = True
-        seen = self.observed
+        record = self.observed
         if world() > 1:  # not known when we began, no longer known once the script has left its group
-            seen.rank, seen.world = rank(), world()
+            record.rank, record.world = rank(), world()
         # The device may be what the script has failed with.
         with suppress(RuntimeError):
             self._unfinished()
         if self._capture is not None:
-            seen.primitives = self._capture.stop()
-        seen.seen = dict(self.steps.seen)
+            record.primitives = self._capture.stop()
+        record.seen = dict(self.steps.seen)
         if "torch" in sys.modules:
-            seen.torch = True
+            record.torch = True
             with suppress(RuntimeError):
-                seen.libraries, seen.devices, seen.knobs = facts.libraries(), facts.devices(), facts.knobs()
+                record.libraries, record.devices, record.knobs = (
+                    facts.libraries(),
+                    facts.devices(),
+                    facts.knobs(),
+                )
         elif "tensorflow" in sys.modules:
-            seen.tensorflow = True
-            seen.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}
-        result.write(self.settings.folder, "observed", seen.rank, seen)
+            record.tensorflow = True
+            record.libraries = {"tensorflow": str(getattr(sys.modules["tensorflow"], "__version__", ""))}
+        result.write(self.settings.folder, "observed", record.rank, record)
 
     def _unfinished(self) -> None:
         """Keep what a script leaves that ends before all is observed."""
