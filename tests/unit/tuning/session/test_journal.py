@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import msgspec
+import pytest
 from msgspec import structs
 
 from fixtures import tunings
+from laptime.kit.errors import UsageError
+from laptime.launch.script import Program
+from laptime.records.event import Progress, RungDecided
+from laptime.records.run import Subject
+from laptime.records.tuning import Rung
+from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.tune import is_over
 
 
@@ -19,3 +29,57 @@ def test_what_the_budget_ended_or_what_is_open_can_be_resumed():
     assert not is_over(structs.replace(full, tuning=structs.replace(full.tuning, ended="budget")))
     speedup = structs.replace(full.tuning.speedup, word="unclear")
     assert not is_over(structs.replace(full, tuning=structs.replace(full.tuning, speedup=speedup)))
+
+
+PROGRAM = Program(["train.py"], Subject(target="train.py", sha256="abc"), "python")
+RUNGS = [Rung(name="threads", ratios=[1.1, 1.2]), Rung(name="tf32"), Rung(name="threads", dropped=True)]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def journal(*, resume: bool = False, **terms: bool) -> SessionJournal:
+    return SessionJournal(PROGRAM, terms, resume=resume, save=True)
+
+
+def test_decisions_are_read_again_in_their_order(home: Path) -> None:
+    first = journal()
+    assert journal(resume=True).rungs == []
+    for rung in RUNGS[:2]:
+        first(RungDecided(rung))
+        first(Progress(0.5, 1.0, "not kept"))
+    second = journal(resume=True)
+    assert second.rungs == RUNGS[:2]
+    second(RungDecided(RUNGS[2]))
+    assert journal(resume=True).rungs == RUNGS
+    assert journal().rungs == []
+    assert journal(resume=True).rungs == [], "a new session begins anew"
+
+
+def test_a_line_that_was_cut_off_is_left_out_and_older_files_are_read(home: Path) -> None:
+    path = journal().path
+    assert path is not None
+    lines = [b'{"program": ["train.py"]}', *(msgspec.json.encode(rung) for rung in RUNGS)]
+    path.write_bytes(b"\n".join(lines)[:-5])
+    resumed = journal(resume=True)
+    assert resumed.rungs == RUNGS[:2]
+
+
+def test_a_session_that_is_over_cannot_be_resumed(home: Path) -> None:
+    journal().over()
+    with pytest.raises(UsageError, match="no session to go on with"):
+        journal(resume=True)
+    journal()
+    with pytest.raises(UsageError, match="no session to go on with"):
+        journal(resume=True, strict=True)
+
+
+def test_a_disk_that_takes_nothing_is_a_complaint(home: Path) -> None:
+    home.write_text("a file, no folder")
+    one = journal()
+    one(RungDecided(RUNGS[0]))
+    assert one.path is None
+    assert one.complaint
