@@ -42,8 +42,10 @@ def agreement(ours: Arrays, reference: Arrays) -> dict[str, Any]:
     scale = max(_largest(other) for _, other in pairs)
     ranked = [
         float(np.mean(one.argmax(axis=1) == other.argmax(axis=1)))
-        for (one, other), given in zip(pairs, (array for array in reference if array.size), strict=True)
-        if given.dtype.kind == "f" and given.ndim == 2 and given.shape[1] > 1
+        for (one, other), inputs_checked in zip(
+            pairs, (array for array in reference if array.size), strict=True
+        )
+        if inputs_checked.dtype.kind == "f" and inputs_checked.ndim == 2 and inputs_checked.shape[1] > 1
     ]
     return {
         "max_error": error,

@@ -55,13 +55,13 @@ def same_models(cases: list[Case]) -> list[Finding]:
     """A finding for each framework beside the first that runs an architecture: the same model, or how not."""
     groups: dict[str, dict[tuple[str, str], list[Case]]] = {}
     for case in cases:
-        own = groups.setdefault(architecture(case.target), {})
-        own.setdefault((case.target, backend_of(case)), []).append(case)
-    found = []
+        members = groups.setdefault(architecture(case.target), {})
+        members.setdefault((case.target, backend_of(case)), []).append(case)
+    findings = []
     for group in groups.values():
-        told = [(own[0], size) for own in group.values() if (size := _size(own))]
-        found += [_compared(case, size, *told[0]) for case, size in told[1:]]
-    return found
+        told = [(members[0], size) for members in group.values() if (size := _size(members))]
+        findings += [_compared(case, size, *told[0]) for case, size in told[1:]]
+    return findings
 
 
 def backend_of(case: Case) -> str:
@@ -72,14 +72,14 @@ def backend_of(case: Case) -> str:
 def _size(cases: list[Case]) -> Size | None:
     """Of the first case that has one."""
     for case in cases:
-        known = {series.metric.tag: series.samples[0] for series in case.series if series.samples}
-        every, flops = known.get("params/all"), known.get("flops")
+        values = {series.metric.tag: series.samples[0] for series in case.series if series.samples}
+        every, flops = values.get("params/all"), values.get("flops")
         if every is None and flops is None:
             continue
-        held = None if every is None else every + known.get("buffers/all", 0.0)
+        held = None if every is None else every + values.get("buffers/all", 0.0)
         receipt = case.details.get("count", {})
         return Size(
-            trainable=known.get("params/trainable"),
+            trainable=values.get("params/trainable"),
             every=every,
             held=held,
             flops=None if flops is None else flops / case.batch,
@@ -123,13 +123,13 @@ def _work(ours: Size, theirs: Size) -> tuple[str, bool | None]:
     if not ours.flops or not theirs.flops:
         return "FLOPs not counted by both", None
     a, b = ours.flops, theirs.flops
-    shown = f"{show(a, 'FLOP')}s an item against {show(b, 'FLOP')}s ({_relative(a, b)})"
+    text = f"{show(a, 'FLOP')}s an item against {show(b, 'FLOP')}s ({_relative(a, b)})"
     if abs(a / b - 1) <= TOLERANCE:
-        return shown if a != b else f"{show(a, 'FLOP')}s an item in both", True
+        return text if a != b else f"{show(a, 'FLOP')}s an item in both", True
     if ours.counter != theirs.counter:
         # No proof of another model: one may count what the other does not.
-        return f"{shown}, counted by {ours.counter or '?'} and by {theirs.counter or '?'}", None
-    return shown, False
+        return f"{text}, counted by {ours.counter or '?'} and by {theirs.counter or '?'}", None
+    return text, False
 
 
 def _relative(ours: float, theirs: float) -> str:

@@ -27,7 +27,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: float) -> 
         low, high = ends
         within, beyond = (high <= limit, low > limit) if kind == "max" else (low >= limit, high < limit)
         word = "kept" if within else "broken" if beyond else "undecided"
-    seen = show(stat.value, stat.unit, stat.ci95)
+    text = show(stat.value, stat.unit, stat.ci95)
     around = f" {show_interval(stat.ci95, stat.value, stat.unit)}" if stat.ci95 and stat.value else ""
     allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
     return Verdict(
@@ -38,7 +38,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: float) -> 
         limit=limit,
         value=stat.value,
         ci95=stat.ci95,
-        sentence=f"{stat.title} {seen}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
+        sentence=f"{stat.title} {text}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
         next=_next(word, case),
     )
 
@@ -66,37 +66,37 @@ def _next(word: Held, case: Case) -> str:
     return ""
 
 
-def regression(found: Comparison, tolerance: float = TOLERANCE) -> Verdict:
+def regression(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
     """Whether a candidate takes no more than its baseline's time, times 1 + tolerance.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
     """
-    low, high = 1 / found.ci95[1], (1 / found.ci95[0] if found.ci95[0] > 0 else float("inf"))
+    low, high = 1 / comparison.ci95[1], (1 / comparison.ci95[0] if comparison.ci95[0] > 0 else float("inf"))
     limit = 1 + tolerance
     word: Held = "undecided"
     if high <= limit:
         word = "kept"
-    elif low > limit and found.word == "slower":
+    elif low > limit and comparison.word == "slower":
         word = "broken"
-    ratio = 1 / found.speedup
+    ratio = 1 / comparison.speedup
     # Where the interval alone would have decided, the comparison says why it may not.
-    doubt = found.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
+    doubt = comparison.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
     return Verdict(
         kind="regression",
-        case=found.candidate,
-        metric=found.metric,
+        case=comparison.candidate,
+        metric=comparison.metric,
         word=word,
         limit=limit,
         value=ratio,
         ci95=(low, high),
         sentence=f"takes {ratio:.3f} of the baseline's time [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
         + (f"; {doubt}" if doubt else ""),
-        next=_decided_by(found) if word == "undecided" else "",
+        next=_decided_by(comparison) if word == "undecided" else "",
     )
 
 
-def _decided_by(found: Comparison) -> str:
-    if found.pairs:
+def _decided_by(comparison: Comparison) -> str:
+    if comparison.pairs:
         return "measure again with --budget 2m, or on a quieter machine"
     return "laptime check TARGET --against-rev REV   measures both, interleaved"

@@ -80,29 +80,29 @@ def changes(
     """
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     # Too short ones are not asked, and cost the others nothing.
-    asked = [at for at, own in enumerate(logs) if len(own) >= FEWEST]
-    firsts = {at: _best(logs[at], level / len(asked)) for at in asked}
-    levels = dict(zip(asked, holm([p for _, p in firsts.values()], level), strict=True))
+    long_enough = [at for at, history in enumerate(logs) if len(history) >= FEWEST]
+    firsts = {at: _best(logs[at], level / len(long_enough)) for at in long_enough}
+    levels = dict(zip(long_enough, holm([p for _, p in firsts.values()], level), strict=True))
     return [
-        _described(own, _searched(own, firsts[at], levels[at]), margin) if levels.get(at) else []
-        for at, own in enumerate(logs)
+        _described(history, _searched(history, firsts[at], levels[at]), margin) if levels.get(at) else []
+        for at, history in enumerate(logs)
     ]
 
 
 def _searched(logs: Floats, first: tuple[int, float], level: float) -> dict[int, float]:
     """The p-value of every split that is significant, each part searched in turn."""
-    found = {first[0]: first[1]}
+    p_values = {first[0]: first[1]}
     parts = [(0, first[0]), (first[0], len(logs))]
     while parts:
         start, end = parts.pop()
         if end - start < FEWEST:
             continue
-        own = level * (end - start) / len(logs)
-        split, p = _best(logs[start:end], own)
-        if p <= own:
-            found[start + split] = p
+        share = level * (end - start) / len(logs)
+        split, p = _best(logs[start:end], share)
+        if p <= share:
+            p_values[start + split] = p
             parts += [(start, start + split), (start + split, end)]
-    return found
+    return p_values
 
 
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
@@ -111,13 +111,13 @@ def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
     Holm 1979: the smallest p-value is held against level / k, the next against level / (k - 1), until one
     fails; it and all after it are out.
     """
-    found = [0.0] * len(p_values)
+    adjusted = [0.0] * len(p_values)
     for rank, at in enumerate(sorted(range(len(p_values)), key=lambda index: p_values[index])):
-        own = level / (len(p_values) - rank)
-        if p_values[at] > own:
+        step_level = level / (len(p_values) - rank)
+        if p_values[at] > step_level:
             break
-        found[at] = own
-    return found
+        adjusted[at] = step_level
+    return adjusted
 
 
 def _best(logs: Floats, level: float) -> tuple[int, float]:
@@ -180,10 +180,10 @@ def _tamed(rows: Floats) -> Floats:
     return centred
 
 
-def _described(logs: Floats, found: dict[int, float], margin: float) -> list[Change]:
+def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[Change]:
     """The changes with their sizes; those below the margin are taken out, the smallest first."""
     tamed = _tamed(logs[None, :])[0]
-    at = sorted(found)
+    at = sorted(p_values)
     while True:
         edges = [0, *at, len(logs)]
         sizes = [
@@ -196,7 +196,7 @@ def _described(logs: Floats, found: dict[int, float], margin: float) -> list[Cha
             break
         del at[min(small, key=lambda index: abs(effects[index]))]
     return [
-        Change(place, math.exp(effect), _interval(*parts), found[place])
+        Change(place, math.exp(effect), _interval(*parts), p_values[place])
         for place, effect, parts in zip(at, effects, sizes, strict=True)
     ]
 
@@ -207,7 +207,7 @@ def _interval(after: Floats, before: Floats) -> tuple[float, float] | None:
     if not all(parts):
         return None
     df = sum(parts) ** 2 / sum(
-        part**2 / (len(own) - 1) for part, own in zip(parts, (after, before), strict=True)
+        part**2 / (len(samples) - 1) for part, samples in zip(parts, (after, before), strict=True)
     )
     half = t_quantile(0.975, max(1.0, df)) * math.sqrt(sum(parts))
     middle = float(after.mean() - before.mean())

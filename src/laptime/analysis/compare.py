@@ -50,12 +50,12 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
     """Log median of every (process, round) that has samples without these labels."""
     n = len(series.samples)
-    kept = (np.asarray(series.label or [0] * n, dtype=int) & int(excluded)) == 0
-    if not kept.any():
+    usable = (np.asarray(series.label or [0] * n, dtype=int) & int(excluded)) == 0
+    if not usable.any():
         return {}
-    values = np.asarray(series.samples, dtype=float)[kept]
-    process = np.asarray(series.process or [0] * n, dtype=int)[kept]
-    rounds = np.asarray(series.round or list(range(n)), dtype=int)[kept]
+    values = np.asarray(series.samples, dtype=float)[usable]
+    process = np.asarray(series.process or [0] * n, dtype=int)[usable]
+    rounds = np.asarray(series.round or list(range(n)), dtype=int)[usable]
     order = np.lexsort((rounds, process))
     process, rounds, values = process[order], rounds[order], values[order]
     starts = np.nonzero((np.diff(process, prepend=-1) != 0) | (np.diff(rounds, prepend=-1) != 0))[0]

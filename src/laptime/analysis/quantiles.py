@@ -95,10 +95,10 @@ def interval(
     """Interval of the q-quantile in the samples' unit; None when the sample cannot support one."""
     n = len(samples)
     independent = max(1, math.floor(effective_size(samples, q) if effective is None else effective))
-    found = ranks(min(n, independent), q, level)
-    if found is None:
+    ends = ranks(min(n, independent), q, level)
+    if ends is None:
         return None
-    low, high = (rank / (min(n, independent) + 1) for rank in found)
+    low, high = (rank / (min(n, independent) + 1) for rank in ends)
     ordered = np.sort(samples)
     first = max(0, math.floor(low * (n + 1)) - 1)
     last = min(n - 1, math.ceil(high * (n + 1)) - 1)

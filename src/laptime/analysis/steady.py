@@ -48,10 +48,10 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
         samples: shape (n,), positive.
         ignore: shape (n,), bool: samples with a known outside cause, which must not pass for warm-up.
     """
-    kept = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore)[0]
-    if len(kept) < _MIN_TAIL + 1:
+    positions = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore)[0]
+    if len(positions) < _MIN_TAIL + 1:
         return Steady(0, "flat", 0.0)
-    x = np.log(np.maximum(samples[kept], 1e-12))
+    x = np.log(np.maximum(samples[positions], 1e-12))
     start = 0
     while (cut := _cut(x[start:])) is not None:
         start += cut
@@ -61,7 +61,7 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     level = float(np.median(x[start:]))
     change = float(np.expm1(np.median(x[:start]) - level))
     kind = "warm-up" if change > 0 else "slow-down"
-    return Steady(int(kept[start]), "unstable" if _wanders(x[start:]) else kind, change)
+    return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
 
 
 def _cut(x: Floats) -> int | None:

@@ -30,8 +30,8 @@ def t_quantile(p: float, df: float) -> float:
     tail = 1 - p
     t = _start(tail, df)
     for _ in range(_MOST_ITERATIONS):
-        found = _upper_tail(t, df)
-        step = found / (t * _density(t, df)) * math.log(found / tail)
+        probability = _upper_tail(t, df)
+        step = probability / (t * _density(t, df)) * math.log(probability / tail)
         t *= math.exp(step)
         if abs(step) < _CLOSE_ENOUGH:
             break

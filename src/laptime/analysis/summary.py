@@ -103,10 +103,10 @@ def throughput_regime(
     """
     if not rates:
         return None
-    shared = [regime for regime in THROUGHPUT_ORDER if all(regime in own for own in rates)]
+    shared = [regime for regime in THROUGHPUT_ORDER if all(regime in case_rates for case_rates in rates)]
     if not shared or not on_cpu:
         return shared[0] if shared else None
-    worst = {regime: max(_width(own[regime]) for own in rates) for regime in shared}
+    worst = {regime: max(_width(case_rates[regime]) for case_rates in rates) for regime in shared}
     return (
         shared[0]
         if worst[shared[0]] <= constants.sound_throughput
@@ -223,13 +223,13 @@ def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | 
     return _widened(pooled, [float(part.mean()) for part in parts])
 
 
-def _widened(pooled: tuple[float, float] | None, own: list[float]) -> tuple[float, float] | None:
-    if pooled is None or len(own) < 2:
+def _widened(pooled: tuple[float, float] | None, by_process: list[float]) -> tuple[float, float] | None:
+    if pooled is None or len(by_process) < 2:
         return pooled
-    low, high = min(own), max(own)
-    if len(own) > 2 and low > 0:
-        logs = np.log(own)
-        half = t_quantile(0.975, len(own) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(own))
+    low, high = min(by_process), max(by_process)
+    if len(by_process) > 2 and low > 0:
+        logs = np.log(by_process)
+        half = t_quantile(0.975, len(by_process) - 1) * float(logs.std(ddof=1)) / math.sqrt(len(by_process))
         low, high = math.exp(float(logs.mean()) - half), math.exp(float(logs.mean()) + half)
     return min(low, pooled[0]), max(high, pooled[1])
 

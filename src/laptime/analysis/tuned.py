@@ -68,8 +68,8 @@ def outcome(run: Run) -> Outcome:
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
     if not tuning.recipe:
-        seen = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
-        return "not measured" if tuning.ended == "budget" and not seen else "nothing"
+        is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
+        return "not measured" if tuning.ended == "budget" and not is_tried else "nothing"
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained

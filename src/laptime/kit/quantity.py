@@ -25,9 +25,9 @@ def seconds(text: str) -> float:
     Raises:
         UsageError: not a duration, or zero.
     """
-    found = _QUANTITY.fullmatch(text)
-    factor = _SECONDS.get(found[2].lower()) if found else None
-    value = float(found[1]) * factor if found and factor else math.nan
+    match = _QUANTITY.fullmatch(text)
+    factor = _SECONDS.get(match[2].lower()) if match else None
+    value = float(match[1]) * factor if match and factor else math.nan
     if not 0 < value < math.inf:
         raise UsageError(
             f"{text!r} is not a duration",
@@ -45,9 +45,9 @@ def share(text: str) -> float:
     Raises:
         UsageError: not a percentage, or outside its range.
     """
-    found = _QUANTITY.fullmatch(text)
-    unit = found[2] if found else "?"
-    value = float(found[1]) / (100.0 if unit == "%" else 1.0) if found and unit in ("", "%") else math.nan
+    match = _QUANTITY.fullmatch(text)
+    unit = match[2] if match else "?"
+    value = float(match[1]) / (100.0 if unit == "%" else 1.0) if match and unit in ("", "%") else math.nan
     if not 0 < value < 1:
         bare = unit == "" and 1 <= value <= 100
         raise UsageError(
@@ -64,9 +64,9 @@ def size(text: str) -> int:
     Raises:
         UsageError: not a size, or less than one byte.
     """
-    found = _QUANTITY.fullmatch(text)
-    factor = _BYTES.get(found[2].lower().removesuffix("b")) if found else None
-    value = int(float(found[1]) * factor) if found and factor else 0
+    match = _QUANTITY.fullmatch(text)
+    factor = _BYTES.get(match[2].lower().removesuffix("b")) if match else None
+    value = int(float(match[1]) * factor) if match and factor else 0
     if value < 1:
         raise UsageError(
             f"{text!r} is not a size",
@@ -82,14 +82,14 @@ def amount(text: str, unit: str) -> float:
     Raises:
         UsageError: no number, or a unit that does not measure the same.
     """
-    found = _AMOUNT.fullmatch(text)
+    match = _AMOUNT.fullmatch(text)
     names = units.names(unit)
-    factor = names.get(found[2]) if found else None
-    if found is None or factor is None:
-        near = closest(found[2], names) if found and found[2] else None
+    factor = names.get(match[2]) if match else None
+    if match is None or factor is None:
+        near = closest(match[2], names) if match and match[2] else None
         raise UsageError(
             f"{text!r} is no amount in {unit}",
             why=f"it takes a number and one of {', '.join(name for name in names if name) or unit}",
-            next=f"did you mean {found[1]} {near}?" if found and near else "30 ms, say",
+            next=f"did you mean {match[1]} {near}?" if match and near else "30 ms, say",
         )
-    return float(found[1]) * factor
+    return float(match[1]) * factor

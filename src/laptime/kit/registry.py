@@ -32,15 +32,15 @@ ROOMS = {
 
 @cache
 def _own(room: str) -> tuple[str, ...]:
-    found = []
+    stems = []
     for entry in files(ROOMS[room]).iterdir():
         stem, dot, suffix = entry.name.partition(".")
         if stem.startswith("_"):
             continue
         is_package = not dot and entry.is_dir() and entry.joinpath("__init__.py").is_file()
         if suffix == "py" or is_package:
-            found.append(stem)
-    return tuple(sorted(found))
+            stems.append(stem)
+    return tuple(sorted(stems))
 
 
 @cache
@@ -60,18 +60,18 @@ def load(room: str, name: str) -> ModuleType:
         UsageError: no extension has this name; the nearest right one is suggested.
         LaptimeError: the extension exists, but importing it failed.
     """
-    wanted = name.replace("-", "_")
-    if wanted not in names(room):
-        near = closest(wanted, names(room))
+    stem = name.replace("-", "_")
+    if stem not in names(room):
+        near = closest(stem, names(room))
         raise UsageError(
             f"no {_word(room)} is called {name!r}",
             why=f"known: {', '.join(names(room))}",
             next=f"did you mean {near!r}?" if near else "laptime --help",
         )
     try:
-        if wanted in _own(room):
-            return importlib.import_module(f"{ROOMS[room]}.{wanted}")
-        module = _guests(room)[wanted].load()
+        if stem in _own(room):
+            return importlib.import_module(f"{ROOMS[room]}.{stem}")
+        module = _guests(room)[stem].load()
         if not isinstance(module, ModuleType):
             raise TypeError(f"the entry point names a {type(module).__name__}, not a module")
     except Exception as error:

@@ -45,8 +45,8 @@ def scale(value: float, unit: str) -> tuple[float, str]:
 
 def names(unit: str) -> dict[str, float]:
     """How amounts of a stored unit are written, each with its factor: `{"s": 1, "ms": 1e-3, ...}`."""
-    shown = {name: factor for factor, name in _STEPS.get(unit, ())}
-    return {unit: 1.0, **shown, **({"": 1.0} if unit in ("1", "ratio") else {})}
+    steps = {name: factor for factor, name in _STEPS.get(unit, ())}
+    return {unit: 1.0, **steps, **({"": 1.0} if unit in ("1", "ratio") else {})}
 
 
 def _base_index(unit: str) -> int:
@@ -74,15 +74,15 @@ def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None
         return str(value)
     factor, name = scale(value, unit)
     half = (ci95[1] - ci95[0]) / 2 / factor if ci95 else None
-    shown = value / factor
+    number = value / factor
     if unit == "1" and factor == 1.0 and float(value).is_integer():
         text = f"{value:,.0f}"
-    elif half and half >= 10 and half < abs(shown):
+    elif half and half >= 10 and half < abs(number):
         # Whole digits, too, may be noise: 2,113 with a half-width of 40 is 2,110.
         step = 10 ** math.floor(math.log10(half))
-        text = f"{round(shown / step) * step:,.0f}"
+        text = f"{round(number / step) * step:,.0f}"
     else:
-        text = f"{shown:,.{decimals(shown, half)}f}"
+        text = f"{number:,.{decimals(number, half)}f}"
     return f"{text} {name}".rstrip() if name != "/s" else f"{text}/s"
 
 
@@ -101,5 +101,5 @@ def show_interval(ci95: tuple[float, float] | None, value: float, unit: str) -> 
 
 def percent(share: float) -> str:
     """`18 %` from a tenth on, `0.6 %` below, `0.02 %` where one decimal would say zero."""
-    shown = 100 * share
-    return f"{shown:.1g} %" if 0 < shown < 0.1 else f"{shown:.{1 if shown < 9.95 else 0}f} %"
+    number = 100 * share
+    return f"{number:.1g} %" if 0 < number < 0.1 else f"{number:.{1 if number < 9.95 else 0}f} %"

@@ -25,12 +25,12 @@ def energy_of(
         seconds: length of the window at least; a slow meter asks for more.
     """
     meters, absent = energy.survey()
-    own = [meter for meter in meters if meter.device in devices]
-    if not own:
+    covering = [meter for meter in meters if meter.device in devices]
+    if not covering:
         why = {name: {"why": reason.why, "next": reason.next} for name, reason in absent.items()}
         return [], {"energy": {"measured": False, "why": why}}
-    idle = energy.idle_watts(own)
-    window = max(seconds, energy.shortest_window(own))
+    idle = energy.idle_watts(covering)
+    window = max(seconds, energy.shortest_window(covering))
     calls = 0
 
     def work() -> None:
@@ -43,9 +43,9 @@ def energy_of(
             workload.sync()
             calls += 4
 
-    found = energy.measure(own, work)
+    readings = energy.measure(covering, work)
     items = calls * workload.batch
-    read = [one for one in found if one.joules is not None]
+    read = [one for one in readings if one.joules is not None]
     details = {
         "measured": bool(read),
         "items": items,
@@ -60,7 +60,7 @@ def energy_of(
                 "idle_watts": idle.get(one.meter),
                 "note": one.note,
             }
-            for one in found
+            for one in readings
         ],
     }
     return _series(read, idle, items), {"energy": details}

@@ -226,10 +226,10 @@ class Engine:
     def _failure(self, error: Exception, batch: int) -> Failure:
         model: object = self._model
         if not isinstance(error, LaptimeError) and isinstance(model, Explains):
-            told = model.explain(error, batch)
-            if told is not error:
-                told.__cause__ = error
-                return failure_of(told)
+            explained = model.explain(error, batch)
+            if explained is not error:
+                explained.__cause__ = error
+                return failure_of(explained)
         return failure_of(error)
 
 

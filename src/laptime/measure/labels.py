@@ -43,9 +43,9 @@ def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]
             changed.append(series)
             continue
         label = _own_labels(series) | disturbances(case, series, virtual=virtual)
-        found, warm = _warm_up(series, label)
+        settled, warm = _warm_up(series, label)
         label |= warm
-        steady[series.regime or ""] = found
+        steady[series.regime or ""] = settled
         changed.append(structs.replace(series, label=[int(bits) for bits in label]))
     return structs.replace(case, series=changed), steady
 
@@ -127,11 +127,11 @@ def _warm_up(series: Series, label: np.ndarray) -> tuple[list[Steady], np.ndarra
     process = np.asarray(series.process or [0] * len(seconds))
     ignore = (label & int(DISTURBED | Label.RESUMED | Label.RECOMPILED)) != 0
     bits = np.zeros(len(seconds), dtype=int)
-    found = []
+    settled = []
     for p in np.unique(process):
-        own = np.nonzero(process == p)[0]
-        steady = settle(seconds[own], ignore[own])
+        positions = np.nonzero(process == p)[0]
+        steady = settle(seconds[positions], ignore[positions])
         # A slow-down (heat) makes the early samples the odd ones out, just as a warm-up does.
-        bits[own[: steady.start]] = int(Label.WARM_UP)
-        found.append(steady)
-    return found, bits
+        bits[positions[: steady.start]] = int(Label.WARM_UP)
+        settled.append(steady)
+    return settled, bits

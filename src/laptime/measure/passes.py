@@ -50,10 +50,10 @@ _Result = tuple[list[Series], dict[str, Any]]
 
 
 def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
-    told = model.check_outputs(command.batch) if isinstance(model, ChecksOutputs) else {}
+    facts = model.check_outputs(command.batch) if isinstance(model, ChecksOutputs) else {}
     if any(_is_pending_after_a_call(workload) for _ in range(_LOOKS)):
-        told = {**told, "pending": True}
-    return [], ({"outputs": told} if told else {})
+        facts = {**facts, "pending": True}
+    return [], ({"outputs": facts} if facts else {})
 
 
 def _is_pending_after_a_call(workload: Workload) -> bool:

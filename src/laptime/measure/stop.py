@@ -11,13 +11,13 @@ from laptime.records.regime import Regime
 
 def printed(case: Case) -> list[Stat]:
     """The statistics whose precision decides: the median of every latency regime, and the throughput."""
-    found = [
+    stats = [
         median(series)
         for series in case.series
         if series.metric.tag == "latency" and series.samples and series.regime != Regime.SATURATED
     ]
     rate = main_throughput(case)
-    return found if rate is None else [*found, rate]
+    return stats if rate is None else [*stats, rate]
 
 
 def reached(case: Case) -> float:

@@ -30,46 +30,46 @@ def groups(controller: str, root: str = "/") -> list[Group]:
     paths = _own_paths(base)
     mounts = _mounts(base)
     for version, name in ((1, controller), (2, "")):
-        own = paths.get(name)
-        if own is None:
+        path = paths.get(name)
+        if path is None:
             continue
         for mount_version, controllers, mount_root, point in mounts:
             if mount_version != version or (version == 1 and controller not in controllers):
                 continue
-            found = _chain(base / point.lstrip("/"), own, mount_root)
-            wanted = f"{controller}.stat"
+            folders = _chain(base / point.lstrip("/"), path, mount_root)
+            stat_file = f"{controller}.stat"
             # A hybrid mounts an empty version 2 tree beside version 1; the file tells which one is in charge.
-            if version == 1 or any((folder / wanted).is_file() for folder in found):
-                return [Group(folder, version) for folder in found]
+            if version == 1 or any((folder / stat_file).is_file() for folder in folders):
+                return [Group(folder, version) for folder in folders]
     return []
 
 
 def _own_paths(base: Path) -> dict[str, str]:
     """Controller to the path of this process's group; "" is version 2's."""
-    found = {}
+    paths = {}
     for line in (text(base / "proc/self/cgroup") or "").splitlines():
         parts = line.split(":", 2)
         if len(parts) == 3:
             for controller in parts[1].split(","):
-                found[controller] = parts[2]
-    return found
+                paths[controller] = parts[2]
+    return paths
 
 
 def _mounts(base: Path) -> list[tuple[int, list[str], str, str]]:
     """Version, controllers, root inside the tree and mount point of every cgroup mount."""
-    found = []
+    mounts = []
     for line in (text(base / "proc/self/mountinfo") or "").splitlines():
         left, dash, right = line.partition(" - ")
         fields, kind = left.split(), right.split()
         if not dash or len(fields) < 5 or len(kind) < 3 or kind[0] not in ("cgroup", "cgroup2"):
             continue
-        found.append((2 if kind[0] == "cgroup2" else 1, kind[2].split(","), fields[3], fields[4]))
-    return found
+        mounts.append((2 if kind[0] == "cgroup2" else 1, kind[2].split(","), fields[3], fields[4]))
+    return mounts
 
 
-def _chain(point: Path, own: str, mount_root: str) -> list[Path]:
+def _chain(point: Path, path: str, mount_root: str) -> list[Path]:
     """Folders from the group `own` up to the mount point, those that exist."""
-    inside = own.removeprefix(mount_root.rstrip("/")) if own.startswith(mount_root) else ""
+    inside = path.removeprefix(mount_root.rstrip("/")) if path.startswith(mount_root) else ""
     parts = [part for part in inside.split("/") if part]
     if ".." in parts:
         parts = []
@@ -124,9 +124,9 @@ def _limit(group: Group) -> int | None:
 
 
 def _reclaimable(group: Group) -> int:
-    wanted = "inactive_file" if group.version == 2 else "total_inactive_file"
+    field = "inactive_file" if group.version == 2 else "total_inactive_file"
     for line in (text(group.folder / "memory.stat") or "").splitlines():
         name, _, value = line.partition(" ")
-        if name == wanted and value.isdigit():
+        if name == field and value.isdigit():
             return int(value)
     return 0

@@ -67,8 +67,8 @@ def _cpu_reader(base: Path) -> Read | None:
         return None
 
     def read() -> float | None:
-        found = [number * 1e3 for file in files if (number := _files.number(file)) is not None]
-        return sum(found) / len(found) if found else None
+        clocks = [number * 1e3 for file in files if (number := _files.number(file)) is not None]
+        return sum(clocks) / len(clocks) if clocks else None
 
     return read
 

@@ -107,27 +107,27 @@ def sockets(root: str = "/") -> int | None:
 
 def cpu_list(words: str) -> list[int]:
     """`0-2,5` as [0, 1, 2, 5]; [] for what is no such list."""
-    found: list[int] = []
+    numbers: list[int] = []
     try:
         for part in words.split(","):
             first, dash, last = part.strip().partition("-")
             if first:
-                found.extend(range(int(first), int(last if dash else first) + 1))
+                numbers.extend(range(int(first), int(last if dash else first) + 1))
     except ValueError:
         return []
-    return found
+    return numbers
 
 
 def _cpuinfo(base: Path) -> dict[str, str]:
     """The first processor's entries: enough, and a machine may have hundreds."""
-    found: dict[str, str] = {}
+    entries: dict[str, str] = {}
     for line in (_files.text(base / "proc/cpuinfo") or "").splitlines():
         name, colon, value = line.partition(":")
         if colon:
-            found.setdefault(name.strip(), value.strip())
-        elif not line.strip() and found:
+            entries.setdefault(name.strip(), value.strip())
+        elif not line.strip() and entries:
             break
-    return found
+    return entries
 
 
 def _model(info: dict[str, str], vendor: str) -> str:
@@ -192,8 +192,8 @@ def _policies(base: Path) -> list[Path]:
 
 
 def _governor(base: Path) -> str | None:
-    seen = {_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
-    return "+".join(sorted(name for name in seen if name)) or None
+    governors = {_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
+    return "+".join(sorted(name for name in governors if name)) or None
 
 
 def _turbo(base: Path) -> bool | None:
@@ -207,8 +207,8 @@ def _turbo(base: Path) -> bool | None:
 
 def _max_hz(base: Path) -> float | None:
     limits = [_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
-    known = [limit for limit in limits if limit]
-    return max(known) * 1e3 if known else None
+    limits_told = [limit for limit in limits if limit]
+    return max(limits_told) * 1e3 if limits_told else None
 
 
 def _listed_hz(info: dict[str, str]) -> float | None:

@@ -129,7 +129,7 @@ class Energy(Struct, frozen=True, kw_only=True):
 
 def survey() -> tuple[list[Meter], dict[str, Absence]]:
     """All meters that work here, and for each source that does not, why."""
-    found: list[Meter] = []
+    working_meters: list[Meter] = []
     absent: dict[str, Absence] = {}
     for name in registry.names("probes"):
         try:
@@ -140,10 +140,10 @@ def survey() -> tuple[list[Meter], dict[str, Absence]]:
         if not hasattr(module, "open_meters"):
             continue
         working, why = module.open_meters()
-        found += working
+        working_meters += working
         if why is not None:
             absent[name] = why
-    return found, absent
+    return working_meters, absent
 
 
 def meters(device: str | None = None) -> list[Meter]:
@@ -180,8 +180,8 @@ def idle_watts(using: Sequence[Meter], seconds: float | None = None) -> dict[str
         seconds: length of the pause; None takes half a second, or what the slowest meter asks for.
     """
     length = max(IDLE_SECONDS, shortest_window(using)) if seconds is None else seconds
-    found = measure(using, lambda: time.sleep(length))
-    return {energy.meter: energy.watts for energy in found if energy.watts is not None}
+    readings = measure(using, lambda: time.sleep(length))
+    return {energy.meter: energy.watts for energy in readings if energy.watts is not None}
 
 
 def shortest_window(using: Sequence[Meter]) -> float:

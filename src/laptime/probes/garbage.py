@@ -73,15 +73,15 @@ class Collections:
 
     def inside(self, starts: Sequence[float], seconds: Sequence[float]) -> list[float]:
         """Seconds of collection inside each sample, given the samples' starts (same clock) and lengths."""
-        found = []
+        totals = []
         for start, length in zip(starts, seconds, strict=True):
             end, total = start + length, 0.0
             index = bisect_left(self.stops, start)
             while index < len(self.starts) and self.starts[index] < end:
                 total += min(end, self.stops[index]) - max(start, self.starts[index])
                 index += 1
-            found.append(total)
-        return found
+            totals.append(total)
+        return totals
 
     def clear(self) -> None:
         """Forget what was recorded so far."""

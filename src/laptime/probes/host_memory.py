@@ -110,12 +110,12 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     """
     gc.collect()
     _trim()
-    own = Path(root) / "proc/self"
-    exact = _reset_peak(own)
-    baseline = _files.size(own / "status", "VmRSS") or _rss()
+    process = Path(root) / "proc/self"
+    exact = _reset_peak(process)
+    baseline = _files.size(process / "status", "VmRSS") or _rss()
     call()
-    virtual = _files.size(own / "status", "VmPeak")
-    if exact and (highest := _files.size(own / "status", "VmHWM")) is not None:
+    virtual = _files.size(process / "status", "VmPeak")
+    if exact and (highest := _files.size(process / "status", "VmHWM")) is not None:
         note = "VmHWM of /proc/self/status, reset before the call"
         return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note, virtual)
     highest = max(_life_peak(), baseline)
@@ -157,24 +157,24 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     Returns:
         Whether the system enforces it (Linux does).
     """
-    own = Path(root) / "proc/self"
+    process = Path(root) / "proc/self"
     with suppress(OSError):  # a container may forbid it; the limit below is what matters
-        (own / "oom_score_adj").write_text("1000")
+        (process / "oom_score_adj").write_text("1000")
     if sys.platform != "linux":
         return False
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = max(int(limit), (_files.size(own / "status", "VmData") or 0) + _ROOM_TO_FAIL)
+    allowed = max(int(limit), (_files.size(process / "status", "VmData") or 0) + _ROOM_TO_FAIL)
     if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+        allowed = min(allowed, hard)
+    resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))
     return True
 
 
-def _reset_peak(own: Path) -> bool:
+def _reset_peak(process: Path) -> bool:
     try:
-        (own / "clear_refs").write_text("5")
+        (process / "clear_refs").write_text("5")
     except OSError:
         return False
     return True

@@ -96,17 +96,17 @@ def load(root: str = "/") -> dict[str, float]:
     Only what the system tells: `average`, `runnable`, `pressure` (a share, 0 to 1).
     """
     base = Path(root)
-    found: dict[str, float] = {}
+    loads: dict[str, float] = {}
     words = (_files.text(base / "proc/loadavg") or "").split()
     with suppress(ValueError, IndexError):
-        found["average"] = float(words[0])
-        found["runnable"] = float(words[3].partition("/")[0])
-    if not found and root == "/" and hasattr(os, "getloadavg"):
-        found["average"] = os.getloadavg()[0]
+        loads["average"] = float(words[0])
+        loads["runnable"] = float(words[3].partition("/")[0])
+    if not loads and root == "/" and hasattr(os, "getloadavg"):
+        loads["average"] = os.getloadavg()[0]
     waiting = (_files.text(base / "proc/pressure/cpu") or "").split()
     with suppress(ValueError, IndexError):
-        found["pressure"] = float(waiting[1].removeprefix("avg10=")) / 100.0
-    return found
+        loads["pressure"] = float(waiting[1].removeprefix("avg10=")) / 100.0
+    return loads
 
 
 def hypervisor(processor: Cpu, root: str = "/") -> str | None:
@@ -125,8 +125,8 @@ def hypervisor(processor: Cpu, root: str = "/") -> str | None:
         named = "hyper-v"
     if named is None:
         clocks = base / "sys/devices/system/clocksource/clocksource0/available_clocksource"
-        seen = _files.text(clocks) or ""
-        named = next((name for sign, name in _CLOCK_GUESTS.items() if sign in seen), None)
+        sources = _files.text(clocks) or ""
+        named = next((name for sign, name in _CLOCK_GUESTS.items() if sign in sources), None)
     if named is None and processor.guest:
         return "unnamed"
     return named

@@ -35,7 +35,7 @@ class Program(NamedTuple):
 
 def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
     """Other programs that used at least a share of a CPU, the busiest first. This one's children are ours."""
-    own = _family()
+    family = _family()
     before = _cpu_times()
     started = time.perf_counter()
     time.sleep(seconds)
@@ -44,29 +44,29 @@ def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
     used = {
         pid: (name, (total - before[pid][1]) / length)
         for pid, (name, total) in after.items()
-        if pid in before and pid not in own
+        if pid in before and pid not in family
     }
-    found = [Program(pid, name, cpus) for pid, (name, cpus) in used.items() if cpus >= at_least]
-    return sorted(found, key=lambda program: -program.cpus)
+    busy_programs = [Program(pid, name, cpus) for pid, (name, cpus) in used.items() if cpus >= at_least]
+    return sorted(busy_programs, key=lambda program: -program.cpus)
 
 
 def _cpu_times() -> dict[int, tuple[str, float]]:
     """Name and CPU seconds of every process that can be seen."""
     import psutil
 
-    found = {}
+    by_pid = {}
     for process in psutil.process_iter(["name", "cpu_times"]):
         times = process.info["cpu_times"]
         if times is not None:
-            found[process.pid] = (_printable(process.info["name"] or "?"), times.user + times.system)
-    return found
+            by_pid[process.pid] = (_printable(process.info["name"] or "?"), times.user + times.system)
+    return by_pid
 
 
 def _family() -> set[int]:
     import psutil
 
-    own = psutil.Process(os.getpid())
-    return {own.pid, *(child.pid for child in own.children(recursive=True))}
+    process = psutil.Process(os.getpid())
+    return {process.pid, *(child.pid for child in process.children(recursive=True))}
 
 
 def _printable(name: str) -> str:

@@ -193,13 +193,13 @@ def open_meters(
         return [], Absence("the package nvidia-ml-py is not installed", "pip install 'laptime[energy]'")
     except OSError as error:
         return [], Absence(str(error), "nvidia-smi")
-    found: list[Meter] = []
+    meters: list[Meter] = []
     for gpu in connection.gpus():
         meter = _meter(connection, gpu)
         if gpu.device and meter is not None:
-            found.append(meter)
-    if found:
-        return found, None
+            meters.append(meter)
+    if meters:
+        return meters, None
     return [], Absence("no visible NVIDIA GPU tells energy or power", "echo $CUDA_VISIBLE_DEVICES")
 
 

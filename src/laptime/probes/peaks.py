@@ -145,8 +145,8 @@ def on_paper(device: Device, dtypes: list[str]) -> float | None:
     """FLOP/s of the fastest of these dtypes, by table or structure; None when nothing is known."""
     is_cpu = device.name == "cpu"
     ceiling = cpu_peak(cpu()) if is_cpu else device_peak(device.model, memory=device.memory)
-    known = [ceiling.flops[each] for each in dtypes if ceiling is not None and each in ceiling.flops]
-    return max(known, default=None)
+    rates = [ceiling.flops[dtype] for dtype in dtypes if ceiling is not None and dtype in ceiling.flops]
+    return max(rates, default=None)
 
 
 @cache
@@ -158,7 +158,7 @@ def _table(name: str) -> tuple[dict[str, str], ...]:
 def _row(model: str, memory: int | None) -> dict[str, str] | None:
     """The row with the longest name in `model`; among equals the one with the nearest memory."""
     best: tuple[int, float] | None = None
-    found = None
+    match = None
     for row in _table("accelerators.csv"):
         length = max((len(name) for name in row["match"].split("|") if _names(model, name)), default=0)
         if not length:
@@ -167,8 +167,8 @@ def _row(model: str, memory: int | None) -> dict[str, str] | None:
         if off > 0.15:
             continue
         if best is None or (-length, off) < best:
-            best, found = (-length, off), row
-    return found
+            best, match = (-length, off), row
+    return match
 
 
 def _names(model: str, name: str) -> bool:

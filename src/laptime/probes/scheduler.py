@@ -198,12 +198,12 @@ class Evidence:
         return opened, 0.0 if levels else None
 
     def _measure_cost(self) -> float:
-        taken = []
+        durations = []
         for _ in range(25):
             started = time.perf_counter()
             self.read()
-            taken.append(time.perf_counter() - started)
-        return sorted(taken)[12]
+            durations.append(time.perf_counter() - started)
+        return sorted(durations)[12]
 
     def close(self) -> None:
         """Close the files; reading after that is a mistake."""

@@ -32,18 +32,18 @@ KNOBS = tuple(_KNOBS.split())
 def knobs(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Those of `KNOBS` that are set. Of preloaded libraries only the names, not where they lie."""
     environ = os.environ if environ is None else environ
-    found = {name: environ[name] for name in KNOBS if environ.get(name)}
-    if preloaded := found.get("LD_PRELOAD"):
-        found["LD_PRELOAD"] = " ".join(Path(part).name for part in preloaded.replace(":", " ").split())
-    return found
+    values = {name: environ[name] for name in KNOBS if environ.get(name)}
+    if preloaded := values.get("LD_PRELOAD"):
+        values["LD_PRELOAD"] = " ".join(Path(part).name for part in preloaded.replace(":", " ").split())
+    return values
 
 
 def libraries() -> dict[str, str]:
     """Versions of laptime and numpy; frameworks add their own when they are loaded."""
-    found = {"laptime": __version__}
+    versions = {"laptime": __version__}
     if version := installed("numpy"):
-        found["numpy"] = version
-    return found
+        versions["numpy"] = version
+    return versions
 
 
 def installed(package: str) -> str | None:
@@ -88,13 +88,13 @@ def git_state(folder: str | Path | None = None, *, timeout: float = 1.0) -> dict
         return None
     if run.returncode != 0:
         return None
-    found: dict[str, Any] = {"commit": None, "branch": None, "dirty": False}
+    state: dict[str, Any] = {"commit": None, "branch": None, "dirty": False}
     for line in run.stdout.splitlines():
         if line.startswith("# branch.oid "):
             commit = line.split()[-1]
-            found["commit"] = None if commit == "(initial)" else commit
+            state["commit"] = None if commit == "(initial)" else commit
         elif line.startswith("# branch.head "):
-            found["branch"] = line.split(maxsplit=2)[-1]
+            state["branch"] = line.split(maxsplit=2)[-1]
         elif not line.startswith("#"):
-            found["dirty"] = True
-    return found
+            state["dirty"] = True
+    return state

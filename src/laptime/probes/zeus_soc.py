@@ -28,10 +28,10 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
     if find_spec("zeus") is None:
         return [], Absence(f"{kind}: the package zeus is not installed", "pip install 'laptime[energy]'")
     try:
-        found = _amd_meters() if kind == "AMD GPU" else _soc_meters(kind)
+        meters = _amd_meters() if kind == "AMD GPU" else _soc_meters(kind)
     except Exception as error:  # Zeus raises what its vendors' libraries raise
         return [], Absence(f"{kind}: zeus cannot read it ({type(error).__name__}: {error})")
-    return (found, None) if found else ([], Absence(f"{kind}: zeus found no counter"))
+    return (meters, None) if meters else ([], Absence(f"{kind}: zeus found no counter"))
 
 
 def device_kind(root: str = "/") -> str | None:
@@ -93,15 +93,15 @@ def _amd_meters() -> list[Meter]:
 
 def amd_meters(gpus: Any) -> list[Meter]:
     """One meter for each AMD GPU whose counter agrees with its power (Zeus checks that for half a second)."""
-    found: list[Meter] = []
+    meters: list[Meter] = []
     for index, gpu in enumerate(gpus):
         if gpu.supports_get_total_energy_consumption():
             covers = f"cuda:{index} ({gpu.get_name()})"
             name = f"zeus:amd-{index}"
-            found.append(
+            meters.append(
                 CounterMeter(name, _joules(gpu), device=f"cuda:{index}", covers=covers, period=AMD_PERIOD)
             )
-    return found
+    return meters
 
 
 def _joules(gpu: Any) -> Callable[[], float | None]:

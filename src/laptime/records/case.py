@@ -76,10 +76,10 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def with_series(self, more: Series) -> Case:
         """This case with samples added to the series they belong to."""
-        for index, own in enumerate(self.series):
-            if own.key == more.key:
+        for index, present in enumerate(self.series):
+            if present.key == more.key:
                 joined = [*self.series]
-                joined[index] = own.extended(more)
+                joined[index] = present.extended(more)
                 return structs.replace(self, series=joined)
         return structs.replace(self, series=[*self.series, more])
 

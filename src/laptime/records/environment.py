@@ -95,11 +95,11 @@ def _decisive(environment: Environment) -> dict[str, Any]:
     knob that could not be read (None) is the same as one that is not mentioned.
     """
     stored = msgspec.json.decode(msgspec.json.encode(environment), type=Environment)
-    found = {name: getattr(stored, name) for name in stored.__struct_fields__ if name not in _ASIDE}
-    for name, value in found.items():
+    fields = {name: getattr(stored, name) for name in stored.__struct_fields__ if name not in _ASIDE}
+    for name, value in fields.items():
         if isinstance(value, dict):
-            found[name] = {key: known for key, known in value.items() if known is not None}
-    return found
+            fields[name] = {key: setting for key, setting in value.items() if setting is not None}
+    return fields
 
 
 def _text(value: Any) -> bytes:
@@ -112,18 +112,18 @@ def differences(a: Environment, b: Environment) -> list[str]:
 
     Empty exactly when the fingerprints are equal.
     """
-    found = []
+    phrases = []
     left, right = _decisive(a), _decisive(b)
     for name, ours in left.items():
         theirs = right[name]
         if _text(ours) == _text(theirs):
             continue
         if name == "devices":
-            found.append("devices or drivers")
+            phrases.append("devices or drivers")
         elif isinstance(ours, dict):
             for key in sorted({*ours, *theirs}):
                 if _text(ours.get(key)) != _text(theirs.get(key)):
-                    found.append(f"{key} {ours.get(key)} and {theirs.get(key)}")
+                    phrases.append(f"{key} {ours.get(key)} and {theirs.get(key)}")
         else:
-            found.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
-    return found
+            phrases.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
+    return phrases

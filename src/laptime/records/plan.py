@@ -53,23 +53,23 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def axes(self) -> dict[str, Axis]:
         """The axis values of this variant; those at their default are left out, except dtype and device."""
-        found: dict[str, Axis] = {"dtype": self.dtype, "device": self.device}
+        axes: dict[str, Axis] = {"dtype": self.dtype, "device": self.device}
         if self.threads is not None:
-            found["threads"] = self.threads
+            axes["threads"] = self.threads
         if self.channels_last:
-            found["channels_last"] = True
+            axes["channels_last"] = True
         if self.compile:
-            found["compile"] = self.compile
+            axes["compile"] = self.compile
         if self.train:
-            found["train"] = self.train
+            axes["train"] = self.train
         if self.backend != "torch":
-            found["backend"] = self.backend
+            axes["backend"] = self.backend
         for name, value in self.options.items():
             if name == "shape":
-                found[name] = " ".join(f"{of}={'x'.join(map(str, sizes))}" for of, sizes in value.items())
+                axes[name] = " ".join(f"{of}={'x'.join(map(str, sizes))}" for of, sizes in value.items())
             elif name != "again":
-                found[name] = value
-        return found
+                axes[name] = value
+        return axes
 
 
 class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):

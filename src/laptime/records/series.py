@@ -83,13 +83,13 @@ class Series(Struct, frozen=True, kw_only=True, omit_defaults=True):
             raise ValueError(
                 f"{more.key} in {more.metric.unit} is no part of {self.key} in {self.metric.unit}"
             )
-        own, new = len(self.samples), len(more.samples)
-        timed = len(self.at) == own and len(more.at) == new
+        old, new = len(self.samples), len(more.samples)
+        timed = len(self.at) == old and len(more.at) == new
 
         def join(a: list[int], b: list[int], fill: int) -> list[int]:
             if not a and not b:
                 return []
-            return (a or [fill] * own) + (b or [fill] * new)
+            return (a or [fill] * old) + (b or [fill] * new)
 
         return Series(
             metric=self.metric,

@@ -75,7 +75,7 @@ def bench(
         dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]
     else:
         dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
-    given: dict[str, Origin] = {
+    origins: dict[str, Origin] = {
         key: "argument"
         for key, value in {"precision": precision, "budget": budget, "batch": batch}.items()
         if value is not None
@@ -99,7 +99,7 @@ def bench(
         python=dict(python or {}),
         name=name,
         save=save,
-        origins=given,
+        origins=origins,
     )
     session = None if isinstance(model, str) else _here(model, inputs)
 

@@ -44,11 +44,11 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
             `force` is not set; or they share no case.
     """
     refuse_profiles(a, b)
-    found = differences(a.environment, b.environment)
-    if found and not force:
+    phrases = differences(a.environment, b.environment)
+    if phrases and not force:
         raise UsageError(
             "these two runs were not made under the same conditions",
-            why="; ".join(found[:6]) + (f"; {len(found) - 6} more" if len(found) > 6 else ""),
+            why="; ".join(phrases[:6]) + (f"; {len(phrases) - 6} more" if len(phrases) > 6 else ""),
             next="--force   compares them all the same",
         )
     pairs = _pairs(a, b)
@@ -70,13 +70,13 @@ def refuse_profiles(*runs: Run) -> None:
     Raises:
         UsageError: one of the runs is a profile; says what compares them.
     """
-    found = [run for run in runs if run.profile is not None]
-    if not found:
+    profiles = [run for run in runs if run.profile is not None]
+    if not profiles:
         return
-    files = [file.name for run in found if run.profile for file in run.profile.files]
+    files = [file.name for run in profiles if run.profile for file in run.profile.files]
     before, after = files if len({*files}) == len(runs) == len(files) == 2 else ("BEFORE", "AFTER")
     raise UsageError(
-        f"run {found[0].id} is a profile, and has no latencies to compare",
+        f"run {profiles[0].id} is a profile, and has no latencies to compare",
         why="profiles are compared from their traces: steps, idle time, operators and kernels",
         next=f"laptime trace {after} --against {before}",
     )
@@ -122,9 +122,9 @@ def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, betw
         b.estimate - a.estimate, error, DF_APART, rounds=0, processes=len(set(left.process)) or 1
     )
     word, ci95 = judge(measured)
-    told = sentence(word, measured.speedup, ci95, MARGIN)
+    text = sentence(word, measured.speedup, ci95, MARGIN)
     if word == "unclear":
-        told += "; the runs were not interleaved: laptime bench A B tells more"
+        text += "; the runs were not interleaved: laptime bench A B tells more"
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
@@ -135,7 +135,7 @@ def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, betw
         margin=MARGIN,
         pairs=measured.rounds,
         processes=measured.processes,
-        sentence=told,
+        sentence=text,
     )
 
 

@@ -122,12 +122,12 @@ def bug(error: Exception, arguments: Sequence[str]) -> LaptimeError:
         with open(handle, "w", encoding="utf-8", errors="backslashreplace") as file:  # noqa: PTH123, a handle
             file.write(text)
     except OSError:
-        found = LaptimeError(what, why="this must not happen", next="type it again with -v to see where")
+        report = LaptimeError(what, why="this must not happen", next="type it again with -v to see where")
     else:
-        found = LaptimeError(
+        report = LaptimeError(
             what,
             why=f"this must not happen; the details are in {Path(name)}",
             next="send that file with a bug report (it holds your command line and paths, no results)",
         )
-    found.__cause__ = error
-    return found
+    report.__cause__ = error
+    return report

@@ -64,8 +64,8 @@ def deliver(run: Run, outputs: Sequence[Output], *, format: str, voice: Voice) -
     except LaptimeError as error:
         failed.append(error)
     failed += output.write(run, outputs, voice=voice)
-    for each in failed:
-        voice.complain(each)
+    for failure in failed:
+        voice.complain(failure)
     return ExitCode.USAGE if failed else ExitCode.OK
 
 

@@ -58,16 +58,16 @@ def integers(text: str) -> list[int]:
         UsageError: not whole numbers.
     """
     try:
-        found = list(dict.fromkeys(int(word) for word in words(text)))
+        numbers = list(dict.fromkeys(int(word) for word in words(text)))
     except ValueError as error:
         raise UsageError(
             f"{text!r} is not a list of whole numbers",
             why="numbers with commas between them",
             next="1,8, say",
         ) from error
-    if not found:
+    if not numbers:
         raise UsageError("the list is empty", why="it takes at least one number", next="1,8, say")
-    return found
+    return numbers
 
 
 def batches(text: str) -> list[int] | str:
@@ -94,17 +94,17 @@ def backends(text: str) -> list[str]:
     Raises:
         UsageError: there is none of this name.
     """
-    known = registry.names("backends")
-    found = words(text)
-    for name in found or [text]:
-        if name not in known:
-            near = closest(name, known)
+    available = registry.names("backends")
+    names = words(text)
+    for name in names or [text]:
+        if name not in available:
+            near = closest(name, available)
             raise UsageError(
                 f"no backend is called {name!r}",
-                why=f"known: {', '.join(known)}",
+                why=f"known: {', '.join(available)}",
                 next=f"did you mean {near!r}?" if near else "laptime doctor",
             )
-    return found
+    return names
 
 
 def interpreters(texts: Sequence[str]) -> dict[str, str]:
@@ -113,8 +113,8 @@ def interpreters(texts: Sequence[str]) -> dict[str, str]:
     Raises:
         UsageError: not of this form, or no such backend.
     """
-    given = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
-    return {name: python for names, python in given.items() for name in backends(names)}
+    paths = _assigned(texts, "--python tensorflow=.venv-tf/bin/python")
+    return {name: python for names, python in paths.items() for name in backends(names)}
 
 
 def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
@@ -123,15 +123,15 @@ def _assigned(texts: Sequence[str], example: str) -> dict[str, str]:
     Raises:
         UsageError: one is not of this form.
     """
-    found = {}
+    values = {}
     for text in texts:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value):
             raise UsageError(
                 f"{text!r} gives no value to a name", why="it is written NAME=VALUE", next=example
             )
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def options(texts: Sequence[str]) -> dict[str, list[str]]:
@@ -149,15 +149,15 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     Raises:
         UsageError: not of this form, or a size is no number above zero.
     """
-    found = {}
+    by_name = {}
     for name, value in _assigned(texts, "--shape image=3x224x224").items():
         sizes = value.lower().replace(",", "x").split("x")
         if not all(size.strip().isdecimal() and int(size) > 0 for size in sizes):
             raise UsageError(
                 f"{value!r} is no shape", why="numbers above zero with x between them", next="3x224x224, say"
             )
-        found[name] = [int(size) for size in sizes]
-    return found
+        by_name[name] = [int(size) for size in sizes]
+    return by_name
 
 
 duration = _read_by(seconds)
@@ -319,8 +319,8 @@ def request(
     if same:
         from laptime.verbs.bench import same as frameworks  # not for those who name their targets
 
-        found = frameworks.same(same, backends=flags.get("backends", []), python=flags.get("python"))
-        targets = [*targets, *found.targets]
-        flags["backends"] = found.backends
+        architectures = frameworks.same(same, backends=flags.get("backends", []), python=flags.get("python"))
+        targets = [*targets, *architectures.targets]
+        flags["backends"] = architectures.backends
         origins.setdefault("backends", "machine")
     return BenchRequest(targets=[*targets], **flags, origins=origins)

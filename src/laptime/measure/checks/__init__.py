@@ -15,6 +15,6 @@ from laptime.records.plan import Setting
 
 def run_all(case: Case, environment: Environment, plan: dict[str, Setting]) -> list[Check]:
     """The answers of all checks that have something to say, worst first."""
-    found = [load("checks", name).check(case, environment, plan) for name in names("checks")]
+    checks = [load("checks", name).check(case, environment, plan) for name in names("checks")]
     order = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
-    return sorted((check for check in found if check is not None), key=lambda c: order[c.outcome])
+    return sorted((check for check in checks if check is not None), key=lambda c: order[c.outcome])

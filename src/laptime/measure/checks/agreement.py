@@ -20,22 +20,26 @@ COARSE = 0.99
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
     """Fail when outputs differ in shape or direction; warn when they are coarser than the dtype explains."""
-    found = case.details.get("outputs", {}).get("against_torch")
-    if not found:
+    difference = case.details.get("outputs", {}).get("against_torch")
+    if not difference:
         return None
-    if "cosine" not in found:
-        return _answer("fail", f"its outputs are not those of the original: {found.get('reason', 'unknown')}")
-    told = f"largest error {found['max_error']:.2g} ({found['relative']:.1g} of the largest output), "
-    told += f"cosine {found['cosine']:.6f}"
-    if found.get("top1") is not None:
-        told += f", top-1 the same in {percent(found['top1'])}"
-    if found["cosine"] < COARSE:
-        return _answer("fail", f"its outputs are not those of the original: {told}")
-    if found["cosine"] < NEAR and case.axes.get("dtype") == "float32":
-        return _answer("warn", f"its outputs are only near those of the original: {told}")
+    if "cosine" not in difference:
+        return _answer(
+            "fail", f"its outputs are not those of the original: {difference.get('reason', 'unknown')}"
+        )
+    text = (
+        f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the largest output), "
+    )
+    text += f"cosine {difference['cosine']:.6f}"
+    if difference.get("top1") is not None:
+        text += f", top-1 the same in {percent(difference['top1'])}"
+    if difference["cosine"] < COARSE:
+        return _answer("fail", f"its outputs are not those of the original: {text}")
+    if difference["cosine"] < NEAR and case.axes.get("dtype") == "float32":
+        return _answer("warn", f"its outputs are only near those of the original: {text}")
     # Near ties of an untrained classifier change places without an error.
-    is_ranked = found.get("top1") in (None, 1.0)
-    return _answer("ok" if is_ranked else "note", f"its outputs agree with those of the original: {told}")
+    is_ranked = difference.get("top1") in (None, 1.0)
+    return _answer("ok" if is_ranked else "note", f"its outputs agree with those of the original: {text}")
 
 
 def _answer(outcome: str, sentence: str) -> Check:

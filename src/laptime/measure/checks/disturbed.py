@@ -30,7 +30,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if worst is None:
         return None
     causes = [words for name, words in _CAUSES.items() if worst.causes.get(name)]
-    kept = {
+    consequence = {
         "undisturbed": "they are excluded",
         "few": f"they are excluded, which leaves {len(worst.values)}",
     }.get(worst.basis, "too few others to exclude them")
@@ -38,6 +38,6 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return Check(
         name="disturbed",
         outcome="warn" if serious else "note",
-        sentence=f"{worst.disturbed:.0%} of the samples {' or '.join(causes)}; {kept}",
+        sentence=f"{worst.disturbed:.0%} of the samples {' or '.join(causes)}; {consequence}",
         next="laptime doctor   (shows who else uses the machine)",
     )

@@ -20,9 +20,9 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return None
     latency = case.find("latency", Regime.PACED)
     label = (latency.label if latency else []) or [0] * len(late.samples)
-    own = [seconds for seconds, bits in zip(late.samples, label, strict=True) if not bits & DISTURBED]
+    delays = [seconds for seconds, bits in zip(late.samples, label, strict=True) if not bits & DISTURBED]
     period = 1.0 / float(rate.value)
-    share = sum(1 for seconds in own if seconds > 0.1 * period) / max(1, len(own))
+    share = sum(1 for seconds in delays if seconds > 0.1 * period) / max(1, len(delays))
     if share <= TOLERATED:
         return Check(name="late", outcome="ok", sentence=f"{rate.value:g} calls/s were kept")
     return Check(

@@ -19,10 +19,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     """Warn when an explicit wish was missed, or when the half-width is above 5 %."""
     if not printed(case):
         return None
-    asked = plan.get("precision", Setting(value=0.02))
+    setting = plan.get("precision", Setting(value=0.02))
     half = reached(case)
-    if half <= asked.value:
-        sentence = f"every printed interval is within ±{half:.1%} (asked ±{asked.value:.1%})"
+    if half <= setting.value:
+        sentence = f"every printed interval is within ±{half:.1%} (asked ±{setting.value:.1%})"
         return Check(name="precision", outcome="ok", sentence=sentence)
     if math.isinf(half):
         fewest = min(stat.n for stat in printed(case))
@@ -30,8 +30,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         if fewest >= MIN_SAMPLES:
             sentence = f"{fewest} samples that repeat each other are too few for an interval"
     else:
-        sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{asked.value:.1%}: time was up"
-    missed = math.isinf(half) or asked.origin in ("flag", "argument") or half > TOLERATED
+        sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{setting.value:.1%}: time was up"
+    missed = math.isinf(half) or setting.origin in ("flag", "argument") or half > TOLERATED
     budget = plan.get("budget")
     more = 30 if budget is None else max(30, round(4 * float(budget.value)))
     return Check(

@@ -48,8 +48,8 @@ def _kinds(series: Series) -> list[tuple[Kind, float]]:
     process = np.asarray(series.process or [0] * len(seconds))
     label = np.asarray(series.label or [0] * len(seconds), dtype=int)
     ignore = (label & int(DISTURBED | Label.RESUMED | Label.RECOMPILED)) != 0
-    found = []
+    kinds = []
     for p in np.unique(process):
         steady = settle(seconds[process == p], ignore[process == p])
-        found.append((steady.kind, steady.change))
-    return found
+        kinds.append((steady.kind, steady.change))
+    return kinds

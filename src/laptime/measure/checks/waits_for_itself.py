@@ -33,7 +33,7 @@ def _own(latency: Series, waited: Series | None) -> float:
         return 0.0
     label = latency.label or [0] * len(latency.samples)
     rows = zip(waited.samples, latency.samples, label, strict=True)
-    own = sum(
+    seconds_waited = sum(
         1 for lost, took, bits in rows if lost > WAITED_SHARE * took and Label.WAITED not in Label(bits)
     )
-    return own / len(latency.samples)
+    return seconds_waited / len(latency.samples)

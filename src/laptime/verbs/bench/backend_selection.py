@@ -61,9 +61,9 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
 
 def fits(recipe: Recipe, backend: str) -> bool:
     """Whether a backend can run targets of this kind; one that does not say which ones it can takes any."""
-    known = _kinds(backend)
+    kinds = _kinds(backend)
     # An object of this process may be anything; its backend says what is wrong with it.
-    return recipe.kind in (*known, "object") or recipe.backend == backend or not known
+    return recipe.kind in (*kinds, "object") or recipe.backend == backend or not kinds
 
 
 def _kinds(backend: str) -> list[str]:

@@ -171,17 +171,20 @@ class _Search:
             if load:
                 limit = int(available_bytes() * MEMORY_SHARE)
                 session.ask(Load(variant=self._variant, memory_limit=limit), timeout=self._timeout)
-            told = session.ask(Prepare(batch=batch), timeout=self._timeout)
-            seconds = next(m.first_call for m in told if isinstance(m, Prepared))
+            messages = session.ask(Prepare(batch=batch), timeout=self._timeout)
+            seconds = next(m.first_call for m in messages if isinstance(m, Prepared))
             if seconds < 2.0:
                 block = Block(batch=batch, regime=Regime.ISOLATED, seconds=0.1, min_calls=2, max_calls=20)
-                told = session.ask(block, timeout=self._timeout)
-                seconds = min(next(m.series[0].samples for m in told if isinstance(m, Samples)))
-            told = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)
+                messages = session.ask(block, timeout=self._timeout)
+                seconds = min(next(m.series[0].samples for m in messages if isinstance(m, Samples)))
+            messages = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)
         except CommandFailed as error:
             return Probe(batch, float("inf"), None, error.failure)
         sizes = {
-            series.metric.tag: series.samples[0] for m in told if isinstance(m, Facts) for series in m.series
+            series.metric.tag: series.samples[0]
+            for m in messages
+            if isinstance(m, Facts)
+            for series in m.series
         }
         device = sizes.get("memory/device/peak")
         memory = sizes.get("memory/host/increase") if device is None else device
@@ -191,12 +194,12 @@ class _Search:
         """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
         if self._scout is not None and not self._scout.alive:
             self._retire_scout()
-        known = [p for p in self._probes if p.failure is None and p.memory]
+        probes = [p for p in self._probes if p.failure is None and p.memory]
         if not self._probes or batch <= 2:
             return True
-        if not known or any(p.failure for p in self._probes):
+        if not probes or any(p.failure for p in self._probes):
             return False
-        last = known[-1]
+        last = probes[-1]
         assert last.memory is not None
         return last.memory * batch / last.batch < FAR * available_bytes()
 
@@ -205,16 +208,16 @@ class _Search:
 
         Host memory only: what a device has left is not known here.
         """
-        known = [p for p in self._probes if p.failure is None and p.memory and not p.on_device]
-        if len(known) < 2:
+        probes = [p for p in self._probes if p.failure is None and p.memory and not p.on_device]
+        if len(probes) < 2:
             return None
-        (small, large) = sorted(known, key=lambda p: p.batch)[-2:]
+        (small, large) = sorted(probes, key=lambda p: p.batch)[-2:]
         assert small.memory is not None
         assert large.memory is not None
         slope = (large.memory - small.memory) / (large.batch - small.batch)
         room = available_bytes() * MEMORY_SHARE - large.memory
-        found = large.batch + room / slope if slope > 0 else 0
-        return int(float(f"{found:.2g}")) if found > large.batch else None
+        batch_at_limit = large.batch + room / slope if slope > 0 else 0
+        return int(float(f"{batch_at_limit:.2g}")) if batch_at_limit > large.batch else None
 
     def _retire_scout(self) -> None:
         if self._scout is not None:

@@ -87,11 +87,11 @@ class CaseWorker:
     def open(self) -> None:
         """Load the variant; what comes of it is told by `prepare`. May run beside other workers' `open`."""
         try:
-            told = self._ask(self._load_command())
+            messages = self._ask(self._load_command())
         except CommandFailed as error:
             self._opened = error.failure
         else:
-            self._opened = next(m for m in told if isinstance(m, Loaded))
+            self._opened = next(m for m in messages if isinstance(m, Loaded))
 
     def prepare(self, note: str = "") -> None:
         """Tell what came of loading, and make the first call with every batch size.
@@ -152,11 +152,11 @@ class CaseWorker:
             max_calls=(1 + resumed) if slow else 100_000,
         )
         try:
-            told = self._ask(command, extra=seconds)
+            messages = self._ask(command, extra=seconds)
         except CommandFailed as error:
             self._fail(batch, error.failure)
             return
-        for message in told:
+        for message in messages:
             if isinstance(message, Samples):
                 for series in message.series:
                     n = len(series.samples)
@@ -178,12 +178,12 @@ class CaseWorker:
         if not self._revive(batch):
             return case
         try:
-            told = self._ask(Pass(kind=kind, batch=batch, seconds=seconds), extra=seconds)
+            messages = self._ask(Pass(kind=kind, batch=batch, seconds=seconds), extra=seconds)
         except CommandFailed as error:
             failure = msgspec.to_builtins(error.failure)
             failure.pop("traceback", None)
             return msgspec.structs.replace(case, details={**case.details, f"{kind}_failed": failure})
-        for message in told:
+        for message in messages:
             if isinstance(message, Facts):
                 for series in message.series:
                     case = case.with_series(series)
@@ -194,8 +194,8 @@ class CaseWorker:
         """Settings that the worker told; and the version of its Python, where that is not laptime's own."""
         if self.loaded is None:
             return {}
-        own = {f"{self.variant.backend}.python": self.loaded.python} if self.variant.python else {}
-        return {**self.loaded.knobs, **own}
+        python = {f"{self.variant.backend}.python": self.loaded.python} if self.variant.python else {}
+        return {**self.loaded.knobs, **python}
 
     def peak_on_paper(self) -> dict[str, Any]:
         """What tables say that the device reaches at most, for backends that measure no peak themselves."""
@@ -244,12 +244,12 @@ class CaseWorker:
 
     def _prepare(self, batch: int) -> None:
         try:
-            told = self._ask(Prepare(batch=batch))
+            messages = self._ask(Prepare(batch=batch))
         except CommandFailed as error:
             self._fail(batch, error.failure)
             return
         self._prepared.add(batch)
-        prepared = next(m for m in told if isinstance(m, Prepared))
+        prepared = next(m for m in messages if isinstance(m, Prepared))
         self.estimate[batch] = prepared.first_call
         self._single(batch, metrics.FIRST_CALL, prepared.first_call)
         if prepared.compile is not None:

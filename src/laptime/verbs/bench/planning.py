@@ -89,8 +89,8 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     batches = request.batch if isinstance(request.batch, list) else []
     # An object of this process has one process only, however often it is asked.
     several = len(variants) > 1
-    wanted = request.processes or (preset.compared if several else preset.processes)
-    processes = 1 if in_memory else wanted
+    most_processes = request.processes or (preset.compared if several else preset.processes)
+    processes = 1 if in_memory else most_processes
     budget = request.budget or preset.seconds * len(variants) * max(1, len(batches)) * processes
     precision = request.precision or preset.precision
     return Plan(
@@ -142,13 +142,14 @@ def _options(request: BenchRequest, backend: str) -> list[dict[str, Any]]:
 
 def _known_options(backend: str) -> dict[str, str]:
     """A backend's own settings and what they mean; a name that ends in a dot stands for all that begin so."""
-    known: dict[str, str] = getattr(load("backends", backend), "OPTIONS", {})
-    return known
+    options: dict[str, str] = getattr(load("backends", backend), "OPTIONS", {})
+    return options
 
 
 def _is_option(name: str, backend: str) -> bool:
     return any(
-        name == known or (known.endswith(".") and name.startswith(known)) for known in _known_options(backend)
+        name == option or (option.endswith(".") and name.startswith(option))
+        for option in _known_options(backend)
     )
 
 
@@ -156,12 +157,12 @@ def _check_options(request: BenchRequest, backends: list[str]) -> None:
     for name in request.options:
         if any(_is_option(name, backend) for backend in backends):
             continue
-        known = sorted({each for backend in backends for each in _known_options(backend)})
-        near = closest(name, known)
-        asked = list(dict.fromkeys(backends))
+        options = sorted({option for backend in backends for option in _known_options(backend)})
+        near = closest(name, options)
+        distinct = list(dict.fromkeys(backends))
         raise UsageError(
-            f"{' and '.join(asked)} {'has' if len(asked) == 1 else 'have'} no option called {name!r}",
-            why=f"known: {', '.join(known)}" if known else "there are none",
+            f"{' and '.join(distinct)} {'has' if len(distinct) == 1 else 'have'} no option called {name!r}",
+            why=f"known: {', '.join(options)}" if options else "there are none",
             next=f"did you mean --option {near}={request.options[name][0]}?"
             if near
             else "laptime bench --help",
@@ -296,18 +297,18 @@ def _check_numbers(request: BenchRequest) -> None:
 
 def _without_twins(variants: list[Variant]) -> list[Variant]:
     """The same target twice is an A/A comparison: the second gets a mark, so that keys stay unique."""
-    seen: dict[str, int] = {}
-    found = []
+    times: dict[str, int] = {}
+    distinct = []
     for variant in variants:
         mark = repr(variant)
-        seen[mark] = seen.get(mark, 0) + 1
-        if seen[mark] > 1:
-            options = {**variant.options, "again": seen[mark]}
+        times[mark] = times.get(mark, 0) + 1
+        if times[mark] > 1:
+            options = {**variant.options, "again": times[mark]}
             variant = Variant(
                 **{f: getattr(variant, f) for f in variant.__struct_fields__} | {"options": options}
             )
-        found.append(variant)
-    return found
+        distinct.append(variant)
+    return distinct
 
 
 def axes_of(variant: Variant, batch: int, *, device: str, held: dict[str, int]) -> dict[str, Axis]:

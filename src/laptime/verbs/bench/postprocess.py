@@ -61,7 +61,7 @@ def _with_costs(case: Case) -> Case:
 
 def _with_cold_start(case: Case) -> Case:
     """With the time from nothing to the first answer, where every part of it was timed."""
-    parts = [case.find(each.tag) for each in (metrics.IMPORT, metrics.LOAD, metrics.FIRST_CALL)]
+    parts = [case.find(metric.tag) for metric in (metrics.IMPORT, metrics.LOAD, metrics.FIRST_CALL)]
     timed = [part for part in parts if part is not None and part.samples]
     if len(timed) < len(parts):
         return case
@@ -70,7 +70,7 @@ def _with_cold_start(case: Case) -> Case:
 
 
 def _replaced(case: Case, series: Series) -> Case:
-    others = [own for own in case.series if own.key != series.key]
+    others = [other for other in case.series if other.key != series.key]
     return msgspec.structs.replace(case, series=[*others, series])
 
 
@@ -82,20 +82,20 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
     item.
     """
     measured = [case for case in cases if case.status != "failed"]
-    found = []
+    compared = []
     for index, case in enumerate(measured):
         earlier = measured[:index]
         alike = [c for c in earlier if c.batch == case.batch]
-        own = architecture(case.target)
-        fair = [c for c in alike if architecture(c.target) == own] or alike
+        name = architecture(case.target)
+        fair = [c for c in alike if architecture(c.target) == name] or alike
         fair = fair or [c for c in earlier if _variant(c) == _variant(case)]
         if not fair:
             continue
         baseline = fair[0]
         comparison = compare_in_shared_regime(baseline, case)
         if comparison is not None:
-            found.append(worded(comparison, baseline, case))
-    return found
+            compared.append(worded(comparison, baseline, case))
+    return compared
 
 
 def worded(comparison: Comparison, *sides: Case) -> Comparison:
@@ -103,8 +103,8 @@ def worded(comparison: Comparison, *sides: Case) -> Comparison:
     wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
     if wrong is None or comparison.word == "unclear":
         return comparison
-    told = sentence("unclear", comparison.speedup, comparison.ci95, comparison.margin)
-    return msgspec.structs.replace(comparison, word="unclear", sentence=f"{told}; {wrong.sentence}")
+    text = sentence("unclear", comparison.speedup, comparison.ci95, comparison.margin)
+    return msgspec.structs.replace(comparison, word="unclear", sentence=f"{text}; {wrong.sentence}")
 
 
 def _variant(case: Case) -> tuple[object, ...]:
@@ -113,7 +113,7 @@ def _variant(case: Case) -> tuple[object, ...]:
 
 def findings(cases: list[Case]) -> list[Finding]:
     """What a reader should not have to work out: the batch knee, and who waits for whom on a device."""
-    found = same_models([case for case in cases if case.status != "failed"])
+    result = same_models([case for case in cases if case.status != "failed"])
     groups: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:
         if case.status == "ok":
@@ -121,10 +121,10 @@ def findings(cases: list[Case]) -> list[Finding]:
     for group in groups.values():
         knee = _knee(group)
         if knee is not None:
-            found.append(knee)
-    found += [finding for case in cases if (finding := _host_bound(case)) is not None]
-    found += [finding for case in cases if (finding := _page_faults(case)) is not None]
-    return found
+            result.append(knee)
+    result += [finding for case in cases if (finding := _host_bound(case)) is not None]
+    result += [finding for case in cases if (finding := _page_faults(case)) is not None]
+    return result
 
 
 def _rates(group: list[Case]) -> dict[int, Stat]:
@@ -132,7 +132,11 @@ def _rates(group: list[Case]) -> dict[int, Stat]:
     rates = [throughputs(case) for case in group]
     on_cpu = group[0].axes.get("device") == "cpu"
     regime = throughput_regime(rates, on_cpu=on_cpu)
-    return {case.batch: own[regime] for case, own in zip(group, rates, strict=True)} if regime else {}
+    return (
+        {case.batch: case_rates[regime] for case, case_rates in zip(group, rates, strict=True)}
+        if regime
+        else {}
+    )
 
 
 def _knee(group: list[Case]) -> Finding | None:

@@ -77,15 +77,15 @@ def bench(
     Raises:
         UsageError: the request is impossible; nothing was measured.
     """
-    made = plan(request, in_memory=in_memory)
-    return _Bench(request, made, emit, open_session, clock, in_memory=in_memory).run()
+    planned = plan(request, in_memory=in_memory)
+    return _Bench(request, planned, emit, open_session, clock, in_memory=in_memory).run()
 
 
 class _Bench:
     def __init__(
         self,
         request: BenchRequest,
-        made: Plan,
+        planned: Plan,
         emit: Listener,
         open_session: OpenSession,
         clock: Clock,
@@ -93,13 +93,13 @@ class _Bench:
         in_memory: bool,
     ) -> None:
         self._request = request
-        self._plan = made
+        self._plan = planned
         self._live = LiveRun("bench", emit)
         self._open = open_session
         self._workers: list[CaseWorker] = []
         self._in_memory = in_memory
-        self._batches = list(made.batches)
-        self._is_comparison = len(made.variants) > 1
+        self._batches = list(planned.batches)
+        self._is_comparison = len(planned.variants) > 1
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
@@ -133,15 +133,15 @@ class _Bench:
 
     def _search_batches(self) -> None:
         """Replace `auto` by the batch sizes worth measuring, and say what the search found."""
-        found = batch_search.search(
+        result = batch_search.search(
             self._plan.variants[0],
             linear=self._request.batch == "auto:linear",
             timeout=self._plan.timeout,
             open_session=self._open,
             progress=self._say,
         )
-        self._batches = found.batches
-        for finding in found.findings:
+        self._batches = result.batches
+        for finding in result.findings:
             self._live(FindingAdded(finding))
         settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
@@ -221,10 +221,10 @@ class _Bench:
         for worker in self._workers:
             if worker.loaded is None:
                 continue
-            known = {device.name for device in environment.devices}
+            names = {device.name for device in environment.devices}
             environment = msgspec.structs.replace(
                 environment,
-                devices=[*environment.devices, *(d for d in worker.loaded.devices if d.name not in known)],
+                devices=[*environment.devices, *(d for d in worker.loaded.devices if d.name not in names)],
                 libraries={**environment.libraries, **worker.loaded.libraries},
                 knobs={**environment.knobs, **worker.knobs()},
             )
@@ -296,21 +296,22 @@ class _Bench:
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
-        wanted = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
-        return reached(self._labelled(worker, batch)) <= wanted
+        precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
+        return reached(self._labelled(worker, batch)) <= precision
 
     def _is_told_apart(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
         """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
         if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes
-        wanted = self._plan.precision / math.sqrt(share)
-        found = comparisons([self._labelled(worker, batch) for worker, batch in active])
+        precision = self._plan.precision / math.sqrt(share)
+        compared = comparisons([self._labelled(worker, batch) for worker, batch in active])
         return len(active) == 1 or (
-            bool(found)
+            bool(compared)
             and all(
-                each.pairs >= MIN_PAIRS * share and math.log(each.ci95[1] / each.ci95[0]) / 2 <= wanted
-                for each in found
+                comparison.pairs >= MIN_PAIRS * share
+                and math.log(comparison.ci95[1] / comparison.ci95[0]) / 2 <= precision
+                for comparison in compared
             )
         )
 
@@ -357,9 +358,9 @@ class _Bench:
             self._live(CaseChanged(finished))
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
-        told = {finding.kind for finding in run.findings}
+        kinds = {finding.kind for finding in run.findings}
         for finding in findings(done):
-            if finding.kind not in told:
+            if finding.kind not in kinds:
                 self._live(FindingAdded(finding))
         self._live.finish(status, self._now() - self._started)
 

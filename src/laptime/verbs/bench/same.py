@@ -42,16 +42,20 @@ def same(names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] 
         Unavailable: only one can run it, so that there is nothing to compare.
     """
     python = python or {}
-    here = [each for each in registry.names("backends") if _is_here(each, python)]
+    here = [name_ for name_ in registry.names("backends") if _is_here(name_, python)]
     kinds = [kind for kind in _collections() if _recipe(kind).backend in here]
     with ThreadPoolExecutor(max(1, len(kinds))) as pool:
-        known = dict(zip(kinds, pool.map(lambda kind: _known(kind, python), kinds), strict=True))
-    found = [_found(name, known) for name in dict.fromkeys(each.strip() for each in names.split(",")) if name]
-    targets = [target for own in found for target in own.values()]
+        collections = dict(zip(kinds, pool.map(lambda kind: _known(kind, python), kinds), strict=True))
+    by_architecture = [
+        _found(name, collections)
+        for name in dict.fromkeys(name_.strip() for name_ in names.split(","))
+        if name
+    ]
+    targets = [target for by_backend in by_architecture for target in by_backend.values()]
     recipes = [parse(target) for target in targets]
     # Each framework's own first: the baseline is a model as it was written, not as it was exported.
-    ordered = sorted(here, key=lambda each: not any(each in own for own in found))
-    able = list(backends) or [each for each in ordered if any(fits(recipe, each) for recipe in recipes)]
+    ordered = sorted(here, key=lambda name_: not any(name_ in by_backend for by_backend in by_architecture))
+    able = list(backends) or [name_ for name_ in ordered if any(fits(recipe, name_) for recipe in recipes)]
     if len(targets) == len(able) == 1:
         raise Unavailable(
             f"only {able[0]} is here to run {targets[0]}",
@@ -61,16 +65,16 @@ def same(names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] 
     return Same(targets, able)
 
 
-def _found(name: str, known: Mapping[str, list[str]]) -> dict[str, str]:
+def _found(name: str, collections: Mapping[str, list[str]]) -> dict[str, str]:
     """The target of one architecture by backend."""
-    found: dict[str, str] = {}
-    for kind, targets in known.items():
+    by_backend: dict[str, str] = {}
+    for kind, targets in collections.items():
         match = next((target for target in targets if architecture(target) == plain(name)), None)
         if match is not None:
-            found.setdefault(_recipe(kind).backend, match)
-    if not found:
-        raise _unknown(name, known)
-    return found
+            by_backend.setdefault(_recipe(kind).backend, match)
+    if not by_backend:
+        raise _unknown(name, collections)
+    return by_backend
 
 
 def _collections() -> list[str]:
@@ -98,22 +102,24 @@ def _known(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none where the package cannot be asked (its framework is there without it)."""
     arguments = {"kind": kind}
     try:
-        found: list[str] = once.call(
+        targets: list[str] = once.call(
             "laptime.targets:known", arguments, timeout=_TIMEOUT, python=python.get(_recipe(kind).backend, "")
         )
     except LaptimeError:
         return []
-    return found
+    return targets
 
 
-def _unknown(name: str, known: Mapping[str, list[str]]) -> TargetError:
-    every = {plain(target.partition(":")[2]): target for targets in known.values() for target in targets}
+def _unknown(name: str, collections: Mapping[str, list[str]]) -> TargetError:
+    every = {
+        plain(target.partition(":")[2]): target for targets in collections.values() for target in targets
+    }
     near = closest(plain(name), every)
-    asked = ", ".join(kind for kind, targets in known.items() if targets)
+    searched = ", ".join(kind for kind, targets in collections.items() if targets)
     return TargetError(
         f"no framework here knows a model called {name!r}",
-        why=f"looked among {len(every):,} models of {asked}"
-        if asked
+        why=f"looked among {len(every):,} models of {searched}"
+        if searched
         else "no collection of models is installed",
         next=f"did you mean --same {every[near].partition(':')[2]}?" if near else "laptime doctor",
     )

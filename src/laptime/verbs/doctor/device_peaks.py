@@ -63,20 +63,20 @@ def device_peaks(
     if software.installed("torch") is None:
         return DevicePeaks()
     key = _key(environment, gpus)
-    known = None if fresh else cache.get("peaks", key)
-    seconds = 0.0 if known or quick else SECONDS
-    told = once.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
-    when = utc_now() if seconds else (known or {}).get("when", "")
-    rows = told.pop("rates") if seconds else (known or {}).get("rates", [])
+    stored = None if fresh else cache.get("peaks", key)
+    seconds = 0.0 if stored or quick else SECONDS
+    answer = once.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
+    when = utc_now() if seconds else (stored or {}).get("when", "")
+    rows = answer.pop("rates") if seconds else (stored or {}).get("rates", [])
     if seconds and keep:
         cache.put("peaks", key, {"when": when, "rates": rows})
-    devices = msgspec.convert(told["devices"], list[Device])
+    devices = msgspec.convert(answer["devices"], list[Device])
     ceilings = {device.name: _ceiling(device, gpus, processor, environment) for device in devices}
     return DevicePeaks(
         devices=devices,
-        libraries=told["libraries"],
-        knobs=told["knobs"],
-        sync=told["sync"],
+        libraries=answer["libraries"],
+        knobs=answer["knobs"],
+        sync=answer["sync"],
         rates=[_rate(row, ceilings.get(row["device"])) for row in rows],
         rates_from=when,
     )

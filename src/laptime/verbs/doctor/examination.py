@@ -53,28 +53,28 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
     with Evidence() as evidence:
         before = evidence.read()
         _say(tell, 0.05, "looking at the machine")
-        seen = _look()
+        overview = _look()
         meters, absent = energy.survey()
         rooms = {room: registry.broken(room) for room in registry.ROOMS}
         _say(tell, 0.15, "asking torch, measuring peaks")
-        told, trouble = _device_peaks(seen, quick=quick, fresh=fresh)
+        peaks, trouble = _device_peaks(overview, quick=quick, fresh=fresh)
         _say(tell, 0.45, "measuring a program against itself")
-        noise, complaint = _noise(quick=quick, busy=_busy(seen), emit=_second_half(tell))
+        noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(tell))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
     environment = structs.replace(
-        seen.environment,
-        libraries={**seen.environment.libraries, **told.libraries},
-        knobs={**seen.environment.knobs, **told.knobs},
+        overview.environment,
+        libraries={**overview.environment.libraries, **peaks.libraries},
+        knobs={**overview.environment.knobs, **peaks.knobs},
     )
-    visible = [gpu for gpu in seen.gpus if gpu.device]
+    visible = [gpu for gpu in overview.gpus if gpu.device]
     lines = [
         *host_checks.cpus(environment),
-        *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=seen.exact_peak),
-        *host_checks.clocks(environment, vendor=seen.processor.vendor, battery=neighbours.on_battery()),
-        host_checks.others(seen.running, environment),
+        *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=overview.exact_peak),
+        *host_checks.clocks(environment, vendor=overview.processor.vendor, battery=neighbours.on_battery()),
+        host_checks.others(overview.running, environment),
         *host_checks.stolen(before, after, seconds, environment),
-        *host_checks.timing(seen.timers, wall.clock_source(), after, cost),
-        *_device_lines(seen, told, visible),
+        *host_checks.timing(overview.timers, wall.clock_source(), after, cost),
+        *_device_lines(overview, peaks, visible),
         *host_checks.energy(meters, absent),
         *host_checks.frameworks(_versions()),
         *trouble,
@@ -87,23 +87,23 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         started=when,
         seconds=seconds,
         environment=environment,
-        devices=[*(gpu.as_device() for gpu in visible), *_unlisted(told, visible)],
+        devices=[*(gpu.as_device() for gpu in visible), *_unlisted(peaks, visible)],
         lines=lines,
-        timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in seen.timers},
-        sync=told.sync,
+        timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in overview.timers},
+        sync=peaks.sync,
         meters=[_told_of(meter) for meter in meters],
-        rates=told.rates,
-        rates_from=told.rates_from,
-        rates_disturbed=bool(told.rates) and told.rates_from >= when and _busy(seen),
+        rates=peaks.rates,
+        rates_from=peaks.rates_from,
+        rates_disturbed=bool(peaks.rates) and peaks.rates_from >= when and _busy(overview),
         noise=noise,
         steal=host_checks.steal_share(before, after, seconds, environment),
     )
 
 
-def _device_lines(seen: _Seen, told: DevicePeaks, visible: list[Gpu]) -> list[Line]:
-    version = told.libraries.get("torch", "")
-    frameworks = gpu_checks.framework_devices(told.devices, told.sync, visible=visible, version=version)
-    return [*gpu_checks.gpus(seen.gpus), *frameworks]
+def _device_lines(overview: _Seen, peaks: DevicePeaks, visible: list[Gpu]) -> list[Line]:
+    version = peaks.libraries.get("torch", "")
+    frameworks = gpu_checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
+    return [*gpu_checks.gpus(overview.gpus), *frameworks]
 
 
 def _told_of(meter: energy.Meter) -> dict[str, Any]:
@@ -132,12 +132,17 @@ def _gpus() -> list[Gpu]:
         return []
 
 
-def _device_peaks(seen: _Seen, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[Line]]:
+def _device_peaks(overview: _Seen, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[Line]]:
     try:
-        told = device_peaks(
-            seen.environment, seen.gpus, seen.processor, quick=quick, fresh=fresh, keep=not _busy(seen)
+        peaks = device_peaks(
+            overview.environment,
+            overview.gpus,
+            overview.processor,
+            quick=quick,
+            fresh=fresh,
+            keep=not _busy(overview),
         )
-        return told, []
+        return peaks, []
     except LaptimeError as error:
         sentence = f"torch is installed, but does not work: {error.why or error.what}"
         next_step = "python -c 'import torch; print(torch.__version__)'"
@@ -146,13 +151,13 @@ def _device_peaks(seen: _Seen, *, quick: bool, fresh: bool) -> tuple[DevicePeaks
         ]
 
 
-def _busy(seen: _Seen) -> bool:
-    return sum(program.cpus for program in seen.running) >= host_checks.NOTABLE_LOAD
+def _busy(overview: _Seen) -> bool:
+    return sum(program.cpus for program in overview.running) >= host_checks.NOTABLE_LOAD
 
 
 def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
     try:
-        found = noise_floor(quick=quick, emit=emit)
+        floor = noise_floor(quick=quick, emit=emit)
     except LaptimeError as error:
         sentence = f"the noise floor could not be measured: {error.what} {error.why}".strip()
         return None, [
@@ -163,32 +168,32 @@ def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, l
                 next=error.next or "laptime doctor   (again, when nobody else uses the machine)",
             )
         ]
-    if found.word in ("faster", "slower"):
-        size = abs(found.seen)
+    if floor.word in ("faster", "slower"):
+        size = abs(floor.seen)
         by = f"{size:.1%}" if size < 1 else f"a factor of {1 + size:.1f}"
-        sentence = f"the same program against itself came out {found.word} by {by}"
+        sentence = f"the same program against itself came out {floor.word} by {by}"
         next_step = "laptime doctor   (again: this may happen 1 time in 100)"
         if busy:
             sentence += ", while others used the CPUs"
             next_step = "stop the others (see above), then: laptime doctor"
-        return found, [Line(name="noise", outcome="warn", sentence=sentence, next=next_step)]
-    return found, []
+        return floor, [Line(name="noise", outcome="warn", sentence=sentence, next=next_step)]
+    return floor, []
 
 
 def _versions() -> dict[str, dict[str, str]]:
     """What each backend has to work with; one that is broken is told among the extensions."""
-    found = {}
+    versions = {}
     for name in registry.names("backends"):
         try:
-            found[name] = registry.load("backends", name).available()
+            versions[name] = registry.load("backends", name).available()
         except LaptimeError:
             continue
-    return found
+    return versions
 
 
-def _unlisted(told: DevicePeaks, visible: list[Gpu]) -> list[Device]:
+def _unlisted(peaks: DevicePeaks, visible: list[Gpu]) -> list[Device]:
     listed = {gpu.device for gpu in visible}
-    return [device for device in told.devices if device.name not in listed]
+    return [device for device in peaks.devices if device.name not in listed]
 
 
 def _say(emit: Emit, done: float, text: str) -> None:

@@ -16,10 +16,10 @@ SUSTAINED = 0.7
 """Share of the highest clock that boards hold under load; the vendor's base clock is near it."""
 
 
-def gpus(found: Sequence[Gpu]) -> list[Line]:
+def gpus(devices: Sequence[Gpu]) -> list[Line]:
     """Each GPU of the machine: what it is, who else uses it, whether its clock can move."""
     lines: list[Line] = []
-    for gpu in found:
+    for gpu in devices:
         if not gpu.device:
             sentence = f"GPU {gpu.index} ({gpu.model}) is hidden by CUDA_VISIBLE_DEVICES"
             lines.append(Line(name=f"gpu/{gpu.index}", outcome="none", sentence=sentence))
@@ -94,7 +94,7 @@ def _persistence(gpu: Gpu) -> list[Line]:
 
 
 def framework_devices(
-    seen: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
+    devices: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
 ) -> list[Line]:
     """What torch sees, what waiting for it costs, and GPUs that it does not see."""
     lines = []
@@ -102,7 +102,7 @@ def framework_devices(
         if name != "cpu":
             sentence = f"waiting for an idle {name} costs {show(seconds, 's')}"
             lines.append(Line(name=f"sync/{name}", outcome="ok", sentence=sentence))
-    names = {device.name for device in seen}
+    names = {device.name for device in devices}
     missing = [gpu for gpu in visible if gpu.device and gpu.device not in names]
     if missing and version:
         listed = ", ".join(f"{gpu.device} ({gpu.model})" for gpu in missing)

@@ -37,7 +37,7 @@ _HARMFUL = {
 
 def cpus(environment: Environment) -> list[Line]:
     """How many CPUs there are, and how many of them may be used."""
-    found = [_counted(environment), *_instructions(environment)]
+    lines = [_counted(environment), *_instructions(environment)]
     total, usable = environment.vcpus, environment.usable_cpus
     quota = environment.cpu_quota
     if quota is not None and quota <= usable and quota < total:
@@ -45,10 +45,10 @@ def cpus(environment: Environment) -> list[Line]:
         if quota != int(quota):
             sentence += ": a share of a CPU is given by stopping threads in between"
         more = f"docker run --cpus {total} ...   or kubectl: resources.limits.cpu"
-        found.append(Line(name="cpu/quota", outcome="warn", sentence=sentence, next=more))
+        lines.append(Line(name="cpu/quota", outcome="warn", sentence=sentence, next=more))
     elif len(environment.affinity) < total and environment.affinity:
         sentence = f"this process may run on {len(environment.affinity)} of {total} CPUs (affinity)"
-        found.append(
+        lines.append(
             Line(
                 name="cpu/affinity",
                 outcome="warn",
@@ -57,8 +57,8 @@ def cpus(environment: Environment) -> list[Line]:
             )
         )
     else:
-        found.append(Line(name="cpu/limit", outcome="ok", sentence=f"all {total} CPUs may be used"))
-    return found
+        lines.append(Line(name="cpu/limit", outcome="ok", sentence=f"all {total} CPUs may be used"))
+    return lines
 
 
 def _counted(environment: Environment) -> Line:
@@ -87,38 +87,38 @@ def memory(environment: Environment, available: int, *, exact_peak: bool) -> lis
     sentence = f"{of}, {show(available, 'B')} free to use"
     if available < LITTLE_MEMORY:
         more = "docker run --memory 16g ..." if limit else "ps -eo pid,rss,comm --sort -rss | head"
-        found = [Line(name="memory", outcome="warn", sentence=sentence, next=more)]
+        lines = [Line(name="memory", outcome="warn", sentence=sentence, next=more)]
     else:
-        found = [Line(name="memory", outcome="ok", sentence=sentence)]
+        lines = [Line(name="memory", outcome="ok", sentence=sentence)]
     if not exact_peak:
         sentence = "the exact peak of host memory cannot be reset here: peaks are upper bounds"
-        found.append(Line(name="memory/peak", outcome="none", sentence=sentence))
-    return found
+        lines.append(Line(name="memory/peak", outcome="none", sentence=sentence))
+    return lines
 
 
 def clocks(environment: Environment, *, vendor: str, battery: bool | None) -> list[Line]:
     """Governor, turbo and battery: what lets the CPU's clock move."""
-    found = []
+    lines = []
     if environment.governor is None:
         why = "hidden by the hypervisor" if environment.virtual else "not told by this system"
-        found.append(Line(name="cpu/governor", outcome="none", sentence=f"CPU clock governor {why}"))
+        lines.append(Line(name="cpu/governor", outcome="none", sentence=f"CPU clock governor {why}"))
     elif environment.governor != "performance":
         sentence = f"CPU clock governor is {environment.governor}: the clock rises only under load"
         next_step = "sudo cpupower frequency-set -g performance"
-        found.append(Line(name="cpu/governor", outcome="warn", sentence=sentence, next=next_step))
+        lines.append(Line(name="cpu/governor", outcome="warn", sentence=sentence, next=next_step))
     else:
-        found.append(Line(name="cpu/governor", outcome="ok", sentence="CPU clock governor is performance"))
+        lines.append(Line(name="cpu/governor", outcome="ok", sentence="CPU clock governor is performance"))
     if environment.turbo:
         sentence = "turbo is on: the clock depends on heat and on what other cores do"
         next_step = _NO_TURBO.get(vendor, _NO_TURBO["AuthenticAMD"])
-        found.append(Line(name="cpu/turbo", outcome="warn", sentence=sentence, next=next_step))
+        lines.append(Line(name="cpu/turbo", outcome="warn", sentence=sentence, next=next_step))
     elif environment.turbo is False:
-        found.append(Line(name="cpu/turbo", outcome="ok", sentence="turbo is off: the clock is steady"))
+        lines.append(Line(name="cpu/turbo", outcome="ok", sentence="turbo is off: the clock is steady"))
     if battery:
         sentence = "the machine runs on its battery and saves power"
         next_step = "plug it in   (check: cat /sys/class/power_supply/*/online)"
-        found.append(Line(name="power/battery", outcome="warn", sentence=sentence, next=next_step))
-    return found
+        lines.append(Line(name="power/battery", outcome="warn", sentence=sentence, next=next_step))
+    return lines
 
 
 def others(running: Sequence[Program], environment: Environment) -> Line:
@@ -140,12 +140,12 @@ def others(running: Sequence[Program], environment: Environment) -> Line:
 
 def stolen(before: Reading, after: Reading, seconds: float, environment: Environment) -> list[Line]:
     """What the hypervisor and the container's quota took while the doctor looked."""
-    found = []
+    lines = []
     share = steal_share(before, after, seconds, environment)
     if share is None:
-        found.append(Line(name="cpu/steal", outcome="none", sentence="stolen CPU time is not told here"))
+        lines.append(Line(name="cpu/steal", outcome="none", sentence="stolen CPU time is not told here"))
     elif share > NOTABLE_STEAL:
-        found.append(
+        lines.append(
             Line(
                 name="cpu/steal",
                 outcome="warn",
@@ -154,7 +154,7 @@ def stolen(before: Reading, after: Reading, seconds: float, environment: Environ
             )
         )
     else:
-        found.append(
+        lines.append(
             Line(name="cpu/steal", outcome="ok", sentence=f"no CPU time was stolen during {seconds:.0f} s")
         )
     if before.throttled_s is not None and after.throttled_s is not None:
@@ -162,8 +162,8 @@ def stolen(before: Reading, after: Reading, seconds: float, environment: Environ
         if throttled > 0:
             sentence = f"the container's CPU quota stopped its programs for {show(throttled, 's')}"
             next_step = f"laptime bench ... --threads {max(1, math.floor(environment.usable_cpus))}"
-            found.append(Line(name="cpu/throttled", outcome="warn", sentence=sentence, next=next_step))
-    return found
+            lines.append(Line(name="cpu/throttled", outcome="warn", sentence=sentence, next=next_step))
+    return lines
 
 
 def steal_share(before: Reading, after: Reading, seconds: float, environment: Environment) -> float | None:
@@ -190,57 +190,57 @@ def timing(clocks_found: Sequence[Timer], source: str | None, evidence: Reading,
 
 def _evidence(evidence: Reading, cost: float) -> list[Line]:
     names = ("waiting for a CPU", "stolen time", "quota stops", "context switches")
-    told = [name for name, value in zip(names, evidence, strict=True) if value is not None]
+    readable = [name for name, value in zip(names, evidence, strict=True) if value is not None]
     blind = [name for name, value in zip(names, evidence, strict=True) if value is None]
-    found = []
-    if told:
-        sentence = f"disturbances are seen: {', '.join(told)}; {show(cost, 's')} a reading"
-        found.append(Line(name="evidence", outcome="ok", sentence=sentence))
+    lines = []
+    if readable:
+        sentence = f"disturbances are seen: {', '.join(readable)}; {show(cost, 's')} a reading"
+        lines.append(Line(name="evidence", outcome="ok", sentence=sentence))
     if blind:
-        found.append(
+        lines.append(
             Line(name="evidence/missing", outcome="none", sentence=f"not told here: {', '.join(blind)}")
         )
-    return found
+    return lines
 
 
 def energy(meters: Sequence[Meter], absent: Mapping[str, Absence]) -> list[Line]:
     """Meters that work, and why others do not; a warning only where a command would help."""
-    found = []
+    lines = []
     for meter in meters:
         window = shortest_window([meter])
         how = "energy counter" if meter.method == "counter" else "power, integrated"
         sentence = f"{how} of {meter.covers} updates every {show(meter.period, 's')}"
         if window >= 0.5:
             sentence += f": energy needs windows of {window:g} s and more"
-        found.append(Line(name=f"energy/{meter.name}", outcome="ok", sentence=sentence))
+        lines.append(Line(name=f"energy/{meter.name}", outcome="ok", sentence=sentence))
     hopeless = [absence.why for absence in absent.values() if not absence.next]
     for name, absence in absent.items():
         if absence.next:
             sentence = f"no energy readings: {absence.why}"
-            found.append(Line(name=f"energy/{name}", outcome="warn", sentence=sentence, next=absence.next))
+            lines.append(Line(name=f"energy/{name}", outcome="warn", sentence=sentence, next=absence.next))
     if hopeless:
         what = "no other energy readings" if meters else "no energy readings"
         sentence = f"{what}: {'; '.join(hopeless)}"
-        found.append(Line(name="energy/none", outcome="none", sentence=sentence))
-    return found
+        lines.append(Line(name="energy/none", outcome="none", sentence=sentence))
+    return lines
 
 
 def settings(environment: Environment) -> list[Line]:
     """Variables in the environment, and thread counts, that slow everything down."""
-    found = []
+    lines = []
     for name, effect in _HARMFUL.items():
         if environment.knobs.get(name, "0") not in ("", "0"):
             sentence = f"{name} is set: {effect}"
-            found.append(Line(name=f"knob/{name}", outcome="warn", sentence=sentence, next=f"unset {name}"))
+            lines.append(Line(name=f"knob/{name}", outcome="warn", sentence=sentence, next=f"unset {name}"))
     threads = environment.knobs.get("torch.num_threads")
     usable = environment.usable_cpus
     if isinstance(threads, int) and threads > math.ceil(usable):
         few = max(1, math.floor(usable))
         sentence = f"torch takes {threads} threads for {usable:g} usable CPUs: they get into each other's way"
-        found.append(
+        lines.append(
             Line(name="knob/threads", outcome="warn", sentence=sentence, next=f"export OMP_NUM_THREADS={few}")
         )
-    return found
+    return lines
 
 
 def extensions(broken: Mapping[str, Mapping[str, str]], total: int) -> list[Line]:
@@ -261,15 +261,15 @@ def extensions(broken: Mapping[str, Mapping[str, str]], total: int) -> list[Line
 
 def frameworks(versions: Mapping[str, Mapping[str, str]]) -> list[Line]:
     """Frameworks that can run models, by backend; {} means not installed."""
-    found = []
+    lines = []
     for backend, packages in versions.items():
         if backend == "null":
             continue
         if packages:
             listed = ", ".join(f"{name} {version}" for name, version in packages.items())
-            found.append(Line(name=f"framework/{backend}", outcome="ok", sentence=listed))
+            lines.append(Line(name=f"framework/{backend}", outcome="ok", sentence=listed))
         else:
-            found.append(
+            lines.append(
                 Line(
                     name=f"framework/{backend}",
                     outcome="none",
@@ -277,4 +277,4 @@ def frameworks(versions: Mapping[str, Mapping[str, str]]) -> list[Line]:
                     next=f"pip install 'laptime[{backend}]'",
                 )
             )
-    return found
+    return lines

@@ -69,31 +69,31 @@ def noise_floor(
     seconds = clock.now() - started
     first, second = _both(run.cases)
     left, right = first.find("latency", Regime.ISOLATED), second.find("latency", Regime.ISOLATED)
-    found = effect(left, right) if left is not None and right is not None else None
-    if found is None:
+    measured = effect(left, right) if left is not None and right is not None else None
+    if measured is None:
         raise LaptimeError("too few blocks of the same program were measured to tell the noise floor")
     what = "a small network" if has_torch else "matrix products"
-    floor = floor_of(found, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
+    floor = floor_of(measured, device=str(first.axes.get("device", "cpu")), workload=what, seconds=seconds)
     # A comparison would not say a word on thin evidence, so neither does the floor.
-    thin = left is not None and right is not None and thin_evidence(left, right, found)
+    thin = left is not None and right is not None and thin_evidence(left, right, measured)
     return msgspec.structs.replace(floor, word="unclear") if thin else floor
 
 
-def floor_of(found: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:
+def floor_of(measured: Effect, *, device: str, workload: str, seconds: float) -> NoiseFloor:
     """The noise floor that an A/A comparison with this effect shows."""
-    reach = t_quantile((1 + DECISION_LEVEL) / 2, found.df) + t_quantile(POWER, found.df)
-    word, (low, high) = judge(found)
+    reach = t_quantile((1 + DECISION_LEVEL) / 2, measured.df) + t_quantile(POWER, measured.df)
+    word, (low, high) = judge(measured)
     # The error moderated by what is expected between processes (see analysis.compare).
     return NoiseFloor(
         device=device,
         workload=workload,
-        smallest=math.expm1(math.log1p(MARGIN) + reach * found.error),
+        smallest=math.expm1(math.log1p(MARGIN) + reach * measured.error),
         half_width=(high - low) / 2,
-        seen=math.expm1(-found.mean),
-        between=found.error * math.sqrt(found.processes) if found.processes > 1 else None,
+        seen=math.expm1(-measured.mean),
+        between=measured.error * math.sqrt(measured.processes) if measured.processes > 1 else None,
         word=word,
-        pairs=found.rounds,
-        processes=found.processes,
+        pairs=measured.rounds,
+        processes=measured.processes,
         seconds=seconds,
     )
 

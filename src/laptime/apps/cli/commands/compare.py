@@ -82,9 +82,9 @@ def command(
         if code := measuring.exit_code(run):
             return measuring.deliver(run, [], format=format_, voice=voice) or code
         left, right = left or run, right or run
-    found = compare_runs(left, right, force)
-    output.result(_document(left, right, found) if as_json else _text(left, right, found))
-    return decided(found)
+    comparisons = compare_runs(left, right, force)
+    output.result(_document(left, right, comparisons) if as_json else _text(left, right, comparisons))
+    return decided(comparisons)
 
 
 def _check_named(a: str, b: str, same: str | None) -> None:
@@ -108,7 +108,7 @@ def _check_named(a: str, b: str, same: str | None) -> None:
 
 def decided(comparisons: list[Comparison]) -> ExitCode:
     """UNDECIDED when a comparison is unclear, or there was nothing to compare."""
-    if not comparisons or any(each.word == "unclear" for each in comparisons):
+    if not comparisons or any(comparison.word == "unclear" for comparison in comparisons):
         return ExitCode.UNDECIDED
     return ExitCode.OK
 
@@ -118,18 +118,18 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
     axes = [case.axes for case in run.cases]
 
     def values(name: str) -> list[Any]:
-        return list(dict.fromkeys(each[name] for each in axes if name in each))
+        return list(dict.fromkeys(case_axes[name] for case_axes in axes if name in case_axes))
 
-    found: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "batch": values("batch"),
         "dtype": values("dtype"),
         "threads": values("threads"),
-        "backends": values("backend") if all("backend" in each for each in axes) else [],
+        "backends": values("backend") if all("backend" in case_axes for case_axes in axes) else [],
         "device": next(iter(values("device")), None),
         "channels_last": True in values("channels_last"),
         "compile": next(iter(values("compile")), None),
     }
-    changes = {name: value for name, value in found.items() if value and name not in request.origins}
+    changes = {name: value for name, value in settings.items() if value and name not in request.origins}
     return msgspec.structs.replace(request, **changes)
 
 
@@ -149,9 +149,16 @@ def stored(reference: str) -> Run | None:
 
 def _text(a: Run, b: Run, comparisons: list[Comparison]) -> str:
     lines = [f"baseline   {_title(a)}", f"candidate  {_title(b)}", ""]
-    for each in comparisons:
-        keys = [each.candidate] if each.candidate == each.baseline else [each.candidate, each.baseline]
-        lines += [one_line(" against ".join(keys)), f"  {each.metric}   {one_line(each.sentence)}"]
+    for comparison in comparisons:
+        keys = (
+            [comparison.candidate]
+            if comparison.candidate == comparison.baseline
+            else [comparison.candidate, comparison.baseline]
+        )
+        lines += [
+            one_line(" against ".join(keys)),
+            f"  {comparison.metric}   {one_line(comparison.sentence)}",
+        ]
     if not comparisons:
         lines.append("the runs share no timed metric")
     return "\n".join(lines)

@@ -33,12 +33,12 @@ def command(context: click.Context, *, quick: bool, fresh: bool, as_json: bool) 
 
     voice = context.find_object(Voice) or Voice()
     with progress(quiet=voice.quiet) as show:
-        found = examine(quick=quick, fresh=fresh, emit=show)
+        examined = examine(quick=quick, fresh=fresh, emit=show)
     if as_json:
-        output.result(report.to_json(found))
+        output.result(report.to_json(examined))
     else:
         width = (
             shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
         )
-        output.result(report.to_text(found, width=width, color=output.wants_color()))
+        output.result(report.to_text(examined, width=width, color=output.wants_color()))
     return 0
