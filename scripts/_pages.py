@@ -6,10 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-# Made-up profiles stand with the tests.
-sys.path.append(str(ROOT / "tests"))
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 
 def run(name: str, made: Callable[[], str], *, of: str) -> int:

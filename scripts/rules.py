@@ -6,8 +6,8 @@ import sys
 
 import _pages
 
-from fixtures import diagnosed
 from laptime.kit.registry import load, names
+from laptime.testing import examples
 from laptime.testing.rules import section
 
 HEADER = """# Rules
@@ -27,13 +27,13 @@ def page() -> str:
     lines = [HEADER]
     for name in names("rules"):
         module = load("rules", name)
-        found = module.rule(diagnosed.firing()[name])
+        finding = module.rule(examples.profiles()[f"fires {name}"])
         first = (module.__doc__ or "").strip().partition("\n\n")[0]
-        lines += [f"## `{found.kind}`\n", " ".join(first.split()) + "\n", f"> {found.sentence}\n"]
+        lines += [f"## `{finding.kind}`\n", " ".join(first.split()) + "\n", f"> {finding.sentence}\n"]
         lines.append(
-            f"**Change:** `{found.change}`" if "(" in found.change else f"**Change:** {found.change}"
+            f"**Change:** `{finding.change}`" if "(" in finding.change else f"**Change:** {finding.change}"
         )
-        lines[-1] += f" (optimization `{found.optimization}`)\n" if found.optimization else "\n"
+        lines[-1] += f" (optimization `{finding.optimization}`)\n" if finding.optimization else "\n"
         lines.append(f"**Lies when:** {section(module, 'Lies when:')}\n")
         lines.append(f"**Source:** {section(module, 'Source:')}\n")
     return "\n".join(lines)

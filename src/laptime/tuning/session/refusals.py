@@ -45,7 +45,7 @@ def _crashed(name: str, why: str) -> LaptimeError:
             why=f"{why}: a trial has none",
             next="give it what it asks for as arguments",
         )
-    if why.startswith("status 2"):  # argparse's way to refuse an option
+    if why.startswith("ended with status 2"):  # argparse's way to refuse an option
         return UserCodeError(
             f"{name} did not take its arguments",
             why=why,
