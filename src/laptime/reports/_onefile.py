@@ -30,7 +30,7 @@ def template(source: str) -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(plain=plain, count=count, case_label=words.label)
+    environment.filters.update(plain=plain, count=count, capital=capital, case_label=words.label)
     return environment.from_string(source)
 
 
@@ -40,6 +40,12 @@ def plain(text: object) -> str:
     if not shown.isprintable():
         shown = words.printable(shown)
     return words.without_paths(shown) if "/" in shown or "\\" in shown else shown
+
+
+def capital(text: str) -> str:
+    """The text with a capital first letter, unless it begins with a name from a program."""
+    first = text.split(" ", 1)[0]
+    return text[:1].upper() + text[1:] if first.isalpha() and first.islower() else text
 
 
 def policy(style: str, script: str) -> str:

@@ -29,7 +29,7 @@ second; share: 0 to 1 as per cent; count: with thousands separators; number: thr
 
 Value = str | float | int | None
 
-Tone = Literal["trusted", "noisy", "invalid", "unknown"]
+Tone = Literal["trusted", "noisy", "invalid", "neutral", "unknown"]
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -306,7 +306,9 @@ class Section(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: anchor on the page, and name in CSV.
-        headed: whether a terminal and Markdown write the title; the page always does.
+        headed: whether a terminal and Markdown write the title; the page does where it is not `lead`, too.
+        lead: the page shows it right after the verdict, before the cards.
+        folded: Markdown folds it away under its title.
     """
 
     id: str
@@ -315,6 +317,8 @@ class Section(Struct, frozen=True, kw_only=True):
     note: str = ""
     detail: Detail = "brief"
     headed: bool = True
+    lead: bool = False
+    folded: bool = False
 
 
 class TestCase(Struct, frozen=True, kw_only=True):

@@ -21,8 +21,8 @@ from laptime.reports import _charts as charts
 from laptime.reports import _processes as processes
 from laptime.reports import _samples as samples
 from laptime.reports import _words as words
+from laptime.reports import page
 from laptime.reports._onefile import asset, inlined, policy, template
-from laptime.reports._profile import page
 from laptime.reports._view import (
     Stats,
     View,
@@ -49,7 +49,9 @@ def render(run: Run) -> str:
 
         return tuning.render(run)
     if run.profile is not None:
-        return page.render(run, run.profile)
+        from laptime.reports.documents.profile import document as profile_document  # needed by few runs
+
+        return page.render(profile_document(run))
     seen = view(run)
     style, script = asset("page.css"), asset("shell.js", "page.js")
     figures = _figures(run, seen.stats)

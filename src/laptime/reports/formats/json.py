@@ -23,7 +23,7 @@ from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.reports import _words as words
-from laptime.reports.json_parts import Environment, Reason, machine, reason
+from laptime.reports.json_parts import Environment, Reason, machine, plain, reason, written
 
 NAME = "json"
 SUFFIXES: tuple[str, ...] = (".json",)
@@ -106,9 +106,9 @@ def render(run: Run) -> str:
 
         return tuning.render(run)
     if run.profile is not None:
-        from laptime.reports._profile import json as profile  # it is built from the structs of this file
+        from laptime.reports.documents.profile import schema as profile  # needed by few runs
 
-        return profile.render(run)
+        return written(plain(profile.report(run))) + "\n"
     return msgspec.json.format(encoded(document(run)), indent=2).decode() + "\n"
 
 

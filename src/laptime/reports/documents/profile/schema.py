@@ -22,13 +22,13 @@ from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled,
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.run import Run, Subject
 from laptime.records.tables import AnnotationRow, CopyRow, KernelRow, Launches, Memory, ModuleRow, OperatorRow
-from laptime.reports.json_parts import Environment, Reason, machine, plain, published, reason, written
+from laptime.reports.json_parts import Environment, Reason, machine, published, reason
 
 SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 
 
 class Advice(Struct, frozen=True, kw_only=True):
-    """A finding: what was found, on what evidence, and what to change.
+    """A finding: a sentence, its evidence, and what to change.
 
     `gain_ns` is the most that the change can save per step; null where nothing tells. `rows` name rows of the
     tables as `table/id`. `stack` has the innermost frame first.
@@ -91,12 +91,7 @@ class Document(Struct, frozen=True, kw_only=True):
     findings: list[Advice]
 
 
-def render(run: Run) -> str:
-    """The document, a key a line; lists of plain numbers stay on one."""
-    return written(plain(document(run))) + "\n"
-
-
-def document(run: Run) -> Document:
+def report(run: Run) -> Document:
     """The run as the struct of the document. The timeline is left out: it is made for drawing."""
     profile = run.profile
     assert profile is not None

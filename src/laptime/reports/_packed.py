@@ -15,19 +15,19 @@ NAME = 600
 """Characters of a name: some kernels have names as long as this page."""
 
 
-def packed(own: Timeline) -> str:
+def packed(timeline: Timeline) -> str:
     """Deflated JSON in base64: 12,000 ranges in about 150 KB; nothing in it can be markup."""
-    text = json.dumps(_plain(own), separators=(",", ":"))
+    text = json.dumps(_plain(timeline), separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(), 6)).decode()
 
 
-def _plain(own: Timeline) -> dict[str, Any]:
+def _plain(timeline: Timeline) -> dict[str, Any]:
     """Starts as differences to the one before: small numbers compress well. Rows stay in their order."""
     return {
-        "step": own.step,
-        "dur": max(own.dur_ns, 1),
-        "names": [plain(name[:NAME]) for name in own.names],
-        "categories": [plain(name) for name in own.categories],
+        "step": timeline.step,
+        "dur": max(timeline.dur_ns, 1),
+        "names": [plain(name[:NAME]) for name in timeline.names],
+        "categories": [plain(name) for name in timeline.categories],
         "lanes": [
             {
                 "kind": lane.kind,
@@ -38,9 +38,9 @@ def _plain(own: Timeline) -> dict[str, Any]:
                 "depth": lane.depth,
                 "category": lane.category,
             }
-            for lane in own.lanes
+            for lane in timeline.lanes
         ],
-        "arrows": own.arrows,
+        "arrows": timeline.arrows,
     }
 
 

@@ -1,0 +1,86 @@
+"""Bars, bands and the dial of the page as SVG. Colours are classes: `p-KIND`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from laptime.reports._onefile import plain
+from laptime.reports._svg import el
+from laptime.reports.columns import share
+from laptime.reports.document import Bar, Bars
+
+_WIDTH = 1000.0
+
+
+class PageBars(NamedTuple):
+    """Bars with their drawings: one band for all rows, or one drawing a row."""
+
+    bars: Bars
+    band: Markup | None
+    rows: list[tuple[Bar, Markup]]
+    legend: Sequence[Bar]
+
+
+def shown(bars: Bars) -> PageBars:
+    """The drawings of a block of bars, all on one scale."""
+    rows = [row for row in bars.rows if row.detail != "text"]
+    if bars.stacked:
+        whole = bars.whole or sum(row.value for row in rows)
+        return PageBars(bars, _drawn(rows, whole, bars.title), [], bars.legend or rows)
+    ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
+    longest = bars.whole or max(ends, default=0.0)
+    drawn = [(row, _drawn(row.parts or [row], longest, row.name, row.interval)) for row in rows]
+    return PageBars(bars, None, drawn, bars.legend)
+
+
+def _drawn(
+    parts: Sequence[Bar], whole: float, label: str, interval: tuple[float, float] | None = None
+) -> Markup:
+    """Parts end to end, and a whisker for an interval; the full width stands for `whole`."""
+    scale = _WIDTH / whole if whole > 0 else 0.0
+    marks, x = [], 0.0
+    for part in parts:
+        percent = "" if part.share is None else f" ({share(part.share)})"
+        title = el("title", f"{plain(part.name or label)}: {part.text}{percent}")
+        width = max(0.0, part.value * scale)
+        marks.append(el("rect", title, x=x, y=0.0, width=width, height=20.0, class_=f"fill p-{part.kind}"))
+        x += width
+    if interval is not None:
+        low, high = (min(max(end * scale, 0.0), _WIDTH) for end in sorted(interval))
+        marks.append(el("rect", x=low, width=max(1.0, high - low), y=9, height=2, class_="whisker"))
+        marks += [el("rect", x=end - 1, width=2, y=5, height=10, class_="whisker") for end in (low, high)]
+    return el(
+        "svg",
+        el("title", plain(label)),
+        *marks,
+        viewBox=f"0 0 {_WIDTH:g} 20",
+        preserveAspectRatio="none",
+        role="img",
+        class_="band",
+    )
+
+
+def dial(part: float) -> Markup:
+    """A share from 0 to 1 as a ring with its number."""
+    ring = el(
+        "circle",
+        cx=50,
+        cy=50,
+        r=42,
+        pathLength="100",
+        stroke_dasharray=f"{100 * min(max(part, 0), 1):.1f} 100",
+        transform="rotate(-90 50 50)",
+        class_="arc",
+    )
+    return el(
+        "svg",
+        el("circle", cx=50, cy=50, r=42, class_="rim"),
+        ring,
+        el("text", f"{100 * part:.0f} %", x=50, y=58, class_="middle"),
+        viewBox="0 0 100 100",
+        class_="dial",
+        aria_hidden="true",
+    )

@@ -1,0 +1,82 @@
+"""Tables as the page shows them: one unit a column, anchors of rows, columns without values left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from laptime.reports._onefile import plain
+from laptime.reports.columns import Texts, in_columns
+from laptime.reports.document import Cell, Column, Row, Table, Value
+
+
+class PageCell(NamedTuple):
+    """A cell; `bar`: its width in percent, `value`: to sort by where the text does not say."""
+
+    text: str
+    bar: int
+    cell: Cell | None
+
+
+class PageRow(NamedTuple):
+    """A row with its anchor."""
+
+    anchor: str
+    name: str
+    row: Row
+    cells: list[PageCell]
+
+
+class Head(NamedTuple):
+    """The head of a column."""
+
+    column: Column
+    unit: str
+
+    @property
+    def align(self) -> str:
+        """Classes of its cells: `l` for words, `c` for names from programs."""
+        return {"text": "l", "code": "l c"}.get(self.column.kind, "")
+
+
+class PageTable(NamedTuple):
+    """A table; `anchors` are those of its rows by key, `left_out` the rows that are not in the page."""
+
+    table: Table
+    heads: list[Head]
+    rows: list[PageRow]
+    left_out: int
+    anchors: dict[str, str]
+
+
+def shown(table: Table, linked: Collection[str]) -> PageTable:
+    """The first rows, and linked ones wherever they stand.
+
+    Args:
+        linked: keys of rows that links of the page go to.
+    """
+    rows = [row for index, row in enumerate(table.rows) if index < table.most or row.key in linked]
+    filled = [
+        index
+        for index, column in enumerate(table.columns)
+        if column.detail != "text" and (index == 0 or any(not _empty(row.cells[index]) for row in rows))
+    ]
+    columns = [table.columns[index] for index in filled]
+    texts = in_columns(columns, [[row.cells[index] for index in filled] for row in rows])
+    page_rows = [_row(f"{table.id}-{number}", row, filled, texts, number) for number, row in enumerate(rows)]
+    anchors = {line.row.key: line.anchor for line in reversed(page_rows)}
+    heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
+    return PageTable(table, heads, page_rows, len(table.rows) - len(rows), anchors)
+
+
+def _empty(value: Value | Cell) -> bool:
+    return value in (None, "", 0) or (isinstance(value, Cell) and value.text in ("", "-"))
+
+
+def _row(anchor: str, row: Row, filled: Sequence[int], texts: Sequence[Texts], number: int) -> PageRow:
+    raw = [row.cells[index] for index in filled]
+    cells = [
+        PageCell(plain(text.cells[number]), text.bars[number], value if isinstance(value, Cell) else None)
+        for text, value in zip(texts, raw, strict=True)
+    ]
+    return PageRow(anchor, cells[0].text, row, cells[1:])

@@ -1,0 +1,66 @@
+"""The report of a `trace` or `profile` run: what limits the step, where its time goes, what to change."""
+
+from __future__ import annotations
+
+from laptime.records.run import Run
+from laptime.reports.document import Document, Headline, TestCase, Tone
+from laptime.reports.documents.profile import schema, words
+from laptime.reports.documents.profile.cards import cards
+from laptime.reports.documents.profile.sections import sections
+from laptime.reports.json_parts import plain
+
+_TONES: dict[str, Tone] = {"device": "neutral", "cpu": "neutral", "unknown": "unknown"}
+
+
+def document(run: Run) -> Document:
+    """Everything a report says about a run with a profile."""
+    profile = run.profile
+    assert profile is not None
+    verdict = profile.verdict
+    return Document(
+        run=run,
+        verb=run.verb,
+        title=words.title(run),
+        verdict=Headline(
+            word=words.bound(profile),
+            tone=_TONES.get(verdict.bound, "noisy") if verdict else "unknown",
+            sentence=words.sentence(profile),
+            share=verdict.share if verdict else None,
+        ),
+        conditions=words.where(run),
+        warnings=words.warnings(run),
+        cards=cards(profile),
+        sections=sections(run, profile),
+        cases=_test_cases(run),
+        data=lambda: plain(schema.report(run)),
+        about="Totals cover the whole file unless they say “per step”.",
+    )
+
+
+def _test_cases(run: Run) -> list[TestCase]:
+    """The verdict, every check and every finding; a problem is a failure, a failed check an error."""
+    assert run.profile is not None
+    verdict = TestCase(group="verdict", name=words.bound(run.profile), sentence=words.sentence(run.profile))
+    checks = [
+        TestCase(
+            group="check",
+            name=check.name,
+            outcome="error" if check.outcome == "fail" else "passed",
+            kind=check.outcome,
+            sentence=check.sentence,
+            next=check.next,
+        )
+        for check in run.checks
+    ]
+    findings = [
+        TestCase(
+            group="finding",
+            name=finding.kind,
+            outcome="failure" if finding.severity == "problem" else "passed",
+            kind=finding.severity,
+            sentence=finding.sentence,
+            next="; ".join(words.commands(finding)),
+        )
+        for finding in run.findings
+    ]
+    return [verdict, *checks, *findings]

@@ -1,0 +1,110 @@
+"""What adds up, as bars: the mean step by part, idle time by cause, phases, ranks, the untraced step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from laptime.records.overview import Breakdown
+from laptime.records.profile import Profile
+from laptime.records.ranks import RankRow
+from laptime.reports import _words
+from laptime.reports.document import Bar, Bars, Detail
+from laptime.reports.documents.profile import facts, words
+
+RANKS = 64
+"""Ranks with a bar."""
+
+_LEAST = 0.001
+_LEAST_CAUSE = 0.005
+"""Shares of the step below which a part, or a cause of idle time, is left to the page."""
+
+
+def breakdown(profile: Profile) -> Bars:
+    """The mean step in the parts of the TensorBoard plugin, in its order."""
+    overview = profile.overview
+    rows = _parts(overview.breakdown, overview.step_ns)
+    return Bars(title="step", note=facts.step(profile), rows=rows, stacked=True)
+
+
+def _parts(breakdown: Breakdown, whole: float) -> list[Bar]:
+    return [
+        _bar(part, name, ns, whole)
+        for part, name in words.PARTS.items()
+        if (ns := getattr(breakdown, f"{part}_ns")) > 0
+    ]
+
+
+def _bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least: float = _LEAST) -> Bar:
+    share = ns / whole if whole else 0.0
+    return Bar(
+        kind=kind,
+        name=_words.printable(name),
+        value=ns / 1e9,
+        text=words.time(ns),
+        share=share,
+        note=note,
+        detail="brief" if share >= least else "page",
+    )
+
+
+def idle(profile: Profile) -> Bars:
+    """Why the device was idle, per step, longest first; shares are of the step."""
+    seen, steps = profile.overview.idle, max(profile.overview.steps, 1)
+    if seen is None or not seen.total_ns:
+        return Bars(rows=[])
+    rows = []
+    for cause in sorted(seen.causes, key=lambda cause: -cause.total_ns):
+        operator, place = words.first_operator(cause.operators), words.place(cause.stack)
+        note = f"{operator} ({place})" if operator and place else operator or place
+        name, ns, whole = words.CAUSES[cause.cause], cause.total_ns / steps, seen.window_ns / steps
+        if ns > 0:
+            rows.append(_bar(f"idle-{cause.cause}", name, ns, whole, note=note, least=_LEAST_CAUSE))
+    return Bars(title="idle", note=facts.idle(profile), rows=rows, stacked=True)
+
+
+def phases(profile: Profile) -> Bars:
+    """Phases of the loop on the host, each with what it launched on the device; none for a single phase."""
+    overview, rows = profile.overview, list[Bar]()
+    for phase in overview.phases if len(overview.phases) > 1 else ():
+        rows.append(_bar("on-host", phase.name, phase.host_ns, overview.step_ns))
+        if phase.device_ns:
+            device = _bar("on-device", f"{phase.name} on the device", phase.device_ns, overview.step_ns)
+            rows.append(structs.replace(device, name="", parts=[device]))
+    detail: Detail = "page" if overview.devices else "brief"
+    legend = [Bar(kind=f"on-{where}", name=where) for where in ("host", "device")] if overview.devices else []
+    return Bars(title="host", note="the loop in its phases", rows=rows, legend=legend, detail=detail)
+
+
+def untraced(profile: Profile) -> Bars:
+    """The step without the profiler, in its parts, beside the profiled one."""
+    measured = profile.reconciled
+    if measured is None:
+        return Bars(rows=[])
+    step_ns = measured.untraced_ns
+    parts = [_bar(f"phase-{name}", name, ns, step_ns) for name, ns in measured.parts_ns.items() if ns > 0]
+    rows = [
+        structs.replace(_bar("other", "untraced", step_ns, step_ns), parts=parts),
+        _bar("other", "profiled", measured.traced_ns, step_ns),
+    ]
+    note = f"profiled steps take {measured.slowdown:.2f}x as long"
+    return Bars(title="Without the profiler", note=note, rows=rows, legend=parts, detail="page")
+
+
+def ranks(profile: Profile) -> Bars:
+    """A bar for each rank, all on one scale, above the waiting and the transfer of its collectives."""
+    rows = [bar for row in profile.ranks[:RANKS] for bar in _rank(row)]
+    legend = {part.kind: Bar(kind=part.kind, name=part.name) for bar in rows for part in bar.parts}
+    return Bars(rows=rows, legend=list(legend.values()), detail="page")
+
+
+def _rank(row: RankRow) -> Iterable[Bar]:
+    bar = _bar("other", f"rank {row.rank}", row.step_ns, row.step_ns)
+    yield structs.replace(bar, parts=_parts(row.breakdown, row.step_ns))
+    if row.waiting_ns is None or row.transfer_ns is None or row.waiting_ns + row.transfer_ns <= 0:
+        return
+    steps = max(row.steps, 1)
+    waiting = _bar("waiting", "waiting in collectives", row.waiting_ns / steps, row.step_ns)
+    transfer = _bar("transfer", "transfer", row.transfer_ns / steps, row.step_ns)
+    yield Bar(name="", value=waiting.value, text=f"{waiting.text} waiting", parts=[waiting, transfer])

@@ -1,0 +1,153 @@
+"""Drawings of a profile: the parts of each step, the device and its memory over time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from laptime.kit.units import scale, show
+from laptime.records.overview import Step
+from laptime.records.tables import Memory
+from laptime.reports._onefile import plain
+from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.documents.profile import words
+
+STEPS = 120
+"""Steps drawn; of more, evenly spaced ones."""
+
+_WIDTH = 1000.0
+
+
+def steps(steps: Sequence[Step]) -> Markup:
+    """A bar for each step, its parts from the bottom up."""
+    drawn = steps[:: -(-len(steps) // STEPS)]
+    width, height, left = 620.0, 270.0, 48.0
+    longest = max((step.breakdown.total_ns for step in drawn), default=1) or 1
+    factor, unit = scale(longest / 1e9, "s")
+    y = Scale(0.0, longest, height - 40, 22)
+    ticks = y.ticks(4)
+    pitch = (width - left - 10) / len(drawn)
+    labelled = max(1, -(-len(drawn) // 16))
+    marks = []
+    for index, step in enumerate(drawn):
+        middle = left + pitch * (index + 0.5)
+        marks += _stack(step, y, middle, min(pitch * 0.72, 52.0))
+        if index % labelled == 0:
+            marks.append(el("text", str(step.number), x=middle, y=height - 22, class_="tick middle"))
+    texts = tick_texts([tick / 1e9 for tick in ticks], factor)
+    return drawing(
+        width,
+        height,
+        el("text", unit, x=4, y=12, class_="tick"),
+        left_axis(y, zip(ticks, texts, strict=True), x=left, right=width - 8),
+        *marks,
+        el("text", "step", x=(left + width) / 2, y=height - 4, class_="tick middle"),
+        label="parts of each step",
+    )
+
+
+def _stack(step: Step, y: Scale, middle: float, width: float) -> list[Markup]:
+    bars, low, whole = [], 0, step.breakdown.total_ns
+    for part, name in words.PARTS.items():
+        if ns := getattr(step.breakdown, f"{part}_ns"):
+            text = f"step {step.number}: {name}: {words.time(ns)} ({words.share(ns, whole)})"
+            top = y(low + ns)
+            bars.append(
+                el(
+                    "rect",
+                    el("title", text),
+                    x=middle - width / 2,
+                    y=top,
+                    width=width,
+                    height=y(low) - top,
+                    class_=f"fill p-{part}",
+                )
+            )
+            low += ns
+    return bars
+
+
+def use(values: Sequence[float], steps: Sequence[Step], *, label: str, top: float = 1.0) -> Markup:
+    """A curve in equal buckets over the window of all steps, with their borders; up to 1 it is in percent."""
+    height, left = 150.0, 48.0
+    start, end = (steps[0].start_ns, steps[-1].end_ns) if steps else (0, 1)
+    x = Scale(0.0, (end - start) / 1e9, left, _WIDTH - 10)
+    y = Scale(0.0, top or 1.0, height - 28, 12)
+    ticks = y.ticks(3)
+    texts = [f"{100 * tick:.0f} %" for tick in ticks] if top == 1.0 else tick_texts(ticks, 1.0)
+    bucket = (x.end - x.start) / max(1, len(values))
+    path = f"M{x.start:.1f} {y(0):.1f}" + "".join(
+        f"V{y(value):.1f}H{x.start + bucket * (index + 1):.1f}" for index, value in enumerate(values)
+    )
+    borders = [
+        el("line", x1=at, x2=at, y1=12, y2=height - 28, class_="boundary")
+        for at in (x((step.start_ns - start) / 1e9) for step in steps[1:])
+    ]
+    return drawing(
+        _WIDTH,
+        height,
+        left_axis(y, zip(ticks, texts, strict=True), x=left, right=x.end),
+        el("path", d=f"{path}V{y(0):.1f}z", class_="area"),
+        *(borders if len(borders) <= 40 else []),
+        _time_axis(x, height - 28),
+        label=label,
+    )
+
+
+def _time_axis(x: Scale, y: float) -> Markup:
+    ticks = x.ticks(8)
+    factor, unit = scale(x.high, "s")
+    first, *others = tick_texts(ticks, factor)
+    return bottom_axis(x, zip(ticks, [f"{first} {unit}", *others], strict=True), y=y)
+
+
+def memory(memory: Memory) -> Markup:
+    """Allocated bytes as an area, reserved ones as a line, the peak marked, the capacity where it is near."""
+    height, left, points = 220.0, 66.0, memory.curve
+    top = max(1, *(max(point.allocated, point.reserved) for point in points))
+    capacity = memory.capacity if memory.capacity is not None and memory.capacity < 2 * top else 0
+    limit = float(max(top, capacity))
+    x = Scale(points[0].at_ns / 1e9, max(points[-1].at_ns, points[0].at_ns + 1) / 1e9, left, _WIDTH - 10)
+    y = Scale(0.0, limit * 1.06, height - 28, 14)
+    factor, unit = scale(limit, "B")
+    ticks = [tick * factor for tick in Scale(0.0, y.high / factor, 0, 1).ticks(4)]
+    texts = [f"{text} {unit}" for text in tick_texts(ticks, factor)]
+    allocated = [(x(point.at_ns / 1e9), y(point.allocated)) for point in points]
+    reserved = [(x(point.at_ns / 1e9), y(point.reserved)) for point in points if point.reserved >= 0]
+    marks = [el("path", d=_path(allocated) + f"V{y(0):.1f}H{allocated[0][0]:.1f}z", class_="area")]
+    if reserved:
+        marks.append(el("path", d=_path(reserved), class_="reserved"))
+    if capacity:
+        text = f"capacity {show(capacity, 'B')}"
+        marks.append(el("line", x1=left, x2=x.end, y1=y(capacity), y2=y(capacity), class_="limit"))
+        marks.append(el("text", text, x=left + 6, y=y(capacity) + 14, class_="tick"))
+    if memory.peak is not None and memory.peak_at_ns is not None:
+        marks.append(_peak(x(memory.peak_at_ns / 1e9), y(memory.peak), show(memory.peak, "B"), x.end))
+    return drawing(
+        _WIDTH,
+        height,
+        left_axis(y, zip(ticks, texts, strict=True), x=left, right=x.end),
+        *marks,
+        _time_axis(x, height - 28),
+        label=f"memory of {plain(memory.device)} over time",
+    )
+
+
+def _peak(x: float, y: float, text: str, right: float) -> Markup:
+    side = "end" if x > right - 160 else ""
+    return el("circle", cx=x, cy=y, r=4, class_="summit") + el(
+        "text", f"peak {text}", x=x + (-9 if side else 9), y=max(y - 6, 11), class_=f"value {side}"
+    )
+
+
+def _path(points: list[tuple[float, float]]) -> str:
+    """Steps from point to point; of the points in one pixel only the first, lowest, highest and last."""
+    kept: list[tuple[float, float]] = []
+    for _, group in itertools.groupby(points, key=lambda point: int(point[0])):
+        column = list(group)
+        heights = [y for _, y in column]
+        ends = {0, len(column) - 1, heights.index(min(heights)), heights.index(max(heights))}
+        kept += [column[index] for index in sorted(ends)]
+    return f"M{kept[0][0]:.1f} {kept[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in kept[1:])

@@ -1,0 +1,224 @@
+"""What a profile says in sentences, one topic after the other. Durations are per step where they say so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.profile import Profile
+from laptime.reports import _words
+from laptime.reports.documents.profile import words
+
+_DEVICES = 4  # devices with a sentence of their own
+_SECOND = 0.1  # a second kind of copies below this share of the first has no sentence
+_SHORT = 0.005  # waits and copies below this share of the steps have none
+
+
+def facts(profile: Profile) -> list[tuple[str, str]]:
+    """(topic, sentence) in reading order; a further sentence of the same topic has the topic ""."""
+    rows = []
+    for topic, sentences in _TOPICS.items():
+        for index, text in enumerate(sentences(profile)):
+            rows.append(("" if index else topic, _words.printable(text)))
+    return rows
+
+
+def step(profile: Profile) -> str:
+    """The mean step, its median and the range of all."""
+    overview = profile.overview
+    lengths = sorted(step.end_ns - step.start_ns for step in profile.steps)
+    if overview.steps < 2 or len(lengths) < 2:
+        return f"{words.time(overview.step_ns)}, one step"
+    ends = f"{words.time(lengths[0])} to {words.time(lengths[-1])}"
+    median = words.time(overview.step_median_ns)
+    return f"{words.time(overview.step_ns)} mean, {median} median, {ends} ({count(overview.steps, 'step')})"
+
+
+def idle(profile: Profile) -> str:
+    """How long the device was idle."""
+    overview = profile.overview
+    if overview.idle is None:
+        return ""
+    share = words.share(overview.idle.total_ns, overview.idle.window_ns)
+    return f"{_per_step(overview.idle.total_ns, profile)} a step ({share}) without work on the device"
+
+
+def stragglers(profile: Profile) -> list[str]:
+    """Ranks that others wait for."""
+    return [
+        _words.printable(
+            f"rank {row.rank} reaches {row.last_arrivals} of {count(row.collectives, 'collective')} last and "
+            f"causes {words.percent(row.share)} of all waiting ({words.time(row.caused_ns)})"
+            + (f"; {row.why}" if row.why else "")
+        )
+        for row in profile.stragglers[:3]
+    ]
+
+
+def _untraced(profile: Profile) -> Iterator[str]:
+    untraced = profile.reconciled
+    if untraced is None:
+        return
+    interval = f" {words.interval(untraced.untraced_ci95_ns, untraced.untraced_ns)}".rstrip()
+    slowdown = f"{words.time(untraced.traced_ns)} under the profiler, {untraced.slowdown:.2f}x as long"
+    yield (
+        f"{words.time(untraced.untraced_ns)}{interval} ({count(untraced.untraced_steps, 'step')}); {slowdown}"
+    )
+    if untraced.parts_ns:
+        yield ", ".join(
+            f"{name} {words.time(ns)} ({words.share(ns, untraced.untraced_ns)})"
+            for name, ns in untraced.parts_ns.items()
+            if ns
+        )
+    if untraced.note:
+        yield untraced.note
+
+
+def _devices(profile: Profile) -> Iterator[str]:
+    devices = profile.overview.devices
+    for use in devices[:_DEVICES]:
+        parts = [f"kernels run {words.percent(use.utilization)} of the time"]
+        if use.sm_efficiency is not None:
+            parts.append(f"SM efficiency {words.percent(use.sm_efficiency)}")
+        if use.occupancy is not None:
+            parts.append(f"occupancy {words.percent(use.occupancy)}")
+        if use.tensor_core_share is not None:
+            eligible = use.tensor_core_eligible or 0.0
+            more = f" ({words.percent(eligible)} could)" if eligible > use.tensor_core_share else ""
+            parts.append(f"tensor cores {words.percent(use.tensor_core_share)} of compute{more}")
+        yield (f"device {use.device}: " if len(devices) > 1 else "") + ", ".join(parts)
+    if len(devices) > _DEVICES:
+        yield f"and {count(len(devices) - _DEVICES, 'more device')}"
+
+
+def _host(profile: Profile) -> Iterator[str]:
+    """The phases of the loop; without a device they are bars."""
+    phases = profile.overview.phases
+    if len(phases) > 1 and profile.overview.devices:
+        yield ", ".join(f"{phase.name} {words.time(phase.host_ns)}" for phase in phases) + " a step"
+
+
+def _synchronisations(profile: Profile) -> Iterator[str]:
+    for row in sorted(profile.overview.synchronisations, key=lambda row: -row.wait_ns)[:2]:
+        if row.wait_ns < profile.window_ns * _SHORT:
+            continue
+        operator = f" in {words.operator(row.operator, 48)}" if row.operator else ""
+        place = words.place(row.stack)
+        times = f"{row.calls:,} times" if row.calls > 1 else "once"
+        yield (
+            f"{row.call}{operator}{f' ({place})' if place else ''}: {times}, "
+            f"the host waits {_per_step(row.wait_ns, profile)} a step"
+        )
+
+
+def _communication(profile: Profile) -> Iterator[str]:
+    devices, collectives = profile.overview.devices, profile.collectives
+    if total := sum(use.communication_ns for use in devices):
+        exposed = sum(use.exposed_communication_ns for use in devices)
+        yield (
+            f"{_per_step(total, profile)} a step, of it {_per_step(exposed, profile)} "
+            f"({words.share(exposed, total)}) exposed, the rest behind compute kernels"
+        )
+    if collectives:
+        waiting = sum(row.waiting_ns for row in collectives)
+        duration = sum(row.duration_ns for row in collectives)
+        latest, times = Counter(row.last for row in collectives).most_common(1)[0]
+        largest = max(row.skew_ns for row in collectives)
+        yield (
+            f"{count(len(collectives), 'collective')} on all ranks: {words.share(waiting, duration)} of "
+            f"their time is waiting for the last to arrive, at most {words.time(largest)} after the first; "
+            f"rank {latest} is last in {times}"
+        )
+
+
+def _copies(profile: Profile) -> Iterator[str]:
+    longest = max((row.total_ns for row in profile.copies), default=0)
+    for row in profile.copies[:2]:
+        if row.total_ns < max(longest * _SECOND, profile.window_ns * _SHORT):
+            continue
+        parts = [f"{row.calls:,} x" if row.calls > 1 else "one", words.time(row.total_ns)]
+        if row.bytes is not None:
+            speed = f" at {show(row.bandwidth, 'B/s')}" if row.bandwidth else ""
+            parts.append(f"{words.size(row.bytes)}{speed}")
+        if row.exposed_ns:
+            parts.append(f"{words.time(row.exposed_ns)} exposed")
+        operator = f" ({words.first_operator(row.operators)})" if row.operators else ""
+        name = f"{row.direction or row.id} {row.memory}".strip()
+        yield f"{name}: {', '.join(parts)}{operator}"
+
+
+def _launches(profile: Profile) -> Iterator[str]:
+    launches = profile.launches
+    if launches is None:
+        return
+    parts = []
+    if launches.launches:
+        parts.append(
+            f"{count(launches.launches, 'call')} of {words.time(launches.host_median_ns)}, work starts "
+            f"{words.time(launches.delay_median_ns)} later (p95 {words.time(launches.delay_p95_ns)}), "
+            f"{launches.queue_mean:.{0 if launches.queue_mean >= 10 else 1}f} queued on average"
+        )
+    if launches.graph:
+        parts.append(f"{_activities(launches.graph)} replayed by CUDA graphs")
+    if launches.unlaunched:
+        parts.append(f"{_activities(launches.unlaunched)} without a launch in the file")
+    if parts and launches.tiny and (kernels := profile.overview.totals.kernels):
+        parts.append(f"{words.share(launches.tiny, kernels)} of the kernels are shorter than 10 us")
+    if parts:
+        yield "; ".join(parts)
+
+
+def _activities(number: int) -> str:
+    return f"{number:,} {'activity' if number == 1 else 'activities'}"
+
+
+def _memory(profile: Profile) -> Iterator[str]:
+    known = [memory for memory in profile.memory if memory.peak is not None]
+    for memory in [memory for memory in known if memory.device != "cpu"][:_DEVICES] or known[:1]:
+        peak = memory.peak or 0
+        text = f"{memory.device} peak {words.size(peak)}"
+        if memory.capacity:
+            text += f" of {words.size(memory.capacity)} ({words.share(peak, memory.capacity)})"
+        if memory.reserved_peak:
+            text += f", reserved {words.size(memory.reserved_peak)}"
+        if live := [row for row in memory.live if row.bytes][:2]:
+            text += "; alive at the peak: "
+            text += ", ".join(f"{words.operator(row.operator, 40)} {words.size(row.bytes)}" for row in live)
+        yield text
+
+
+def _threads(profile: Profile) -> Iterator[str]:
+    overview, untraced, parts = profile.overview, profile.reconciled, []
+    if overview.cpu_threads:
+        parts.append(f"operators run on {count(overview.cpu_threads, 'thread')}")
+    if overview.threads_busy is not None:
+        parts.append(f"{overview.threads_busy:.2g} in an operator at a time")
+    if untraced and untraced.threads_busy is not None:
+        parts.append(f"{untraced.threads_busy:.2g} threads busy without the profiler")
+    if parts and profile.device_type == "cpu":
+        yield ", ".join(parts)
+
+
+def _primitives(profile: Profile) -> Iterator[str]:
+    for row in profile.primitives[:3]:
+        yield f"{row.kind} {row.implementation}: {row.calls:,} x, {words.time(row.total_ns)}"
+
+
+def _per_step(ns: float, profile: Profile) -> str:
+    return words.time(ns / max(profile.overview.steps, 1))
+
+
+_TOPICS: dict[str, Callable[[Profile], Iterator[str]]] = {
+    "untraced": _untraced,
+    "device": _devices,
+    "host": _host,
+    "synchronised": _synchronisations,
+    "communicated": _communication,
+    "copies": _copies,
+    "launches": _launches,
+    "memory": _memory,
+    "threads": _threads,
+    "oneDNN": _primitives,
+}

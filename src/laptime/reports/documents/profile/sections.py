@@ -1,0 +1,235 @@
+"""The sections of the report: bars, sentences, charts, tables, memory, timeline, files."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.profile import Profile
+from laptime.records.run import Run
+from laptime.records.tables import Memory
+from laptime.reports import _words
+from laptime.reports.document import (
+    Block,
+    Chart,
+    Facts,
+    Folded,
+    Group,
+    Notice,
+    Notices,
+    Panels,
+    Section,
+    Table,
+    Text,
+    Timeline,
+    Views,
+)
+from laptime.reports.documents.profile import bars, charts, facts, jobs, tables, words
+from laptime.reports.documents.profile.advice import advice
+from laptime.reports.documents.profile.fields import Field, table
+
+_PRIORITY = (
+    "Each instant belongs to the first of these that it has: kernel, copy, communication, runtime call, "
+    "DataLoader, CPU. What runs behind a kernel is not seen here."
+)
+
+
+def sections(run: Run, profile: Profile) -> list[Section]:
+    """Sections with something in them."""
+    file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
+    sections = [
+        _why(profile),
+        _time(profile),
+        _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
+        _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
+        _use(profile),
+        _tables("by-operator", "Operators", f"{file} Sums of durations.", tables.operators(profile)),
+        _tables("by-kernel", "Kernels", file, tables.kernels(profile)),
+        _tables("by-module", "Modules", f"{file} Forward, beside backward.", tables.modules(profile)),
+        _tables("by-launch", "Launches", _launches(profile), tables.launches(profile)),
+        _tables("by-copy", "Copies", file, tables.copies(profile)),
+        _ranks(profile),
+        _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
+        _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
+        _against(profile),
+        _next(run, profile),
+        _memory(profile),
+        _timeline(profile),
+        _files(run, profile),
+    ]
+    return [section for section in sections if section.blocks]
+
+
+def _tables(id: str, title: str, note: str, shown: list[Table], *blocks: Block) -> Section:
+    return Section(id=id, title=title, note=note, blocks=[*blocks, *_views(shown)])
+
+
+def _views(shown: list[Table]) -> list[Block]:
+    shown = [table for table in shown if table.rows]
+    return [Views(tables=shown)] if len(shown) > 1 else list(shown)
+
+
+def _why(profile: Profile) -> Section:
+    rank = f"rank {profile.rank}" if profile.ranks and profile.rank is not None else ""
+    shown = [
+        bars.breakdown(profile),
+        bars.idle(profile),
+        *([] if profile.overview.devices else [bars.phases(profile)]),
+    ]
+    return Section(id="why", title="Why", lead=True, note=rank, blocks=[each for each in shown if each.rows])
+
+
+def _next(run: Run, profile: Profile) -> Section:
+    """What to change, the largest gain first."""
+    blocks: list[Block] = [advice(finding, profile) for finding in run.findings]
+    nothing = Text(text="No rule found anything to change.")
+    return Section(id="next", title="Next", lead=True, blocks=blocks or [nothing])
+
+
+def _time(profile: Profile) -> Section:
+    overview, panels = profile.overview, list[Block]()
+    if profile.steps:
+        some = "some of " if len(profile.steps) > charts.STEPS else ""
+        panels.append(
+            Chart(
+                title="Each step",
+                note=f"{some}{count(len(profile.steps), 'step')}",
+                draw=lambda: charts.steps(profile.steps),
+            )
+        )
+    if overview.devices:
+        panels.append(bars.phases(profile))
+    panels.append(bars.untraced(profile))
+    note = _PRIORITY if overview.devices else ""
+    blocks = [Facts(rows=facts.facts(profile)), Panels(blocks=panels, detail="page")]
+    return Section(id="time", title="Where the time of a step goes", note=note, blocks=blocks)
+
+
+def _use(profile: Profile) -> Section:
+    """Use of each device, and the length of its queue, over the window."""
+    devices = profile.overview.devices
+    shown = [
+        Chart(
+            title=f"Device {use.device} busy" if len(devices) > 1 else "Device busy",
+            draw=partial(charts.use, use.busy_curve, profile.steps, label="share of time busy"),
+        )
+        for use in devices[:8]
+        if use.busy_curve
+    ]
+    queue = profile.launches.queue_curve if profile.launches else []
+    if queue and max(queue) > 0:
+        shown.append(
+            Chart(
+                title="Launched and not yet started, mean",
+                draw=lambda: charts.use(queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
+            )
+        )
+    note = "Over all steps; dashed lines are the steps' borders."
+    return Section(id="use", title="The device over time", note=note, blocks=shown, detail="page")
+
+
+def _launches(profile: Profile) -> str:
+    launches = profile.launches
+    if launches is None:
+        return ""
+    parts = [
+        f"{launches.launches:,} {'launch' if launches.launches == 1 else 'launches'}",
+        f"median {words.time(launches.host_median_ns)} in the call, {words.time(launches.delay_median_ns)} "
+        f"until the work starts (p95 {words.time(launches.delay_p95_ns)})",
+        f"{launches.queue_mean:.3g} queued on average, {launches.queue_max:,} at most",
+    ]
+    for number, text in (
+        (launches.short, "kernels shorter than their launch call"),
+        (launches.tiny, "below 10 us"),
+        (launches.graph, "replayed by CUDA graphs"),
+        (launches.unlaunched, "without a launch in the file"),
+    ):
+        parts += [f"{number:,} {text}"] if number else []
+    return "; ".join(parts) + "."
+
+
+def _ranks(profile: Profile) -> Section:
+    drawn, blocks = bars.ranks(profile), list[Block]()
+    if drawn.rows:
+        blocks.append(drawn)
+        blocks.append(Facts(rows=[("straggler", text) for text in facts.stragglers(profile)], detail="page"))
+    more = f" The first {bars.RANKS} of {len(profile.ranks)} are drawn." * (len(profile.ranks) > bars.RANKS)
+    return _tables("by-rank", "Ranks", f"Times per step.{more}", jobs.ranks(profile), *blocks)
+
+
+def _against(profile: Profile) -> Section:
+    against = profile.against
+    if against is None:
+        return Section(id="against", title="Difference", blocks=[])
+    title, blocks = (
+        f"Against {_words.printable(against.before)}",
+        [Text(text=_words.printable(against.sentence))],
+    )
+    return _tables("against", title, "", jobs.differences(profile), *blocks)
+
+
+def _memory(profile: Profile) -> Section:
+    blocks = [_device_memory(memory, index) for index, memory in enumerate(profile.memory)]
+    return Section(id="memory", title="Memory", blocks=blocks, detail="page")
+
+
+def _device_memory(memory: Memory, index: int) -> Group:
+    parts = []
+    if memory.peak is not None:
+        of = f" of {show(memory.capacity, 'B')}" if memory.capacity else ""
+        share = f" ({words.share(memory.peak, memory.capacity)})" if memory.capacity else ""
+        parts.append(f"peak {show(memory.peak, 'B')}{of}{share}")
+    if memory.reserved_peak:
+        parts.append(f"reserved {show(memory.reserved_peak, 'B')}")
+    parts.append(f"{memory.events:,} allocations and frees")
+    if memory.never_freed:
+        parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
+    curve = [Chart(title="", draw=lambda: charts.memory(memory))] if len(memory.curve) > 1 else []
+    blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
+    return Group(id=f"memory-of-{index}", title=memory.device, note=", ".join(parts), blocks=blocks)
+
+
+def _timeline(profile: Profile) -> Section:
+    timeline = profile.timeline
+    if timeline is None:
+        return Section(id="timeline", title="Timeline", blocks=[])
+    note = f"Step {timeline.step}, the one nearest the median: {words.time(timeline.dur_ns)}."
+    if timeline.dropped:
+        note += f" {count(timeline.dropped, 'range')} left out, the shortest."
+    return Section(
+        id="timeline", title="Timeline", note=note, blocks=[Timeline(ranges=timeline)], detail="page"
+    )
+
+
+def _files(run: Run, profile: Profile) -> Section:
+    fields = [
+        Field("file", lambda file: file.name + (" (truncated)" if file.truncated else "")),
+        Field("rank", lambda file: "" if file.rank is None else str(file.rank)),
+        Field("events", "events", "count"),
+        Field("JSON", "bytes", "bytes"),
+        Field("format", "format"),
+    ]
+    blocks = [
+        table("trace-files", fields, profile.files, key="name"),
+        Notices(rows=[Notice(level=each.outcome, text=each.sentence, next=each.next) for each in run.checks]),
+        Folded(title="What the file says of itself", blocks=[Facts(rows=_scalars(run, profile))]),
+    ]
+    return Section(id="files", title="Files", blocks=blocks, detail="page")
+
+
+def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:
+    """Facts that the file states, its accelerators, and the machine where the run was made here."""
+    rows = [(name.replace("_", " "), str(value)) for name, value in profile.facts.items()]
+    for device in profile.accelerators:
+        parts = [device.name, f"compute capability {device.capability}" if device.capability else ""]
+        parts += [
+            f"{device.sms} SMs" if device.sms else "",
+            show(device.memory, "B") if device.memory else "",
+        ]
+        rows.append((f"device {device.id}", ", ".join(filter(None, parts))))
+    if run.command:
+        rows.append(("command", _words.command(run)))
+    if run.verb == "profile":
+        rows += run.environment.libraries.items()
+    return rows

@@ -1,0 +1,307 @@
+"""The tables of one rank: operators, kernels, modules, memory, launches, copies and the like.
+
+Times and sizes are of the whole file unless a title says "per step".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from laptime.records.profile import Profile
+from laptime.records.tables import KernelRow, Memory, OperatorRow, StackRow
+from laptime.reports.document import Extra, Table
+from laptime.reports.documents.profile import words
+from laptime.reports.documents.profile.fields import Field, table
+
+_STACKED = 40
+_FRAMES = 8
+"""Rows of a table that carry their call stacks, and frames of each stack: pages stay small."""
+
+
+def frames(stack: Sequence[str], caption: str = "called from") -> list[Extra]:
+    """A call stack, innermost frame first, cut after some frames; nothing for an empty one."""
+    if not stack:
+        return []
+    more = [f"and {len(stack) - _FRAMES} more frames"] if len(stack) > _FRAMES else []
+    return [Extra(caption=caption, lines=[*stack[:_FRAMES], *more])]
+
+
+def operators(profile: Profile) -> list[Table]:
+    """By name, and by name and shapes."""
+    on_device = any(row.device_total_ns for row in profile.operators)
+    self_ns = "device_self_ns" if on_device else "host_self_ns"
+    total = sum(getattr(row, self_ns) for row in profile.operators)
+    host = "host" if on_device else "CPU"
+    fields = [
+        Field("operator", lambda row: words.operator(row.name, 64), "code", brief=True),
+        Field("input shapes", lambda row: words.shortened(row.shapes, 48), "code"),
+        Field("device self", "device_self_ns", "time", "of what it launched itself", bar=True, brief=True),
+        Field("share", lambda row: getattr(row, self_ns) / total if total else None, "share", brief=True),
+        Field(
+            "device total", "device_total_ns", "time", "with what its child operators launched", brief=True
+        ),
+        Field(
+            f"{host} self",
+            "host_self_ns",
+            "time",
+            "without child operators and own runtime calls",
+            bar=not on_device,
+            brief=True,
+        ),
+        Field(f"{host} total", "host_total_ns", "time", "with them", brief=not on_device),
+        Field("calls", "calls", "count", brief=True),
+        Field("kernels", "kernels", "count", "device activities that it launched itself"),
+        Field(
+            "tensor cores",
+            lambda row: row.tensor_core_self if row.tensor_core_eligible or row.tensor_core_self else None,
+            "share",
+            "share of its own device time; empty where it could not use them",
+        ),
+        Field("types", lambda row: _types(row.dtypes), "code"),
+    ]
+    timed = sum(getattr(row, self_ns) > 0 for row in profile.operators)
+    by_name = table(
+        "operators",
+        fields,
+        profile.operators,
+        title="by name",
+        full=_operator,
+        extras=_stacks,
+        brief=min(timed, 5 if profile.ranks else 8),
+        folded=min(timed, 8),
+    )
+    by_shape = table(
+        "operators_by_shape",
+        fields,
+        profile.operators_by_shape if any(row.shapes for row in profile.operators_by_shape) else [],
+        title="by name and shape",
+        full=_operator,
+        extras=_stacks,
+        most=250,
+    )
+    return [by_name, by_shape]
+
+
+def _operator(row: OperatorRow) -> str:
+    return f"{row.name} {row.shapes}".strip() if len(row.shapes) > 48 else row.name
+
+
+def _types(texts: Sequence[str]) -> str:
+    """The types of the tensors of the most frequent call, `float, c10::Half`; others begin with a capital."""
+    names = re.findall(r"\b[a-z][\w: ]*", texts[0]) if texts else []
+    return words.shortened(", ".join(dict.fromkeys(name.removeprefix("c10::") for name in names)), 24)
+
+
+def _stacks(row: OperatorRow, index: int) -> list[Extra]:
+    return [extra for stack in row.stacks[:2] for extra in _stack(stack)] if index < _STACKED else []
+
+
+def _stack(stack: StackRow) -> list[Extra]:
+    time = f"{words.time(stack.host_self_ns)} host self"
+    if stack.device_self_ns:
+        time += f", {words.time(stack.device_self_ns)} device self"
+    return frames(stack.frames, f"{stack.calls:,} calls, {time}")
+
+
+def kernels(profile: Profile) -> list[Table]:
+    """By name, and by launching operator and launch configuration."""
+    total = sum(row.total_ns for row in profile.kernels)
+    fields = [
+        Field("kernel", lambda row: words.kernel(row.name, 72), "code", brief=True),
+        Field("launched by", lambda row: words.operator(row.operator, 40), "code"),
+        Field("total", "total_ns", "time", bar=True, brief=True),
+        Field("share", lambda row: row.total_ns / total if total else None, "share", brief=True),
+        Field("calls", "calls", "count", brief=True),
+        Field("mean", "mean_ns", "short", brief=True),
+        Field("shortest", "min_ns", "short"),
+        Field("longest", "max_ns", "short"),
+        Field("blocks per SM", "blocks_per_sm", "number", "mean, weighted by duration"),
+        Field("occupancy", "occupancy", "share", "estimated achieved occupancy, weighted by duration"),
+        Field(
+            "tensor cores",
+            lambda row: "yes" if row.tensor_cores else "could" if row.operator_eligible else "",
+            note="could: launched by an operator that can use them",
+            brief=any(row.tensor_cores for row in profile.kernels),
+        ),
+        Field("group", lambda row: "" if row.group == "compute" else row.group),
+        Field("grid", "grid", "code"),
+        Field("block", "block", "code"),
+        Field("registers", "registers", "count", "per thread"),
+        Field("shared memory", "shared_memory", "bytes"),
+    ]
+    return [
+        table("kernels", fields, profile.kernels, title="by name", full=_kernel, brief=5),
+        table(
+            "kernels_by_launch",
+            fields,
+            profile.kernels_by_launch,
+            title="by operator and launch",
+            full=_kernel,
+            most=250,
+        ),
+    ]
+
+
+def _kernel(row: KernelRow) -> str:
+    return words.shortened(row.name, 300 if row.operator else 700)
+
+
+def modules(profile: Profile) -> list[Table]:
+    """The nn.Module tree, forward and backward."""
+    on_device = any(row.device_total_ns for row in profile.modules)
+    fields = [
+        Field("module", "name", "code"),
+        Field("calls", "calls", "count"),
+        Field("operators", "operators", "count", "called directly in it"),
+        Field("device", "device_total_ns", "time", "forward, child modules included", bar=on_device),
+        Field("device self", "device_self_ns", "time", "forward, without child modules"),
+        Field(
+            "device backward",
+            "backward_device_ns",
+            "time",
+            "backward of operators inside it, child modules included",
+        ),
+        Field("host", "host_total_ns", "time", "forward, child modules included", bar=not on_device),
+        Field("host self", "host_self_ns", "time", "forward, without child modules"),
+        Field("host backward", "backward_host_ns", "time"),
+    ]
+    return [table("modules", fields, profile.modules, depth="depth")]
+
+
+def memory(memory: Memory, index: int) -> list[Table]:
+    """What was alive at the peak, and which operators allocated how much."""
+    live = [
+        Field("alive at the peak", lambda row: words.operator(row[0]), "code"),
+        Field("bytes", lambda row: row[1], "bytes", bar=True),
+        Field("blocks", lambda row: row[2], "count"),
+    ]
+    blocks: list[tuple[str, int, int | None]] = [(row.operator, row.bytes, row.blocks) for row in memory.live]
+    if memory.unknown_live:
+        blocks.append(("allocated before the trace began", memory.unknown_live, None))
+    fields = [
+        Field("operator", lambda row: words.operator(row.operator), "code"),
+        Field("calls", "calls", "count"),
+        Field("allocations", "allocations", "count"),
+        Field("allocated", "allocated", "bytes", "child operators included", bar=True),
+        Field("allocated, self", "self_allocated", "bytes"),
+        Field("increase", "increase", "bytes", "allocated less freed, child operators included"),
+        Field("increase, self", "self_increase", "bytes"),
+    ]
+    return [
+        table(f"live-{index}", live, blocks, key=lambda row: row[0], most=60),
+        table(f"memory-{index}", fields, memory.operators, key="operator", most=120),
+    ]
+
+
+def launches(profile: Profile) -> list[Table]:
+    """Operators by number of launches, and runtime calls by name."""
+    if profile.launches is None:
+        return []
+    fields = [
+        Field("operator", lambda row: words.operator(row.operator), "code"),
+        Field("launches", "launches", "count", bar=True),
+        Field("host", "host_ns", "time", "in launch calls"),
+        Field("device", "device_ns", "time", "of what it launched"),
+        Field("median delay", "delay_median_ns", "short", "end of the launch call to start of the work"),
+        Field("short", "short", "count", "kernels shorter than their launch call"),
+    ]
+    calls = [
+        Field("runtime call", lambda row: row[0], "code"),
+        Field("calls", lambda row: row[1], "count"),
+        Field("host", lambda row: row[2], "time", bar=True),
+    ]
+    rows = profile.launches.per_operator
+    return [
+        table("launches", fields, rows, key="operator", title="by operator", most=100),
+        table("calls", calls, profile.launches.calls, key=lambda row: row[0], title="by call", most=60),
+    ]
+
+
+def copies(profile: Profile) -> list[Table]:
+    """Copies by direction and kind of host memory."""
+    fields = [
+        Field("direction", lambda row: row.direction or row.id),
+        Field("host memory", "memory"),
+        Field("calls", "calls", "count"),
+        Field("total", "total_ns", "time", bar=True),
+        Field("exposed", "exposed_ns", "time", "while no kernel ran"),
+        Field("bytes", "bytes", "bytes"),
+        Field("bandwidth", "bandwidth", "rate"),
+        Field("blocking", "blocking", note="calls that returned only when the copy was done"),
+        Field("caused by", lambda row: words.first_operator(row.operators), "code"),
+    ]
+    return [
+        table(
+            "copies",
+            fields,
+            profile.copies,
+            extras=lambda row, index: [*_operators(row.operators, "caused by"), *frames(row.stack)],
+        )
+    ]
+
+
+def _operators(operators: Sequence[tuple[str, int]], caption: str) -> list[Extra]:
+    lines = [f"{words.time(ns)}  {words.operator(name)}" for name, ns in operators[:6]]
+    return [Extra(caption=caption, lines=lines)] if len(lines) > 1 else []
+
+
+def synchronisations(profile: Profile) -> list[Table]:
+    """Calls in which the host waited for the device."""
+    fields = [
+        Field("call", "call", "code"),
+        Field("by operator", lambda row: words.operator(row.operator), "code"),
+        Field("calls", "calls", "count"),
+        Field("host waits", "wait_ns", "time", "in all steps", bar=True),
+        Field("where", lambda row: words.place(row.stack), "code"),
+    ]
+    return [
+        table(
+            "synchronisations",
+            fields,
+            profile.overview.synchronisations,
+            key=lambda row: f"{row.call} {row.operator}".strip(),
+            extras=lambda row, index: frames(row.stack),
+            most=100,
+        )
+    ]
+
+
+def idle(profile: Profile) -> list[Table]:
+    """Why the device was idle, per step, and what the host did meanwhile."""
+    seen = profile.overview.idle
+    steps = max(profile.overview.steps, 1)
+    fields = [
+        Field("cause", lambda row: words.CAUSES[row.cause]),
+        Field("per step", lambda row: row.total_ns / steps, "time", bar=True),
+        Field("share of idle", "share_of_idle", "share"),
+        Field("gaps", "gaps", "count"),
+        Field("longest", "longest_ns", "time"),
+        Field("meanwhile on the host", lambda row: words.first_operator(row.operators), "code"),
+        Field("where", lambda row: words.place(row.stack), "code"),
+    ]
+    causes = sorted(seen.causes, key=lambda cause: -cause.total_ns) if seen and seen.total_ns else []
+    return [
+        table(
+            "idle",
+            fields,
+            [cause for cause in causes if cause.total_ns],
+            key="cause",
+            extras=lambda row, index: [
+                *_operators(row.operators, "meanwhile on the host"),
+                *frames(row.stack),
+            ],
+        )
+    ]
+
+
+def primitives(profile: Profile) -> list[Table]:
+    """What oneDNN ran in one step."""
+    fields = [
+        Field("primitive", "kind", "code"),
+        Field("implementation", "implementation", "code"),
+        Field("shapes", lambda row: words.shortened(row.shapes, 80), "code"),
+        Field("calls", "calls", "count"),
+        Field("total", "total_ns", "time", bar=True),
+    ]
+    return [table("primitives", fields, profile.primitives, key="kind", most=200)]

@@ -1,0 +1,198 @@
+"""A profile in words: names, durations, places in the code, gains, warnings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from laptime.kit.text import count
+from laptime.kit.units import show, show_interval
+from laptime.records.finding import Finding
+from laptime.records.profile import BOUND as BOUND
+from laptime.records.profile import Profile
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports import columns
+
+# The names of the TensorBoard plugin, in its order, so that its readers find their numbers.
+PARTS = {
+    "kernel": "Kernel",
+    "memcpy": "Memcpy",
+    "memset": "Memset",
+    "communication": "Communication",
+    "runtime": "Runtime",
+    "dataloader": "DataLoader",
+    "cpu": "CPU Exec",
+    "other": "Other",
+}
+CAUSES = {
+    "data": "waiting for data",
+    "host": "host too slow",
+    "synchronisation": "after a synchronisation",
+    "copy": "host in a copy",
+    "communication": "waiting for ranks",
+    "other": "other",
+}
+percent = columns.share
+_LIBRARY = re.compile(
+    r"site-packages|dist-packages|<frozen|<built-in|^torch/|/torch/|nn\.Module:|<string>|runpy\.py"
+)
+_FRAME = re.compile(r"(.+?)\((\d+)\): (.+)", re.DOTALL)
+_ANONYMOUS = re.compile(r"\(anonymous namespace\)::|\(anonymous\)::|<unnamed>::")
+_CALLED = re.compile(r"(?<=[\w>}\]])\([^()]*\)")
+_LAMBDA = re.compile(r"(?:::(?:\{[^{}]*\}|operator(?: const)?|'lambda\d*'))+")
+_NAMESPACE = re.compile(r"\b(?:[a-zA-Z_]\w*::)+")
+_WRAPPED = re.compile(r"^(?:\w+::)*Kernel2?<(.+)>$")
+_CUT = "the file ends in the middle; what came before was used"
+_CONSTANT = re.compile(r"\((?:int|unsigned int|bool|long)\)")
+
+
+def bound(profile: Profile) -> str:
+    """The verdict's word: `input-bound`."""
+    return BOUND[profile.verdict.bound] if profile.verdict else BOUND["unknown"]
+
+
+def sentence(profile: Profile) -> str:
+    """The verdict in words, without the word that stands before it."""
+    if profile.verdict is None:
+        return "the trace does not tell what limits the step"
+    text = words.printable(profile.verdict.sentence)
+    head = f"{bound(profile)}: "
+    return text[len(head) :] if text.lower().startswith(head.lower()) else text
+
+
+def time(ns: float | None) -> str:
+    """A duration as people read it, three figures: `59.3 ms`."""
+    return "-" if ns is None else show(ns / 1e9, "s")
+
+
+def share(part: float, whole: float) -> str:
+    """Part of a whole in percent; `-` of nothing."""
+    return percent(part / whole) if whole else "-"
+
+
+def size(number: float | None) -> str:
+    """Bytes as people read them; single ones have no decimals."""
+    return f"{number:.0f} B" if number is not None and abs(number) < 1024 else show(number, "B")
+
+
+def interval(ci95_ns: tuple[int, int] | None, ns: int) -> str:
+    """The ends of a duration's interval, `[168, 175] ms`."""
+    return show_interval((ci95_ns[0] / 1e9, ci95_ns[1] / 1e9), ns / 1e9, "s") if ci95_ns else ""
+
+
+def title(run: Run) -> str:
+    """What was profiled: its name, the target, else the files."""
+    assert run.profile is not None
+    names = [subject.target for subject in run.subjects] or [file.name for file in run.profile.files]
+    what = words.printable(names[0]) if names else ""
+    what += f" and {len(names) - 1} more" if len(names) > 1 else ""
+    if run.name and what:
+        return f"{words.printable(run.name)} ({what})"
+    return what or words.title(run)
+
+
+def where(run: Run) -> list[str]:
+    """Devices, ranks, files: one phrase each."""
+    profile = run.profile
+    assert profile is not None
+    phrases = [devices(run)]
+    if profile.ranks:
+        of_world = f" of {profile.world}" if (profile.world or 0) > len(profile.ranks) else ""
+        phrases.append(f"{len(profile.ranks)} ranks{of_world}")
+    elif profile.rank is not None:
+        phrases.append(f"rank {profile.rank}" + (f" of {profile.world}" if profile.world else ""))
+    phrases.append(count(profile.overview.steps, "step"))
+    events = sum(file.events for file in profile.files)
+    many = f"{count(len(profile.files), 'file')}, " if len(profile.files) > 1 else ""
+    length = size(sum(file.bytes for file in profile.files))
+    form = "" if any(file.format == "xplane" for file in profile.files) else " of JSON"
+    phrases.append(f"{many}{count(events, 'event')}, {length}{form}")
+    if run.verb == "profile":
+        phrases += words.libraries(run)
+    if run.seconds > 0:
+        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
+        phrases.append(f"took {show(run.seconds, 's')}{end}")
+    return phrases
+
+
+def devices(run: Run) -> str:
+    """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
+    profile = run.profile
+    assert profile is not None
+    if profile.device_type == "cpu":
+        model = run.environment.cpu if run.verb == "profile" else ""
+        return f"cpu ({words.printable(model)})" if model else "cpu"
+    names = dict.fromkeys(device.name for device in profile.accelerators if device.name)
+    inside = words.printable(", ".join(names))
+    several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
+    kind = words.printable(profile.device_type)
+    return f"{several}{kind} ({inside})" if inside else f"{several}{kind}"
+
+
+def kernel(name: str, most: int = 60) -> str:
+    """A kernel's name without what C++ puts around it: return type, namespaces, parameters, lambdas."""
+    text = _ANONYMOUS.sub("", name.removeprefix("void "))
+    text = _CONSTANT.sub("", text)
+    while (bare := _CALLED.sub("", text)) != text:
+        text = bare
+    text = _WRAPPED.sub(r"\1", text)
+    text = _NAMESPACE.sub("", _LAMBDA.sub("", text.removesuffix(" [clone .kd]"))).strip()
+    return cut(words.printable(text) or words.printable(name), most)
+
+
+def operator(name: str, most: int = 60) -> str:
+    """An operator's name."""
+    return cut(words.printable(name), most)
+
+
+def cut(name: str, most: int) -> str:
+    """A name with its middle left out, or the end of its template parameters: what tells least."""
+    if "<" in name and ", " in name:
+        return shortened(name, most)
+    head = (most - 1) // 2
+    return name if len(name) <= most else f"{name[:head]}…{name[head + 1 - most :]}"
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with its end left out."""
+    return text if len(text) <= most else f"{text[: most - 1].rstrip(' ,<')}…"
+
+
+def place(stack: Iterable[str]) -> str:
+    """The innermost frame that is the user's own: `train.py:88 in train`; empty without a stack."""
+    frame = next((frame for frame in stack if not _LIBRARY.search(frame)), "")
+    parts = _FRAME.fullmatch(frame)
+    if not parts:
+        return words.printable(frame)
+    function = "" if parts[3] in ("<module>", "") else f" in {parts[3]}"
+    return words.printable(f"{parts[1]}:{parts[2]}{function}")
+
+
+def commands(finding: Finding) -> list[str]:
+    """What to do next: the finding's own advice, and the `laptime tune` that makes the change."""
+    steps = [finding.next] if finding.next else []
+    if finding.optimization and "laptime tune" not in finding.next:
+        steps.append(f"laptime tune --only {finding.optimization}")
+    return [words.printable(step) for step in steps]
+
+
+def first_operator(operators: list[tuple[str, int]]) -> str:
+    """The first of a list of (operator, ns), which has the longest first; `DataLoader` for its iterator."""
+    name = operators[0][0] if operators else ""
+    return "DataLoader" if name.startswith("enumerate(DataLoader)") else operator(name, 48)
+
+
+def warnings(run: Run) -> list[str]:
+    """What is wrong with the files, the comparison and the numbers."""
+    profile = run.profile
+    assert profile is not None
+    texts = []
+    for file in profile.files:
+        own = file.warnings or [_CUT] * file.truncated
+        texts += [f"{file.name}: {text}" if len(profile.files) > 1 else text for text in own]
+    texts += profile.against.warnings if profile.against else []
+    for check in run.checks:
+        if check.outcome in ("warn", "fail") and not any(text in check.sentence for text in texts):
+            texts.append(check.sentence)
+    return [words.printable(text) for text in texts]
