@@ -1,0 +1,1 @@
+"""Builders: one a kind of run, from records to a `Document`."""
