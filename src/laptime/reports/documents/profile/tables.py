@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 
 from laptime.records.profile import Profile
 from laptime.records.tables import KernelRow, Memory, OperatorRow, StackRow
@@ -61,26 +62,13 @@ def operators(profile: Profile) -> list[Table]:
         Field("types", lambda row: _types(row.dtypes), "code"),
     ]
     timed = sum(getattr(row, self_ns) > 0 for row in profile.operators)
-    by_name = table(
-        "operators",
-        fields,
-        profile.operators,
-        title="by name",
-        full=_operator,
-        extras=_stacks,
-        brief=min(timed, 5 if profile.ranks else 8),
-        folded=min(timed, 8),
-    )
-    by_shape = table(
-        "operators_by_shape",
-        fields,
-        profile.operators_by_shape if any(row.shapes for row in profile.operators_by_shape) else [],
-        title="by name and shape",
-        full=_operator,
-        extras=_stacks,
-        most=250,
-    )
-    return [by_name, by_shape]
+    brief, folded = min(timed, 5 if profile.ranks else 8), min(timed, 8)
+    rows = profile.operators_by_shape if any(row.shapes for row in profile.operators_by_shape) else []
+    make = partial(table, fields=fields, full=_operator, extras=_stacks)
+    return [
+        make("operators", rows=profile.operators, title="by name", brief=brief, folded=folded),
+        make("operators_by_shape", rows=rows, title="by name and shape", most=250),
+    ]
 
 
 def _operator(row: OperatorRow) -> str:
