@@ -77,11 +77,6 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
         """The targets, however they are written."""
         return self.targets or [self.target]
 
-    @property
-    def has_budget(self) -> bool:
-        """Whether it can be violated."""
-        return bool(self.max or self.min or self.regression)
-
 
 class Suite(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """Benchmarks under one name.

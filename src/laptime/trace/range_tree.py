@@ -82,13 +82,6 @@ def inherit(tree: RangeTree, values: Index) -> Index:
     return inherited
 
 
-def child_time(tree: RangeTree, host: Host) -> Ints:
-    """For every host row: ns that its direct children take together."""
-    inside = tree.rows[tree.parent[tree.rows] >= 0]
-    weights = (host.end - host.start)[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
-    return np.bincount(tree.parent[inside], weights, minlength=len(host)).astype(np.int64)
-
-
 def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
     """Parents and depths of properly nested ranges sorted by (thread, start, -end), without a loop over rows.
 

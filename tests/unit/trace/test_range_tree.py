@@ -84,11 +84,6 @@ def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, 
         assert own == parent
 
 
-def test_child_time_is_that_of_direct_children() -> None:
-    found = trace(("a", 0, 100), ("b", 10, 50), ("c", 20, 30), ("d", 60, 70))
-    assert range_tree.child_time(range_tree.calls(found.host), found.host).tolist() == [50_000, 10_000, 0, 0]
-
-
 def rows_of_a_launch(**kernel: Any) -> list[dict[str, Any]]:
     return [
         {"ph": "X", "cat": "cpu_op", "name": "outer", "pid": 1, "tid": 1, "ts": 0, "dur": 50},
