@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from laptime.store import files
+from laptime.store import files, lookup
 
 LAPTIME = [sys.executable, "-m", "laptime"]
 QUICK = ["--preset", "quick", "--budget", "300ms"]
@@ -74,7 +74,7 @@ def test_ctrl_c_shows_and_keeps_what_was_measured(tmp_path: Path, home: Path) ->
     assert process.returncode == 130
     assert "interrupted" in out
     assert "Traceback" not in err
-    run = files.load("last", home)
+    run = lookup.load("last", home)
     assert run.status == "interrupted"
     series = run.cases[0].find("latency", "isolated")
     assert series is not None
@@ -110,14 +110,14 @@ def test_program_that_fails_is_a_marked_case_and_four(
     ended = laptime("bench", f"null:spin=1ms,{fault}", "null:spin=1ms", *QUICK, cwd=tmp_path)
     assert ended.returncode == code, ended.stderr
     assert "Traceback" not in ended.stderr
-    statuses = [case.status for case in files.load("last", home).cases]
+    statuses = [case.status for case in lookup.load("last", home).cases]
     assert statuses == ["failed", "ok"]
 
 
 def test_program_that_hangs_is_ended_by_its_timeout(tmp_path: Path, home: Path) -> None:
     ended = laptime("bench", "null:hang", *QUICK, "--timeout", "2s", cwd=tmp_path)
     assert ended.returncode == 4
-    failure = files.load("last", home).cases[0].failure
+    failure = lookup.load("last", home).cases[0].failure
     assert failure is not None
     assert failure.kind == "hung"
 
@@ -144,7 +144,7 @@ def test_full_disk_behind_stdout_is_two_and_the_run_is_kept(tmp_path: Path, home
     assert "standard output" in ended.stderr
     assert "No space left" in ended.stderr
     assert "Traceback" not in ended.stderr
-    assert files.load("last", home).status == "complete"
+    assert lookup.load("last", home).status == "complete"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 import pytest
 
-from laptime.store import files
+from laptime.store import lookup
 
 CLASSES = """
 import os, signal, sys, time
@@ -232,7 +232,7 @@ def test_every_fault_is_marked_and_the_rest_goes_on(work: Path) -> None:
     assert not alive(int((hung / "grandchild").read_text()))
     page = (work / "r.html").read_text()
     assert "Process over time" in page
-    assert files.load("last", work / ".laptime").status == "complete"
+    assert lookup.load("last", work / ".laptime").status == "complete"
 
 
 def test_a_broken_bound_and_a_filter_without_a_match_exit_1(work: Path) -> None:
@@ -369,7 +369,7 @@ def test_ctrl_c_keeps_what_was_run_and_leaves_no_process(work: Path) -> None:
     assert "not run" in stdout
     assert mark is not None
     assert not alive(int(mark.read_text()))
-    stored = files.load("last", work / ".laptime")
+    stored = lookup.load("last", work / ".laptime")
     assert stored.status == "interrupted"
     assert [case.status for case in stored.cases] == ["ok", "interrupted"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from laptime.store import files
+from laptime.store import lookup
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
@@ -123,7 +123,7 @@ def test_a_script_is_profiled_shown_and_kept(folder: Path) -> None:
     assert "to stderr" in done.stderr
     assert "the end" not in done.stdout
     assert (folder / "r.html").stat().st_size > 10_000
-    run = files.load("last", folder / ".laptime")
+    run = lookup.load("last", folder / ".laptime")
     assert (run.verb, run.status, run.subjects[0].target) == ("profile", "complete", "train.py")
     assert run.profile is not None
     assert run.profile.overview.steps == 2
@@ -227,7 +227,7 @@ def test_a_script_that_takes_too_long_is_interrupted_and_tells_what_was_measured
     done = laptime("profile", "--timeout", "25s", "slow.py", "--epochs", "999", cwd=folder)
     assert done.returncode == 4, done.stderr
     assert "slow.py was still running after 25 s" in done.stderr
-    run = files.load("last", folder / ".laptime")
+    run = lookup.load("last", folder / ".laptime")
     assert (run.status, run.cases[0].status) == ("failed", "failed")
     assert run.cases[0].series[0].samples
 
@@ -240,7 +240,7 @@ def test_a_script_that_fails_is_four_and_keeps_its_traceback(folder: Path) -> No
     assert "laptime/instrument/program" not in shown
     assert f'File "{folder}/train.py", line' in shown
     assert "error: train.py failed\nwhy:   ValueError: planted" in done.stderr
-    run = files.load("last", folder / ".laptime")
+    run = lookup.load("last", folder / ".laptime")
     assert run.status == "failed"
     assert run.cases[0].failure is not None
     assert "ValueError: planted" in run.cases[0].failure.traceback
@@ -262,7 +262,7 @@ def test_a_script_that_ends_too_early_tells_what_was_measured(folder: Path) -> N
     assert "the end" in done.stdout
     assert "nothing was traced: the script ended after" in done.stdout
     assert "a step took" in done.stdout
-    assert len(files.load("last", folder / ".laptime").cases[0].series[0].samples) >= 3
+    assert len(lookup.load("last", folder / ".laptime").cases[0].series[0].samples) >= 3
     for name in ("r.html", "r.md", "r.json"):
         assert laptime("show", "last", "-o", name, cwd=folder).returncode == 0
 
@@ -325,7 +325,7 @@ def test_ctrl_c_keeps_what_was_measured(folder: Path) -> None:
     os.killpg(process.pid, signal.SIGINT)
     out, _ = process.communicate(timeout=120)
     assert process.returncode == 130, out
-    run = files.load("last", folder / ".laptime")
+    run = lookup.load("last", folder / ".laptime")
     assert run.status == "interrupted"
     assert run.cases[0].series[0].samples
 

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from laptime.reports._tuning.json import Document
-from laptime.store import files
+from laptime.store import lookup
 
 SCRIPTS = Path(__file__).with_name("tune_scripts")
 ASKED = ["--with", "awake.py", "--only", "awake", "--budget", "3m", "sleepy.py"]
@@ -121,7 +121,7 @@ def test_ctrl_c_keeps_what_is_known(place: Place) -> None:
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert "interrupted" in out
-    run = files.load("last", place.folder / ".laptime")
+    run = lookup.load("last", place.folder / ".laptime")
     assert run.status == "interrupted"
     assert run.tuning is not None
     assert run.tuning.before is not None
@@ -193,7 +193,7 @@ def test_a_session_leaves_its_results_and_nothing_else(
     assert page.rstrip().endswith("</html>")
     assert "awake" in page
     assert (place.folder / "sleepy.py").read_bytes() == (SCRIPTS / "sleepy.py").read_bytes()
-    assert files.load("last", place.folder / ".laptime").status == "complete"
+    assert lookup.load("last", place.folder / ".laptime").status == "complete"
     place.assert_clean()
 
 

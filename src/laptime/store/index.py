@@ -1,8 +1,8 @@
-"""What a listing tells of every stored run, kept in SQLite so that thousands are listed at once.
+"""What a listing shows of every stored run, kept in SQLite so that thousands are listed at once.
 
 The run files are the truth. `index.sqlite` beside them is made from them and may be deleted at any time: what
-is missing, damaged, or made by another version is made anew, and a file that was added, changed or deleted by
-hand is noticed by its name, size and time of change. Where nothing can be written, listing works without.
+is missing, damaged or made by another version is made again, and a file that was added, changed or deleted by
+hand is noticed by its name, size and time of change. Where nothing can be written, listing works without it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from laptime.store import files, folder
 NAME = "index.sqlite"
 _FORMAT = 1
 _FRESH = 2.0
-"""Seconds since its last change for which a file is not believed to be done with: file systems tell the
-time of a change no finer than that (FAT), and a second change within it would not show."""
+"""Seconds after a file's last change in which it is not indexed: FAT counts in steps of two seconds, and
+another change within them would not show."""
 _TABLES = (
     "create table if not exists lines"
     " (path text primary key, mtime integer, size integer, line blob) without rowid",
@@ -46,8 +46,8 @@ class Number(Struct, frozen=True, kw_only=True):
     regime: str | None = None
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """What a listing tells of one run file.
+class ListedRun(Struct, frozen=True, kw_only=True):
+    """What a listing shows of one run file.
 
     Attributes:
         id, path: of the file; the path is relative to the store.
@@ -75,8 +75,9 @@ class Line(Struct, frozen=True, kw_only=True):
     bound: str | None = None
 
 
-_LINE = msgspec.json.Decoder(Line)
-Known = dict[tuple[str, int, int], bytes | None]
+_RUN = msgspec.json.Decoder(ListedRun)
+Indexed = dict[tuple[str, int, int], bytes | None]
+"""Runs, still as JSON, by path, time of change and size of their file."""
 
 
 class _File(NamedTuple):
@@ -86,7 +87,7 @@ class _File(NamedTuple):
     size: int
 
 
-def lines(root: Path | None = None, limit: int | None = None) -> tuple[list[Line], int]:
+def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[ListedRun], int]:
     """The newest runs, newest first, and how many there are in all.
 
     Args:
@@ -98,53 +99,51 @@ def lines(root: Path | None = None, limit: int | None = None) -> tuple[list[Line
     wanted = every if limit is None else every[:limit]
     if not wanted:
         return [], 0
-    index, known = _opened(base / NAME, least=min(file.relative for file in wanted))
-    found: list[Line] = []
+    index, indexed = _opened(base / NAME, least=min(file.relative for file in wanted))
+    runs: list[ListedRun] = []
     fresh: list[tuple[str, int, int, bytes]] = []
     newest = (time.time() - _FRESH) * 1e9
     for file in wanted:
-        line = _decoded(known.get((file.relative, file.mtime, file.size)))
-        if line is None:
-            line = _read(file)
-            if line is None:
+        run = _decoded(indexed.get((file.relative, file.mtime, file.size)))
+        if run is None:
+            run = _read(file)
+            if run is None:
                 continue  # another process has just finished or removed it
-            if line.status != "running" and file.mtime < newest:
-                fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(line)))
-        found.append(line)
+            if run.status != "running" and file.mtime < newest:
+                fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(run)))
+        runs.append(run)
     if index is not None:
-        _keep(index, fresh, gone=_gone(known, every))
+        _keep(index, fresh, gone=_gone(indexed, every))
         index.close()
-    return found, len(every)
+    return runs, len(every)
 
 
 def _on_disk(base: Path) -> list[_File]:
     """All run files, newest first; a run that has two files has its finished one."""
-    found: dict[str, _File] = {}
+    by_id: dict[str, _File] = {}
     start = len(str(base)) + 1
     for entry in files.entries(base):
-        try:
-            seen = entry.stat()
-        except OSError:
-            continue
-        run_id = entry.name.partition(".")[0]
-        found[run_id] = _File(entry.path, entry.path[start:], seen.st_mtime_ns, seen.st_size)
-    return [found[run_id] for run_id in sorted(found, reverse=True)]
+        with contextlib.suppress(OSError):
+            stat = entry.stat()
+            run_id = entry.name.partition(".")[0]
+            by_id[run_id] = _File(entry.path, entry.path[start:], stat.st_mtime_ns, stat.st_size)
+    return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
 
 
-def _read(file: _File) -> Line | None:
+def _read(file: _File) -> ListedRun | None:
     path = Path(file.path)
     try:
-        return line_of(files.read(path), file.relative)
+        return listed(files.read(path), file.relative)
     except UsageError as error:
         if not path.exists():
             return None
-        return Line(id=folder.id_of(path), path=file.relative, fault=error.why or error.what)
+        return ListedRun(id=folder.id_of(path), path=file.relative, fault=error.why or error.what)
 
 
-def line_of(run: Run, path: str) -> Line:
-    """What a listing tells of this run."""
+def listed(run: Run, path: str) -> ListedRun:
+    """What a listing shows of this run."""
     case, number = _headline(run)
-    return Line(
+    return ListedRun(
         id=folder.id_of(Path(path)),
         path=path,
         status=run.status,
@@ -157,7 +156,7 @@ def line_of(run: Run, path: str) -> Line:
         first_case=case,
         is_failed=bool(run.cases) and all(each.status == "failed" for each in run.cases),
         headline=number,
-        bound=(run.profile.verdict.bound if run.profile.verdict else "unknown") if run.profile else None,
+        bound=(run.profile.verdict.bound if run.profile.verdict else "unindexed") if run.profile else None,
     )
 
 
@@ -166,8 +165,9 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     from laptime.analysis.summary import headline  # loads numpy; not needed for what is in the index
 
     if run.profile is not None:
-        seen = run.profile.overview
-        return "", Number(case=None, tag="step", value=seen.step_median_ns / 1e9, unit="s", n=seen.steps)
+        overview = run.profile.overview
+        seconds = overview.step_median_ns / 1e9
+        return "", Number(case=None, tag="step", value=seconds, unit="s", n=overview.steps)
     for case in run.cases:
         stat = headline(case)
         if stat is not None:
@@ -183,8 +183,8 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     return (run.cases[0].key if run.cases else ""), None
 
 
-def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Known]:
-    """The index and what it holds, made anew where it is of no use; None where it cannot be used now."""
+def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Indexed]:
+    """The index and what it holds, made again where it is damaged; None where it cannot be used now."""
     for _ in range(2):
         index = None
         try:
@@ -200,47 +200,44 @@ def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Known
     return None, {}
 
 
-def _content(index: sqlite3.Connection, least: str) -> Known:
-    """Lines, still as JSON, by path, time of change and size; the tables are made where there are none.
+def _content(index: sqlite3.Connection, least: str) -> Indexed:
+    """What the index holds; its tables are made where there are none.
 
     Args:
-        least: lines of paths that sort before this one are not fetched, and None.
+        least: runs whose paths sort before this one are not fetched, and None.
 
     Raises:
         sqlite3.DatabaseError: damaged, or made by another version.
     """
-    made_by = f"{_FORMAT}/{__version__}"
+    version = f"{_FORMAT}/{__version__}"
     index.execute("pragma synchronous = off")  # it can be made again
     tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
     if not tables:
         index.execute("begin immediate")
         for table in _TABLES:
             index.execute(table)
-        index.execute("insert or ignore into made values (?)", (made_by,))
+        index.execute("insert or ignore into made values (?)", (version,))
         index.execute("commit")
-    elif tables != {"lines", "made"} or index.execute("select * from made").fetchall() != [(made_by,)]:
+    elif tables != {"lines", "made"} or index.execute("select * from made").fetchall() != [(version,)]:
         raise sqlite3.DatabaseError("damaged, or made by another version")
     query = "select path, mtime, size, case when path >= ? then line end from lines"
     rows = index.execute(query, (least,)).fetchall()
     return {(path, mtime, size): line for path, mtime, size, line in rows}
 
 
-def _decoded(line: bytes | None) -> Line | None:
-    if line is None:
-        return None
-    try:
-        return _LINE.decode(line)
-    except (msgspec.MsgspecError, TypeError):
-        return None
+def _decoded(data: bytes | None) -> ListedRun | None:
+    with contextlib.suppress(msgspec.MsgspecError, TypeError):
+        return None if data is None else _RUN.decode(data)
+    return None
 
 
-def _gone(known: Iterable[tuple[str, int, int]], every: list[_File]) -> list[str]:
+def _gone(indexed: Iterable[tuple[str, int, int]], every: list[_File]) -> list[str]:
     there = {file.relative for file in every}
-    return [path for path, _, _ in known if path not in there]
+    return [path for path, _, _ in indexed if path not in there]
 
 
 def _keep(index: sqlite3.Connection, fresh: list[Any], *, gone: list[str]) -> None:
-    """Put new lines in and take those of missing files out; what fails is done next time."""
+    """Put new runs in and take missing ones out; what fails is done next time."""
     if not (fresh or gone):
         return
     with contextlib.suppress(sqlite3.Error):

@@ -12,9 +12,9 @@ class Kept:
 
     def __init__(self) -> None:
         self._paths: dict[str, list[str]] = {}
-        for line in index.lines()[0]:
-            if line.status == "complete" and ":" in line.name:
-                self._paths.setdefault(line.name, []).append(line.path)
+        for listed in index.listing()[0]:
+            if listed.status == "complete" and ":" in listed.name:
+                self._paths.setdefault(listed.name, []).append(listed.path)
 
     def runs(self, name: str) -> list[Run]:
         """The newest runs of `SUITE:BENCHMARK`, at most three: enough for every question here."""

@@ -64,7 +64,7 @@ def history(
 
 def _newest(pattern: str, last: int, root: Path | None) -> list[Run]:
     """Matching runs, newest first; files that cannot be read are passed over: `laptime list` shows them."""
-    lines, _ = index.lines(root)
+    lines, _ = index.listing(root)
     base = root or folder.home()
     runs: list[Run] = []
     for line in lines:

@@ -15,7 +15,7 @@ from laptime.apps.cli.measuring import exit_code
 from laptime.records.case import Case, Failure
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.store import files, folder
+from laptime.store import files, folder, lookup
 from laptime.store import journal as journals
 from laptime.verbs import bench as verb
 
@@ -183,8 +183,8 @@ def test_reports_are_picked_by_suffix_and_all_written(laptime: Laptime, fake_ben
 def test_run_is_stored_under_its_name(laptime: Laptime, fake_bench: Fake) -> None:
     fake_bench(runs.trusted())
     laptime("bench", "a:b", "--name", "baseline")
-    assert files.load("baseline").cases == runs.trusted().cases
-    assert files.load("last").id == runs.trusted().id
+    assert lookup.load("baseline").cases == runs.trusted().cases
+    assert lookup.load("last").id == runs.trusted().id
 
 
 def test_no_save_stores_nothing_and_says_so(laptime: Laptime, fake_bench: Fake) -> None:
@@ -200,7 +200,7 @@ def test_id_that_was_taken_is_shown_as_the_one_it_is_kept_under(laptime: Laptime
     first = json.loads(laptime("bench", "a:b", "--json").out)["id"]
     second = json.loads(laptime("bench", "a:b", "--json").out)["id"]
     assert first != second
-    assert files.load(second).id == second
+    assert lookup.load(second).id == second
 
 
 def _failing(*kinds: str) -> Run:
@@ -257,7 +257,7 @@ def test_interrupted_run_is_shown_kept_and_130(laptime: Laptime, fake_bench: Fak
     assert ended.code == 130
     assert "interrupted" in ended.out
     assert Path("r.md").exists()
-    assert files.load("last").status == "interrupted"
+    assert lookup.load("last").status == "interrupted"
 
 
 def test_full_disk_under_the_store_still_shows_the_result(
@@ -329,8 +329,8 @@ def test_bug_in_the_verb_is_70_and_keeps_what_was_measured(
     ended = laptime("bench", "a:b")
     assert ended.code == 70
     assert "ZeroDivisionError: half way" in ended.err
-    assert files.load("last").status == "interrupted"
-    assert files.load("last").cases[0].series
+    assert lookup.load("last").status == "interrupted"
+    assert lookup.load("last").cases[0].series
 
 
 def test_colour_follows_the_environment(

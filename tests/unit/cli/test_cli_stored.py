@@ -14,7 +14,7 @@ from msgspec import structs
 from fixtures import runs
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
-from laptime.store import files
+from laptime.store import files, lookup
 from laptime.store.journal import Journal
 
 Laptime = Callable[..., Any]
@@ -62,7 +62,7 @@ def test_show_of_what_there_is_not_suggests(laptime: Laptime) -> None:
 
 
 def test_show_of_a_damaged_file_names_the_place(laptime: Laptime, two: tuple[Run, Run]) -> None:
-    path = files.find("last")
+    path = lookup.find("last")
     path.write_bytes(path.read_bytes().replace(b'"vcpus":4', b'"vcpus":"many"'))
     ended = laptime("show", "last")
     assert ended.code == 2

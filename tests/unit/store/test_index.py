@@ -15,7 +15,7 @@ from fixtures import runs
 from laptime.records.event import RunStarted
 from laptime.records.run import Run
 from laptime.store import files, index
-from laptime.store.index import Line, lines
+from laptime.store.index import ListedRun, listing
 from laptime.store.journal import Journal
 
 Reads = list[Path]
@@ -47,19 +47,19 @@ def aged(path: Path, number: int = 0) -> Path:
     return path
 
 
-def ids(found: tuple[list[Line], int]) -> list[str]:
+def ids(found: tuple[list[ListedRun], int]) -> list[str]:
     return [line.id for line in found[0]]
 
 
 def test_lines_are_read_once_and_newest_comes_first(root: Path, reads: Reads) -> None:
     stored(root, 1)
     stored(root, 2, "second")
-    found, total = lines(root)
+    found, total = listing(root)
     assert [line.name for line in found] == ["second", ""]
     assert (total, len(reads)) == (2, 2)
-    assert lines(root) == (found, 2)
+    assert listing(root) == (found, 2)
     assert len(reads) == 2
-    assert lines(root, limit=1) == (found[:1], 2)
+    assert listing(root, limit=1) == (found[:1], 2)
     assert len(reads) == 2
 
 
@@ -73,31 +73,31 @@ def test_a_line_says_what_the_run_says(root: Path) -> None:
     assert line.headline.ci95[0] < 0.0263 < line.headline.ci95[1]
 
 
-def lines_of_one(root: Path, run: Run) -> Line:
+def lines_of_one(root: Path, run: Run) -> ListedRun:
     files.save(run, root)
-    (found,), _ = lines(root)
+    (found,), _ = listing(root)
     return found
 
 
 def test_files_added_changed_and_deleted_by_hand_are_noticed(root: Path, reads: Reads) -> None:
     first, second = stored(root, 1), stored(root, 2)
-    lines(root)
+    listing(root)
     content = second.read_bytes()
     second.unlink()
-    assert ids(lines(root)) == ["20260801-000001-000-a"]
+    assert ids(listing(root)) == ["20260801-000001-000-a"]
     copy = first.with_name("20260801-000003-000-b.json")
     copy.write_bytes(content)
-    assert ids(lines(root)) == ["20260801-000003-000-b", "20260801-000001-000-a"]
+    assert ids(listing(root)) == ["20260801-000003-000-b", "20260801-000001-000-a"]
     aged(first, 30)
     before = len(reads)
-    lines(root)
+    listing(root)
     assert first in reads[before:]
 
 
 @pytest.mark.parametrize("damage", ["gone", "nonsense", "cut", "no table", "another version", "bad line"])
 def test_an_index_of_no_use_is_made_anew(root: Path, damage: str, reads: Reads) -> None:
     stored(root, 1)
-    expected = lines(root)
+    expected = listing(root)
     path = root / index.NAME
     if damage == "gone":
         path.unlink()
@@ -114,46 +114,46 @@ def test_an_index_of_no_use_is_made_anew(root: Path, damage: str, reads: Reads) 
         with sqlite3.connect(path) as base:
             base.execute(statement)
         base.close()
-    assert lines(root) == expected
+    assert listing(root) == expected
     before = len(reads)
-    assert lines(root) == expected
+    assert listing(root) == expected
     assert len(reads) == before
 
 
 def test_an_index_with_a_damaged_page_is_made_anew(root: Path, reads: Reads) -> None:
     for number in range(1, 10):
         stored(root, number, "n" * 3000)
-    expected = lines(root)
+    expected = listing(root)
     path = root / index.NAME
     content = bytearray(path.read_bytes())
     content[8192 : len(content) - 4096] = b"\xff" * (len(content) - 12288)
     path.write_bytes(content)
-    assert lines(root) == expected
+    assert listing(root) == expected
     before = len(reads)
-    assert lines(root) == expected
+    assert listing(root) == expected
     assert len(reads) == before
 
 
 def test_listing_works_where_nothing_can_be_written(root: Path) -> None:
     stored(root, 1)
     (root / index.NAME).mkdir()
-    assert ids(lines(root)) == ["20260801-000001-000-a"]
+    assert ids(listing(root)) == ["20260801-000001-000-a"]
 
 
 def test_listing_works_while_another_process_writes_the_index(root: Path) -> None:
     stored(root, 1)
-    lines(root)
+    listing(root)
     stored(root, 2)
     with sqlite3.connect(root / index.NAME, isolation_level=None) as other:
         other.execute("begin immediate")
-        assert len(lines(root)[0]) == 2
+        assert len(listing(root)[0]) == 2
     other.close()
 
 
 def test_a_file_that_changed_a_moment_ago_is_not_believed_to_be_done_with(root: Path, reads: Reads) -> None:
     files.save(runs.trusted(), root)
-    lines(root)
-    lines(root)
+    listing(root)
+    listing(root)
     assert len(reads) == 2
 
 
@@ -163,7 +163,7 @@ def test_a_running_journal_is_read_each_time(root: Path, make_run: Callable[...,
         assert journal.path is not None
         aged(journal.path)
         for _ in range(2):
-            assert [line.status for line in lines(root)[0]] == ["running"]
+            assert [line.status for line in listing(root)[0]] == ["running"]
 
 
 def test_a_damaged_file_has_a_line_with_its_fault(root: Path) -> None:
@@ -171,7 +171,7 @@ def test_a_damaged_file_has_a_line_with_its_fault(root: Path) -> None:
     path.write_bytes(b"{")
     aged(path)
     for _ in range(2):
-        (line,), total = lines(root)
+        (line,), total = listing(root)
         assert (line.id, total) == ("20260801-000001-000-a", 1)
         assert line.fault
 
@@ -179,9 +179,9 @@ def test_a_damaged_file_has_a_line_with_its_fault(root: Path) -> None:
 def test_of_a_run_with_two_files_the_finished_one_is_listed(root: Path) -> None:
     path = stored(root, 1, "finished")
     path.with_suffix(".jsonl").write_text("{}\n")
-    assert [line.name for line in lines(root)[0]] == ["finished"]
+    assert [line.name for line in listing(root)[0]] == ["finished"]
 
 
 def test_an_empty_store_makes_no_index(root: Path) -> None:
-    assert lines(root) == ([], 0)
+    assert listing(root) == ([], 0)
     assert not root.exists()

@@ -24,7 +24,7 @@ from laptime.records.event import (
 )
 from laptime.records.run import Run
 from laptime.records.tuning import Diagnosis, Measured, Rung
-from laptime.store import files
+from laptime.store import files, lookup
 from laptime.store.journal import Journal
 from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded
@@ -55,7 +55,7 @@ def test_a_run_grows_keeps_its_id_and_is_stored() -> None:
     assert heard[0] == Progress(0.5, 3.0, "reading")
     assert isinstance(heard[1], RunStarted)
     assert heard[1].run.id == run.id
-    assert files.load("mine") == run
+    assert lookup.load("mine") == run
 
 
 def test_what_is_told_is_on_disk_already(home: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_killed_session_is_an_interrupted_run_with_its_decisions(home: Path) -
         live(Diagnosed(after))
         live(RungDecided(Rung(name="other", verdict="slower")))
         live(GainMeasured(Measured(step=2.0), Measured(step=1.0)))
-    run = files.load("last")
+    run = lookup.load("last")
     assert run.status == "interrupted"
     assert run.tuning is not None
     assert (run.tuning.before, run.tuning.after, run.tuning.ended) == (before, after, "interrupted")

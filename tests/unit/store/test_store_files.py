@@ -12,7 +12,7 @@ import pytest
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunStarted
 from laptime.records.run import Run
-from laptime.store import files, folder
+from laptime.store import files, folder, lookup
 from laptime.store.journal import Journal
 from laptime.store.schema import read_run
 
@@ -54,17 +54,17 @@ def test_runs_are_listed_newest_first_over_months(root: Path, three: list[Path])
     ],
 )
 def test_run_answers_to(root: Path, three: list[Path], reference: str, index: int) -> None:
-    assert files.find(reference, root) == three[index]
+    assert lookup.find(reference, root) == three[index]
 
 
 def test_path_names_a_run_from_anywhere(root: Path, three: list[Path], tmp_path: Path) -> None:
     moved = three[0].rename(tmp_path / "kept.json")
-    assert files.load(str(moved), root).id == "20260731-235959-999-aaa111"
+    assert lookup.load(str(moved), root).id == "20260731-235959-999-aaa111"
 
 
 def test_newest_of_equal_names_is_meant(root: Path, three: list[Path], make_run: Make) -> None:
     newer = files.save(make_run("20260802-000000-000-ddd444", name="baseline", status="complete"), root)
-    assert files.find("baseline", root) == newer
+    assert lookup.find("baseline", root) == newer
 
 
 @pytest.mark.parametrize(
@@ -83,14 +83,14 @@ def test_reference_that_means_no_run_is_explained(
     root: Path, three: list[Path], reference: str, what: str, next: str
 ) -> None:
     with pytest.raises(UsageError, match=what) as caught:
-        files.find(reference, root)
+        lookup.find(reference, root)
     assert next in caught.value.next
     assert caught.value.why
 
 
 def test_empty_store_says_how_to_fill_it(root: Path) -> None:
     with pytest.raises(UsageError, match="no run answers to 'last'") as caught:
-        files.find("last", root)
+        lookup.find("last", root)
     assert "laptime bench" in caught.value.next
     assert files.stored(root) == []
 
@@ -101,9 +101,9 @@ def test_last_is_not_the_run_that_is_being_measured(
     with Journal(root) as journal:
         for event in make_events(run_id="20260901-000000-000-eee555")[:-1]:
             journal(event)
-        assert files.find("last", root) == three[-1]
-        assert files.find("eee555", root) == journal.path
-    assert files.find("last", root) == journal.path  # interrupted by now
+        assert lookup.find("last", root) == three[-1]
+        assert lookup.find("eee555", root) == journal.path
+    assert lookup.find("last", root) == journal.path  # interrupted by now
 
 
 def test_interrupted_run_is_found_by_name(
@@ -112,7 +112,7 @@ def test_interrupted_run_is_found_by_name(
     with Journal(root) as journal:
         for event in [RunStarted(make_run(name="crashed")), *make_events()[1:-1]]:
             journal(event)
-    assert files.load("crashed", root).status == "interrupted"
+    assert lookup.load("crashed", root).status == "interrupted"
 
 
 def test_run_that_failed_before_anything_was_measured_leaves_no_file(root: Path, make_run: Make) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunBuilder
-from laptime.store import files, folder
+from laptime.store import files, folder, lookup
 from laptime.store import journal as journals
 from laptime.store.journal import Journal
 from laptime.store.recovery import is_running
@@ -154,7 +154,7 @@ def test_sigkill_in_the_middle_keeps_what_was_measured(
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], timeout=60)
     assert done.returncode == -signal.SIGKILL
-    run = files.load("last", root)
+    run = lookup.load("last", root)
     assert run.status == "interrupted"
     assert len(run.cases[0].series[0].samples) == 15
 
@@ -249,7 +249,7 @@ def test_large_run_is_compressed(root: Path, make_events: Events) -> None:
     assert path.stat().st_size < journals.COMPRESS_ABOVE
     run = files.read(path)
     assert len(run.cases[0].series[0].samples) == 120_003
-    assert files.find(run.id, root) == path
+    assert lookup.find(run.id, root) == path
 
 
 def _large(make_events: Events) -> list[Event]:

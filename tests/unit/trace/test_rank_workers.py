@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from laptime.kit.errors import ExitCode, UsageError
-from laptime.store import files as store
+from laptime.store import lookup
 from laptime.store.recording import recorded
 from laptime.trace import rank_workers
 from laptime.verbs import trace as verb
@@ -120,7 +120,7 @@ def test_a_run_of_a_trace_is_kept_and_loads_again(
     slim = tmp_path / "small.json.gz"
     run, complaint = recorded(lambda emit: verb.trace([job], emit, name="mine", slim=slim))
     assert complaint is None
-    again = store.load("mine")
+    again = lookup.load("mine")
     assert again.id == run.id
     assert again.profile == run.profile
     assert again.status == "complete"

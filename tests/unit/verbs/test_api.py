@@ -14,7 +14,7 @@ from laptime.analysis.summary import headline, summarize
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunFinished, RunStarted
-from laptime.store import files
+from laptime.store import lookup
 
 pytestmark = pytest.mark.torch  # objects of this process are torch's until told otherwise
 
@@ -99,7 +99,7 @@ def test_events_tell_the_whole_run(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = laptime.bench(lambda: busy(0.001), save=True, on_event=heard.append, name="mine", **QUICK)
     assert isinstance(heard[0], RunStarted)
     assert isinstance(heard[-1], RunFinished)
-    stored = files.load("mine")
+    stored = lookup.load("mine")
     assert [case.key for case in stored.cases] == [case.key for case in run.cases]
     (comparison,) = laptime.compare(stored, "mine")
     assert comparison.speedup == pytest.approx(1)

@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 
 import laptime  # noqa: E402
 from laptime.kit.errors import UsageError  # noqa: E402
-from laptime.store import files  # noqa: E402
+from laptime.store import lookup  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -46,7 +46,7 @@ def test_the_loop_runs_to_its_end_and_is_told(
     assert run.profile.reconciled is not None
     assert run.profile.reconciled.loader_wait_ns is None
     assert len(list((tmp_path / "traces").glob("rank0.*.pt.trace.json.gz"))) == 1
-    assert files.load("last", tmp_path / "runs").id == run.id
+    assert lookup.load("last", tmp_path / "runs").id == run.id
     assert torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl
     assert "laptime:" not in capfd.readouterr().err
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from laptime.records.event import CaseAdded, Event, Progress
 from laptime.records.run import Run
-from laptime.store import files
+from laptime.store import files, folder, lookup
 from laptime.suites import Benchmark, Suite
 from laptime.testing.machine import ScriptedMachine
 from laptime.verbs import suite as verb
@@ -67,7 +67,7 @@ def test_all_benchmarks_become_one_run_with_an_axis_more() -> None:
 
 def test_each_benchmark_is_stored_with_its_suite_and_its_verdicts() -> None:
     measured(suite(fast(tags=["t"], max={"latency": 1e-9})))
-    stored = files.load("s:fast")
+    stored = lookup.load("s:fast")
     assert stored.suite is not None
     assert (stored.suite.name, stored.suite.benchmark, stored.suite.tags) == ("s", "fast", ["t"])
     assert [verdict.word for verdict in stored.verdicts] == ["broken"]
@@ -142,7 +142,7 @@ def test_what_took_so_long_last_time_is_expected_to_again() -> None:
     assert not planned.is_known
     assert planned.seconds > 0.2
     measured(suite(fast()))
-    stored = files.load("s:fast")
-    files.save(structs.replace(stored, id=files.new_id(), seconds=77.0))
+    stored = lookup.load("s:fast")
+    files.save(structs.replace(stored, id=folder.new_id(), seconds=77.0))
     (known,) = verb.prepare([suite(fast())])
     assert (known.seconds, known.is_known) == (77.0, True)

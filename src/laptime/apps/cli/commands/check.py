@@ -17,7 +17,7 @@ from laptime.kit.quantity import share
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict, conclusion, exit_code, summary
-from laptime.store import files
+from laptime.store import lookup
 from laptime.verbs import check as verb
 from laptime.verbs.check import Rules
 
@@ -69,7 +69,7 @@ def command(
     reference = against or ("" if against_rev else rules.against)
     _refuse_nothing(reference or against_rev, rules)
     reports = output.planned(outputs)
-    baseline = files.load(reference) if reference else None
+    baseline = lookup.load(reference) if reference else None
     run = stored(subject)
     if run is None or against_rev:
         known = run or baseline

@@ -14,7 +14,7 @@ from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.store import files
+from laptime.store import files, lookup
 from laptime.verbs.compare import compare_runs, refuse_profiles
 
 
@@ -139,12 +139,12 @@ def stored(reference: str) -> Run | None:
     Raises:
         UsageError: it is neither.
     """
-    path = files.lookup(reference)
+    path = lookup.path_of(reference)
     if path is not None:
         return files.read(path)
     if ":" in reference or reference.endswith(".py"):
         return None
-    return files.load(reference)  # raises, with what to type instead
+    return lookup.load(reference)  # raises, with what to type instead
 
 
 def _text(a: Run, b: Run, comparisons: list[Comparison]) -> str:

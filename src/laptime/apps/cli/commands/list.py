@@ -15,7 +15,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.profile import BOUND
 from laptime.store import folder, index
-from laptime.store.index import Line
+from laptime.store.index import ListedRun
 
 
 @click.command("list")
@@ -32,7 +32,7 @@ def command(context: click.Context, /, limit: int, everything: bool, as_json: bo
     Interrupted runs keep what was measured until then. Damaged files are listed, too.
     """
     voice = context.find_object(Voice) or Voice()
-    lines, total = index.lines(limit=None if everything else limit)
+    lines, total = index.listing(limit=None if everything else limit)
     if as_json:
         document = {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
         result(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
@@ -48,7 +48,7 @@ def command(context: click.Context, /, limit: int, everything: bool, as_json: bo
         voice.say(f"{count(total - len(lines), 'older run')} not shown   next: laptime list --all")
 
 
-def _row(line: Line) -> tuple[str, ...]:
+def _row(line: ListedRun) -> tuple[str, ...]:
     if line.fault:
         return line.id, "", "damaged", "-", one_line(line.fault), ""
     others = f" and {count(line.cases - 1, 'more case')}" if line.cases > 1 else ""
@@ -64,7 +64,7 @@ def _row(line: Line) -> tuple[str, ...]:
     )
 
 
-def _record(line: Line) -> dict[str, Any]:
+def _record(line: ListedRun) -> dict[str, Any]:
     path = str(folder.home() / line.path)
     if line.fault:
         return {"id": line.id, "path": path, "status": "damaged", "reason": line.fault}
@@ -83,7 +83,7 @@ def _record(line: Line) -> dict[str, Any]:
     }
 
 
-def _verdict(line: Line) -> str:
+def _verdict(line: ListedRun) -> str:
     if line.bound:
         word = BOUND[line.bound]
         return word if line.status == "complete" else f"{word}, {line.status}"
@@ -92,7 +92,7 @@ def _verdict(line: Line) -> str:
     return line.status if line.status == "running" else f"{line.verdict}, {line.status}"
 
 
-def _when(line: Line) -> str:
+def _when(line: ListedRun) -> str:
     """In the reader's own time zone."""
     try:
         return f"{datetime.fromisoformat(line.started).astimezone():%Y-%m-%d %H:%M}"

@@ -7,7 +7,7 @@ import click
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.store import files
+from laptime.store import lookup
 
 
 @click.command("show")
@@ -31,6 +31,6 @@ def command(
     """
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    run = files.load(reference)
+    run = lookup.load(reference)
     format_ = format_ or ("json" if as_json else "text")
     return measuring.deliver(run, reports, format=format_, voice=voice)

@@ -1,0 +1,106 @@
+"""Stored runs by the words people use for them: a path, `last`, `last~2`, an id, a part of one, a --name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from laptime.kit.errors import UsageError
+from laptime.kit.text import closest
+from laptime.records.run import Run
+from laptime.store import files, folder, index
+from laptime.store.recovery import is_running
+
+_LAST = re.compile(r"last(?:~(\d{1,9}))?", re.ASCII)
+_SHORTEST = 3
+"""Letters of an id at least: fewer match by accident what was meant as something else."""
+
+
+def load(reference: str, root: Path | None = None) -> Run:
+    """The run that a path, id, name or `last~N` means.
+
+    Raises:
+        UsageError: there is none, or its file cannot be read.
+    """
+    return files.read(find(reference, root))
+
+
+def find(reference: str, root: Path | None = None) -> Path:
+    """The file of the run that is meant.
+
+    Raises:
+        UsageError: no run, or more than one, answers to this.
+    """
+    path = path_of(reference, root)
+    if path is not None:
+        return path
+    if reference.endswith(folder.SUFFIXES):
+        raise UsageError(
+            f"there is no file {reference}", why="the name ends like a run file", next="laptime list"
+        )
+    runs = files.stored(root)
+    if not runs:
+        where = root or folder.home()
+        raise UsageError(
+            f"no run answers to {reference!r}",
+            why=f"nothing is stored under {where} yet",
+            next="laptime bench torchvision:resnet18",
+        )
+    last = _LAST.fullmatch(reference)
+    if last:
+        finished = sum(1 for _ in _ended(runs))
+        why = f"only {finished} of them {'has' if finished == 1 else 'have'} ended"
+        raise UsageError(f"there is no run {reference}", why=why, next="laptime list")
+    near = closest(reference, _named(root))
+    raise UsageError(
+        f"no run answers to {reference!r}",
+        why="it is no path, no id or part of one, and no --name of a stored run",
+        next=f"did you mean {near!r}?" if near else "laptime list",
+    )
+
+
+def path_of(reference: str, root: Path | None = None) -> Path | None:
+    """The file of the run that is meant, or None.
+
+    Raises:
+        UsageError: more than one run answers to this.
+    """
+    path = Path(reference)
+    if reference.endswith(folder.SUFFIXES) or "/" in reference:
+        return path if reference.endswith(folder.SUFFIXES) and path.is_file() else None
+    runs = files.stored(root)
+    last = _LAST.fullmatch(reference)
+    if last:
+        back = int(last[1] or 0)
+        return next((path for index, path in enumerate(_ended(runs)) if index == back), None)
+    for path in runs:
+        if folder.id_of(path) == reference:
+            return path
+    return _named(root).get(reference) or _by_part(reference, runs)
+
+
+def _by_part(part: str, runs: list[Path]) -> Path | None:
+    paths = {folder.id_of(path): path for path in runs}
+    ids = [run_id for run_id in paths if run_id.startswith(part) or run_id.endswith(part)]
+    if len(part) < _SHORTEST or not ids:
+        return None
+    if len(ids) > 1:
+        raise UsageError(
+            f"{part!r} may mean {len(ids)} runs",
+            why=f"{', '.join(ids[:3])}{' ...' if len(ids) > 3 else ''}",
+            next=f"type more of it: {ids[0]}, say",
+        )
+    return paths[ids[0]]
+
+
+def _ended(runs: list[Path]) -> Iterator[Path]:
+    """All but those that are being measured right now."""
+    return (path for path in runs if path.suffix != ".jsonl" or not is_running(path))
+
+
+def _named(root: Path | None) -> dict[str, Path]:
+    """Runs by their --name; of equal names the newest counts."""
+    base = root or folder.home()
+    newest_last = reversed(index.listing(root)[0])
+    return {run.name: base / run.path for run in newest_last if run.name}
