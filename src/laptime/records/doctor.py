@@ -13,8 +13,8 @@ SCHEMA = "laptime.doctor/1"
 Outcome = Literal["ok", "warn", "none"]
 
 
-class Line(Struct, frozen=True, kw_only=True):
-    """One thing looked at.
+class DoctorCheck(Struct, frozen=True):
+    """One thing looked at, as a line to read.
 
     Attributes:
         name: stable name for machines, `cpu/limit`.
@@ -27,6 +27,21 @@ class Line(Struct, frozen=True, kw_only=True):
     outcome: Outcome
     sentence: str
     next: str = ""
+
+
+def ok(name: str, sentence: str) -> DoctorCheck:
+    """Nothing to mend."""
+    return DoctorCheck(name, "ok", sentence)
+
+
+def warn(name: str, sentence: str, next: str) -> DoctorCheck:
+    """It hurts measurements, and `next` mends it."""
+    return DoctorCheck(name, "warn", sentence, next)
+
+
+def absent(name: str, sentence: str, next: str = "") -> DoctorCheck:
+    """Not there, or not to be read."""
+    return DoctorCheck(name, "none", sentence, next)
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -95,7 +110,7 @@ class DoctorReport(Struct, frozen=True, kw_only=True):
     seconds: float
     environment: Environment
     devices: list[Device] = []
-    lines: list[Line] = []
+    lines: list[DoctorCheck] = []
     timers: dict[str, dict[str, float]] = {}
     sync: dict[str, float] = {}
     meters: list[dict[str, Any]] = []

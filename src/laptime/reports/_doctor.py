@@ -9,7 +9,7 @@ from rich.text import Text
 
 from laptime.kit.text import count
 from laptime.kit.units import show
-from laptime.records.doctor import DoctorReport, Line, NoiseFloor, Rate
+from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, Rate
 from laptime.reports._paper import paper
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "bold yellow"), "none": ("--", "dim")}
@@ -53,13 +53,13 @@ def _head(report: DoctorReport) -> str:
     return " · ".join(_plain(part) for part in parts if part)
 
 
-def _column(lines: list[Line]) -> int:
+def _column(lines: list[DoctorCheck]) -> int:
     """Where `next:` begins, so that commands stand below each other."""
     short = [len(_plain(line.sentence)) for line in lines if line.next]
     return max((length for length in short if length <= _WIDEST), default=0) + 3
 
 
-def _line(line: Line, *, column: int, width: int) -> list[Text]:
+def _line(line: DoctorCheck, *, column: int, width: int) -> list[Text]:
     mark, style = _MARKS[line.outcome]
     sentence, command = _plain(line.sentence), _plain(line.next)
     text = Text("  ").append(f"{mark:<{_INDENT - 2}}", style=style)

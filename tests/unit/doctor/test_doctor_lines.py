@@ -17,7 +17,7 @@ from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Reading
 from laptime.probes.wall import Timer
-from laptime.records.doctor import Line
+from laptime.records.doctor import DoctorCheck
 from laptime.records.environment import Device, Environment
 from laptime.verbs.doctor import gpu_checks, host_checks
 
@@ -44,12 +44,12 @@ def _environment(tree: FakeRoot) -> Environment:
     return machine.environment(tree.root)
 
 
-def _named(lines: Iterable[Line], name: str) -> Line:
+def _named(lines: Iterable[DoctorCheck], name: str) -> DoctorCheck:
     (found,) = [line for line in lines if line.name == name]
     return found
 
 
-def _outcomes(lines: Iterable[Line]) -> set[str]:
+def _outcomes(lines: Iterable[DoctorCheck]) -> set[str]:
     found = list(lines)
     for line in found:
         assert line.sentence

@@ -16,7 +16,7 @@ from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.launch import once
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
-from laptime.records.doctor import DoctorReport, Line, Rate
+from laptime.records.doctor import DoctorCheck, DoctorReport, Rate
 from laptime.records.environment import Environment
 from laptime.reports import _doctor
 from laptime.store import cache
@@ -36,9 +36,11 @@ def _report(**changes: Any) -> DoctorReport:
         seconds=12.0,
         environment=environment,
         lines=[
-            Line(name="load", outcome="ok", sentence="nobody else uses the CPUs"),
-            Line(name="cpu/governor", outcome="warn", sentence="governor is powersave", next="sudo cpupower"),
-            Line(name="energy", outcome="none", sentence="no energy readings"),
+            DoctorCheck(name="load", outcome="ok", sentence="nobody else uses the CPUs"),
+            DoctorCheck(
+                name="cpu/governor", outcome="warn", sentence="governor is powersave", next="sudo cpupower"
+            ),
+            DoctorCheck(name="energy", outcome="none", sentence="no energy readings"),
         ],
         rates=[
             Rate(
@@ -79,7 +81,7 @@ def test_the_text_reads_as_it_should() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_sentences_stay_within_the_width_and_commands_stay_whole(width: int) -> None:
-    long = Line(name="x", outcome="warn", sentence="word " * 40, next="sudo " + "x" * 70)
+    long = DoctorCheck(name="x", outcome="warn", sentence="word " * 40, next="sudo " + "x" * 70)
     text = _doctor.to_text(_report(lines=[long]), width=width)
     for line in text.splitlines():
         assert len(line) <= width or "next:" in line or "on paper" in line or "Peak rates" in line
@@ -87,7 +89,7 @@ def test_sentences_stay_within_the_width_and_commands_stay_whole(width: int) -> 
 
 
 def test_names_of_strangers_cannot_steer_the_terminal() -> None:
-    hostile = Line(name="load", outcome="warn", sentence="evil\x1b[2J\nname", next="kill \x07 1")
+    hostile = DoctorCheck(name="load", outcome="warn", sentence="evil\x1b[2J\nname", next="kill \x07 1")
     text = _doctor.to_text(_report(lines=[hostile]), color=False)
     assert "\x1b" not in text
     assert "\x07" not in text

@@ -19,7 +19,7 @@ from laptime.probes.cpu import Cpu, cpu
 from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Evidence
-from laptime.records.doctor import DoctorReport, Line, NoiseFloor
+from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, warn
 from laptime.records.environment import Device, Environment
 from laptime.records.event import Event, Progress
 from laptime.verbs.doctor import gpu_checks, host_checks
@@ -29,8 +29,8 @@ from laptime.verbs.doctor.noise import noise_floor
 Emit = Callable[[Event], None]
 
 
-class _Seen(NamedTuple):
-    """What was looked at while nothing of ours was running."""
+class _Overview(NamedTuple):
+    """The machine while nothing of ours was running."""
 
     environment: Environment
     processor: Cpu
@@ -91,7 +91,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         lines=lines,
         timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in overview.timers},
         sync=peaks.sync,
-        meters=[_told_of(meter) for meter in meters],
+        meters=[_facts_of(meter) for meter in meters],
         rates=peaks.rates,
         rates_from=peaks.rates_from,
         rates_disturbed=bool(peaks.rates) and peaks.rates_from >= when and _busy(overview),
@@ -100,19 +100,19 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
     )
 
 
-def _device_lines(overview: _Seen, peaks: DevicePeaks, visible: list[Gpu]) -> list[Line]:
+def _device_lines(overview: _Overview, peaks: DevicePeaks, visible: list[Gpu]) -> list[DoctorCheck]:
     version = peaks.libraries.get("torch", "")
     frameworks = gpu_checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
     return [*gpu_checks.gpus(overview.gpus), *frameworks]
 
 
-def _told_of(meter: energy.Meter) -> dict[str, Any]:
+def _facts_of(meter: energy.Meter) -> dict[str, Any]:
     return {key: getattr(meter, key) for key in ("name", "device", "covers", "method", "period")}
 
 
-def _look() -> _Seen:
+def _look() -> _Overview:
     running = neighbours.programs()
-    return _Seen(
+    return _Overview(
         environment=machine.environment(),
         processor=cpu(),
         gpus=_gpus(),
@@ -132,7 +132,7 @@ def _gpus() -> list[Gpu]:
         return []
 
 
-def _device_peaks(overview: _Seen, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[Line]]:
+def _device_peaks(overview: _Overview, *, quick: bool, fresh: bool) -> tuple[DevicePeaks, list[DoctorCheck]]:
     try:
         peaks = device_peaks(
             overview.environment,
@@ -146,26 +146,21 @@ def _device_peaks(overview: _Seen, *, quick: bool, fresh: bool) -> tuple[DeviceP
     except LaptimeError as error:
         sentence = f"torch is installed, but does not work: {error.why or error.what}"
         next_step = "python -c 'import torch; print(torch.__version__)'"
-        return DevicePeaks(), [
-            Line(name="framework/torch/works", outcome="warn", sentence=sentence, next=next_step)
-        ]
+        return DevicePeaks(), [warn("framework/torch/works", sentence, next_step)]
 
 
-def _busy(overview: _Seen) -> bool:
+def _busy(overview: _Overview) -> bool:
     return sum(program.cpus for program in overview.running) >= host_checks.NOTABLE_LOAD
 
 
-def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[Line]]:
+def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[DoctorCheck]]:
     try:
         floor = noise_floor(quick=quick, emit=emit)
     except LaptimeError as error:
         sentence = f"the noise floor could not be measured: {error.what} {error.why}".strip()
         return None, [
-            Line(
-                name="noise",
-                outcome="warn",
-                sentence=sentence,
-                next=error.next or "laptime doctor   (again, when nobody else uses the machine)",
+            warn(
+                "noise", sentence, error.next or "laptime doctor   (again, when nobody else uses the machine)"
             )
         ]
     if floor.word in ("faster", "slower"):
@@ -176,7 +171,7 @@ def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, l
         if busy:
             sentence += ", while others used the CPUs"
             next_step = "stop the others (see above), then: laptime doctor"
-        return floor, [Line(name="noise", outcome="warn", sentence=sentence, next=next_step)]
+        return floor, [warn("noise", sentence, next_step)]
     return floor, []
 
 

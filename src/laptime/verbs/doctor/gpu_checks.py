@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.probes.nvml import Gpu
-from laptime.records.doctor import Line
+from laptime.records.doctor import DoctorCheck, absent, ok, warn
 from laptime.records.environment import Device
 
 BUSY = 0.02
@@ -16,102 +16,97 @@ SUSTAINED = 0.7
 """Share of the highest clock that boards hold under load; the vendor's base clock is near it."""
 
 
-def gpus(devices: Sequence[Gpu]) -> list[Line]:
+def gpus(devices: Sequence[Gpu]) -> list[DoctorCheck]:
     """Each GPU of the machine: what it is, who else uses it, whether its clock can move."""
-    lines: list[Line] = []
+    lines: list[DoctorCheck] = []
     for gpu in devices:
         if not gpu.device:
             sentence = f"GPU {gpu.index} ({gpu.model}) is hidden by CUDA_VISIBLE_DEVICES"
-            lines.append(Line(name=f"gpu/{gpu.index}", outcome="none", sentence=sentence))
+            lines.append(absent(f"gpu/{gpu.index}", sentence))
             continue
         lines += [_is(gpu), _neighbours(gpu), *_throttled(gpu), *_clock(gpu), *_persistence(gpu)]
     return lines
 
 
-def _is(gpu: Gpu) -> Line:
+def _is(gpu: Gpu) -> DoctorCheck:
     parts = [gpu.model, show(gpu.memory, "B") if gpu.memory else ""]
     parts += [f"driver {gpu.driver}" if gpu.driver else ""]
     parts += [f"power limit {show(gpu.power_limit, 'W')}" if gpu.power_limit else ""]
     parts += [f"{gpu.temperature:.0f} °C" if gpu.temperature else ""]
     sentence = f"{gpu.device}: {', '.join(part for part in parts if part)}"
-    return Line(name=f"gpu/{gpu.index}", outcome="ok", sentence=sentence)
+    return ok(f"gpu/{gpu.index}", sentence)
 
 
-def _neighbours(gpu: Gpu) -> Line:
+def _neighbours(gpu: Gpu) -> DoctorCheck:
     name = f"gpu/{gpu.index}/others"
     busy = f", busy {gpu.busy:.0%} of the time" if gpu.busy is not None and gpu.busy >= BUSY else ""
     if gpu.others or busy:
         who = count(len(gpu.others), "other program") if gpu.others else "somebody"
         used = f", {show(gpu.memory_used, 'B')} in use" if gpu.memory_used else ""
-        return Line(
-            name=name,
-            outcome="warn",
-            sentence=f"{who} on {gpu.device}{busy}{used}",
-            next=f"nvidia-smi -i {gpu.index} --query-compute-apps=pid,name,used_memory --format=csv",
+        return warn(
+            name,
+            f"{who} on {gpu.device}{busy}{used}",
+            f"nvidia-smi -i {gpu.index} --query-compute-apps=pid,name,used_memory --format=csv",
         )
-    return Line(name=name, outcome="ok", sentence=f"nobody else on {gpu.device}")
+    return ok(name, f"nobody else on {gpu.device}")
 
 
-def _throttled(gpu: Gpu) -> list[Line]:
+def _throttled(gpu: Gpu) -> list[DoctorCheck]:
     if not gpu.throttles:
         return []
     return [
-        Line(
-            name=f"gpu/{gpu.index}/throttled",
-            outcome="warn",
-            sentence=f"{gpu.device} is held back now: {', '.join(gpu.throttles)}",
-            next=f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER",
+        warn(
+            f"gpu/{gpu.index}/throttled",
+            f"{gpu.device} is held back now: {', '.join(gpu.throttles)}",
+            f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER",
         )
     ]
 
 
-def _clock(gpu: Gpu) -> list[Line]:
+def _clock(gpu: Gpu) -> list[DoctorCheck]:
     if gpu.clock is None or gpu.max_clock is None:
         return []
     steady = round(SUSTAINED * gpu.max_clock / 15e6) * 15  # boards step by 15 MHz
     return [
-        Line(
-            name=f"gpu/{gpu.index}/clock",
-            outcome="warn",
-            sentence=f"the clock of {gpu.device} may move ({gpu.clock / 1e6:.0f} MHz now, "
+        warn(
+            f"gpu/{gpu.index}/clock",
+            f"the clock of {gpu.device} may move ({gpu.clock / 1e6:.0f} MHz now, "
             f"up to {gpu.max_clock / 1e6:.0f})",
-            next=f"sudo nvidia-smi -i {gpu.index} -lgc {steady}   (back: -rgc)",
+            f"sudo nvidia-smi -i {gpu.index} -lgc {steady}   (back: -rgc)",
         )
     ]
 
 
-def _persistence(gpu: Gpu) -> list[Line]:
+def _persistence(gpu: Gpu) -> list[DoctorCheck]:
     if gpu.persistent is not False:
         return []
     return [
-        Line(
-            name=f"gpu/{gpu.index}/persistence",
-            outcome="warn",
-            sentence=f"the driver of {gpu.device} is set up anew by every program (persistence mode off)",
-            next=f"sudo nvidia-smi -i {gpu.index} -pm 1",
+        warn(
+            f"gpu/{gpu.index}/persistence",
+            f"the driver of {gpu.device} is set up anew by every program (persistence mode off)",
+            f"sudo nvidia-smi -i {gpu.index} -pm 1",
         )
     ]
 
 
 def framework_devices(
     devices: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
-) -> list[Line]:
+) -> list[DoctorCheck]:
     """What torch sees, what waiting for it costs, and GPUs that it does not see."""
     lines = []
     for name, seconds in sync.items():
         if name != "cpu":
             sentence = f"waiting for an idle {name} costs {show(seconds, 's')}"
-            lines.append(Line(name=f"sync/{name}", outcome="ok", sentence=sentence))
+            lines.append(ok(f"sync/{name}", sentence))
     names = {device.name for device in devices}
     missing = [gpu for gpu in visible if gpu.device and gpu.device not in names]
     if missing and version:
         listed = ", ".join(f"{gpu.device} ({gpu.model})" for gpu in missing)
         lines.append(
-            Line(
-                name="framework/torch/devices",
-                outcome="warn",
-                sentence=f"torch {version} does not see {listed}",
-                next="python -c 'import torch; torch.zeros(1).cuda()'   says why",
+            warn(
+                "framework/torch/devices",
+                f"torch {version} does not see {listed}",
+                "python -c 'import torch; torch.zeros(1).cuda()'   says why",
             )
         )
     return lines
