@@ -28,8 +28,8 @@ def shown(bars: Bars) -> PageBars:
     """The drawings of a block of bars, all on one scale."""
     rows = [row for row in bars.rows if row.detail != "text"]
     if bars.stacked:
-        whole = bars.whole or sum(row.value for row in rows)
-        return PageBars(bars, _drawn(rows, whole, bars.title), [], bars.legend or rows)
+        band = _drawn(rows, sum(row.value for row in rows), bars.title)
+        return PageBars(bars, band, [], bars.legend or rows)
     ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
     longest = bars.whole or max(ends, default=0.0)
     drawn = [(row, _drawn(row.parts or [row], longest, row.name, row.interval)) for row in rows]

@@ -39,6 +39,7 @@ _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added
 def render(document: Document) -> str:
     """The whole page."""
     sections = [section for section in map(_section, document.sections) if section.blocks]
+    sections.sort(key=lambda section: not section.lead)
     blocks = [block for section in sections for block in _inside(section.blocks)]
     linked: dict[str, set[str]] = {}
     for block in blocks:

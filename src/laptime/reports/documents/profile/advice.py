@@ -20,7 +20,7 @@ def advice(finding: Finding, profile: Profile) -> Advice:
         severity=finding.severity,
         sentence=finding.sentence,
         gain=show(gain, "s") if gain else "",
-        share=words.percent(min(1.0, gain * 1e9 / step_ns)) if gain and step_ns else "",
+        share=f"{words.percent(min(1.0, gain * 1e9 / step_ns))} of a step" if gain and step_ns else "",
         change=finding.change,
         place=words.place(finding.stack),
         commands=words.commands(finding),

@@ -25,7 +25,9 @@ def breakdown(profile: Profile) -> Bars:
     """The mean step in the parts of the TensorBoard plugin, in its order."""
     overview = profile.overview
     rows = _parts(overview.breakdown, overview.step_ns)
-    return Bars(title="step", note=facts.step(profile), rows=rows, stacked=True)
+    rank = f", rank {profile.rank}" if profile.ranks and profile.rank is not None else ""
+    note = facts.step(profile) + rank
+    return Bars(title="step", note=note, rows=rows, whole=overview.step_ns / 1e9, stacked=True)
 
 
 def _parts(breakdown: Breakdown, whole: float) -> list[Bar]:
@@ -51,17 +53,17 @@ def _bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least
 
 def idle(profile: Profile) -> Bars:
     """Why the device was idle, per step, longest first; shares are of the step."""
-    seen, steps = profile.overview.idle, max(profile.overview.steps, 1)
-    if seen is None or not seen.total_ns:
+    idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
+    if idle is None or not idle.total_ns:
         return Bars(rows=[])
-    rows = []
-    for cause in sorted(seen.causes, key=lambda cause: -cause.total_ns):
+    rows, whole = [], idle.window_ns / steps
+    for cause in sorted(idle.causes, key=lambda cause: -cause.total_ns):
         operator, place = words.first_operator(cause.operators), words.place(cause.stack)
         note = f"{operator} ({place})" if operator and place else operator or place
-        name, ns, whole = words.CAUSES[cause.cause], cause.total_ns / steps, seen.window_ns / steps
+        name, ns = words.CAUSES[cause.cause], cause.total_ns / steps
         if ns > 0:
             rows.append(_bar(f"idle-{cause.cause}", name, ns, whole, note=note, least=_LEAST_CAUSE))
-    return Bars(title="idle", note=facts.idle(profile), rows=rows, stacked=True)
+    return Bars(title="idle", note=facts.idle(profile), rows=rows, whole=whole / 1e9, stacked=True)
 
 
 def phases(profile: Profile) -> Bars:
@@ -74,7 +76,8 @@ def phases(profile: Profile) -> Bars:
             rows.append(structs.replace(device, name="", parts=[device]))
     detail: Detail = "page" if overview.devices else "brief"
     legend = [Bar(kind=f"on-{where}", name=where) for where in ("host", "device")] if overview.devices else []
-    return Bars(title="host", note="the loop in its phases", rows=rows, legend=legend, detail=detail)
+    note, whole = "the loop in its phases", overview.step_ns / 1e9
+    return Bars(title="host", note=note, rows=rows, whole=whole, legend=legend, detail=detail)
 
 
 def untraced(profile: Profile) -> Bars:

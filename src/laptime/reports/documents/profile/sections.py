@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from msgspec import structs
+
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.profile import Profile
@@ -61,23 +63,23 @@ def sections(run: Run, profile: Profile) -> list[Section]:
     return [section for section in sections if section.blocks]
 
 
-def _tables(id: str, title: str, note: str, shown: list[Table], *blocks: Block) -> Section:
-    return Section(id=id, title=title, note=note, blocks=[*blocks, *_views(shown)])
+def _tables(id: str, title: str, note: str, shown: list[Table]) -> Section:
+    """Tables alone; on a terminal the head of a table says what it is."""
+    return Section(id=id, title=title, note=note, blocks=_views(shown), headed=False, folded=True)
 
 
 def _views(shown: list[Table]) -> list[Block]:
     shown = [table for table in shown if table.rows]
-    return [Views(tables=shown)] if len(shown) > 1 else list(shown)
+    return [Views(tables=shown)] if len(shown) > 1 else [structs.replace(table, title="") for table in shown]
 
 
 def _why(profile: Profile) -> Section:
-    rank = f"rank {profile.rank}" if profile.ranks and profile.rank is not None else ""
     shown = [
         bars.breakdown(profile),
         bars.idle(profile),
         *([] if profile.overview.devices else [bars.phases(profile)]),
     ]
-    return Section(id="why", title="Why", lead=True, note=rank, blocks=[each for each in shown if each.rows])
+    return Section(id="why", title="Why", lead=True, blocks=[each for each in shown if each.rows])
 
 
 def _next(run: Run, profile: Profile) -> Section:
@@ -155,7 +157,10 @@ def _ranks(profile: Profile) -> Section:
         blocks.append(drawn)
         blocks.append(Facts(rows=[("straggler", text) for text in facts.stragglers(profile)], detail="page"))
     more = f" The first {bars.RANKS} of {len(profile.ranks)} are drawn." * (len(profile.ranks) > bars.RANKS)
-    return _tables("by-rank", "Ranks", f"Times per step.{more}", jobs.ranks(profile), *blocks)
+    blocks += _views(jobs.ranks(profile))
+    return Section(
+        id="by-rank", title="Ranks", note=f"Times per step.{more}", blocks=blocks, headed=False, folded=True
+    )
 
 
 def _against(profile: Profile) -> Section:
@@ -166,7 +171,7 @@ def _against(profile: Profile) -> Section:
         f"Against {_words.printable(against.before)}",
         [Text(text=_words.printable(against.sentence))],
     )
-    return _tables("against", title, "", jobs.differences(profile), *blocks)
+    return Section(id="against", title=title, blocks=[*blocks, *_views(jobs.differences(profile))])
 
 
 def _memory(profile: Profile) -> Section:

@@ -34,22 +34,17 @@ def operators(profile: Profile) -> list[Table]:
     self_ns = "device_self_ns" if on_device else "host_self_ns"
     total = sum(getattr(row, self_ns) for row in profile.operators)
     host = "host" if on_device else "CPU"
+    share = Field("share", lambda row: getattr(row, self_ns) / total if total else None, "share", brief=True)
+    own, children = "of what it launched itself", "with what its child operators launched"
+    note = "without child operators and own runtime calls"
     fields = [
         Field("operator", lambda row: words.operator(row.name, 64), "code", brief=True),
         Field("input shapes", lambda row: words.shortened(row.shapes, 48), "code"),
-        Field("device self", "device_self_ns", "time", "of what it launched itself", bar=True, brief=True),
-        Field("share", lambda row: getattr(row, self_ns) / total if total else None, "share", brief=True),
-        Field(
-            "device total", "device_total_ns", "time", "with what its child operators launched", brief=True
-        ),
-        Field(
-            f"{host} self",
-            "host_self_ns",
-            "time",
-            "without child operators and own runtime calls",
-            bar=not on_device,
-            brief=True,
-        ),
+        Field("device self", "device_self_ns", "time", own, bar=True, brief=on_device),
+        *([share] if on_device else []),
+        Field("device total", "device_total_ns", "time", children, brief=on_device),
+        Field(f"{host} self", "host_self_ns", "time", note, bar=not on_device, brief=True),
+        *([] if on_device else [share]),
         Field(f"{host} total", "host_total_ns", "time", "with them", brief=not on_device),
         Field("calls", "calls", "count", brief=True),
         Field("kernels", "kernels", "count", "device activities that it launched itself"),
