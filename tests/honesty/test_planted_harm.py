@@ -73,9 +73,9 @@ def script(*, augments: bool, rate: float = 1e-2) -> Callable[[], None]:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    from fixtures.witnessing import Witnessed
+    from fixtures.numerics_captures import CapturedBaseline
 
-    return Witnessed(tmp_path_factory.mktemp("plain"), script(augments=False))
+    return CapturedBaseline(tmp_path_factory.mktemp("plain"), script(augments=False))
 
 
 def gated(plain: Any, numerics: str, *names: str, **options: Any) -> Gate:
@@ -143,7 +143,7 @@ def test_harm_is_caught_in_company(plain: Any) -> None:
     assert "learning_rate" in failed(gate)
 
 
-def test_a_change_that_was_refused_was_not_witnessed(plain: Any) -> None:
+def test_a_change_that_was_refused_was_not_captured(plain: Any) -> None:
     gate = gated(plain, "exact", "ddp_static_graph", planted("no_such_file"))
     assert gate.word == "undecided"
 
@@ -152,14 +152,12 @@ def test_a_change_that_was_refused_was_not_witnessed(plain: Any) -> None:
 
 
 def of_samples(folder: Path, main: Callable[[], None], numerics: str, *changes: Any) -> Gate:
-    from fixtures.witnessing import samples
+    from fixtures.numerics_captures import samples
     from laptime.tuning.gates import data
-    from laptime.tuning.gates.captured_numerics import decoded
-    from laptime.tuning.gates.verdict import _word
+    from laptime.tuning.gates.verdict import gate_of
 
-    found = decoded(samples(folder, main, [dict(each) for each in changes]))
-    assert found is not None
-    return _word(numerics, 1, data.checks(found.data, numerics))  # type: ignore[arg-type]
+    found = samples(folder, main, [dict(each) for each in changes])
+    return gate_of(numerics, 1, data.checks(found.data, numerics))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

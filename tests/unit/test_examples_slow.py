@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from laptime.launch import trial as trials
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW, FIXED = ROOT / "examples" / "slow", ROOT / "benchmarks" / "slow_fixed"

@@ -14,15 +14,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
-from typing import Any
-
-import msgspec
+from typing import TypeVar
 
 from laptime.launch import hooked_script
 from laptime.launch.process import Process, ending, last_line, tail, unwound_by_sigterm
-from laptime.tuning.trial.plan import TEMPORARY, VARIABLE, TrialPlan
-from laptime.tuning.trial.result import Block, TrialResult
+from laptime.tuning import wire_format
+from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
+_T = TypeVar("_T")
 LOOK = 0.02
 """Seconds between two looks at what a trial has written."""
 GRACE = 10.0
@@ -45,32 +44,22 @@ class Running:
     timeout: float
     hung: bool = False
     status: int | None = None
-    _read: int = 0
+
+    def __post_init__(self) -> None:
+        self._messages = Messages(self.folder)
 
     def blocks(self) -> Iterator[Block]:
         """Blocks as they end, until the trial does. A trial beyond its timeout is ended, `hung` says so."""
         while True:
-            yield from self._new_blocks()
+            yield from self._messages.new_blocks()
             if self.process.poll() is not None:
-                yield from self._new_blocks()
+                yield from self._messages.new_blocks()
                 return
             if self.process.seconds > self.timeout:
                 self.hung = True
                 self._end()
                 return
             self.process.ends_within(LOOK)
-
-    def _new_blocks(self) -> list[Block]:
-        path = self.folder / "rounds.jsonl"
-        try:
-            with path.open("rb") as file:
-                file.seek(self._read)
-                data = file.read()
-        except OSError:
-            return []
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read += len(whole)
-        return [msgspec.json.decode(line, type=Block) for line in whole.splitlines()]
 
     def wait(self) -> None:
         """Until it has ended, or its timeout has passed."""
@@ -90,18 +79,12 @@ class Running:
     def finished(self) -> TrialResult:
         """How it went; of a process that died without a word, what is known from outside."""
         self.stop()
-        try:
-            return msgspec.json.decode((self.folder / "trial.json").read_bytes(), type=TrialResult)
-        except (OSError, msgspec.MsgspecError):
-            return TrialResult(ended="died", status=self.status or 0, error=self.last_words())
+        result = self._messages.latest(TrialResult)
+        return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
-    def document(self, name: str) -> dict[str, Any] | None:
-        """A JSON document that it has left, None without."""
-        try:
-            found: dict[str, Any] = msgspec.json.decode((self.folder / name).read_bytes())
-        except (OSError, msgspec.MsgspecError):
-            return None
-        return found
+    def document(self, kind: type[_T]) -> _T | None:
+        """The last `LoopProfile` or `NumericsComparison` that it has left, None without one."""
+        return self._messages.latest(kind)
 
     def output(self) -> str:
         """The end of what the script has printed."""
@@ -125,7 +108,7 @@ def start(
     """Start a trial; it is ended, with all of its children, when the block is left."""
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    given = {**(variables or {}), VARIABLE: plan.text(), **_temporary(folder)}
+    given = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
     with (folder / "output").open("wb") as output:
         process = hooked_script.start(
             "laptime.tuning.trial",

@@ -6,7 +6,7 @@ What single optimizations have found by their `look` is in `details`, by their n
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 UNKNOWN_NOISE = 0.03
@@ -218,14 +218,3 @@ class LoopProfile:
             "other": self.share("other"),
         }
         return max(parts, key=lambda name: parts[name])
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> LoopProfile:
-        """What a trial has left: unknown names are dropped, lists become what they stand for."""
-        names = {field.name for field in fields(cls)}
-        values = {name: value for name, value in document.items() if name in names}
-        for name in ("syncs", "sites"):
-            values[name] = tuple(Site(**item) for item in values.get(name, ()))
-        values["facts"] = frozenset(values.get("facts", ()))
-        values["notes"] = tuple(values.get("notes", ()))
-        return cls(**values)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from laptime.launch import trial as trials
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 
 LOOP = """
 import torch, time

@@ -1,7 +1,7 @@
-"""Does it train as well? Non-inferiority, paired by seed, with a margin that is said beforehand.
+"""Does it train as well? Non-inferiority, paired by seed, with a margin that is set beforehand.
 
-Source: tune.md, GATE 2. Pairs share their seed, so their initial weights and the order of their data: that
-took the standard deviation of a difference from 0.018 to 0.0007 there. The word is
+Source: tune.md, GATE 2. Pairs share their seed, and so initial weights and the order of the data: that took
+the standard deviation of a difference from 0.018 to 0.0007 there. The word is
 
     holds          the one-sided 95 % upper bound of the mean difference is below the margin
     fails          its lower bound is above the margin, or the loss is not finite where the baseline's is
@@ -34,16 +34,16 @@ def final_loss(curve: list[float]) -> float:
     return fmean(curve[-max(1, round(LAST * len(curve))) :])
 
 
-def margin(baseline: list[list[float]], given: float = 0.0) -> float | None:
-    """What may be lost: half the baseline's standard deviation over seeds, or what is given if that is more.
+def margin(baseline: list[list[float]], minimum: float = 0.0) -> float | None:
+    """How much worse the final loss may be: half the baseline's standard deviation over seeds, or `minimum`
+    if that is more. Computed from the baseline alone, before anything else has run.
 
-    It looks at the baseline alone, and is to be asked before anything else has run. None below two seeds,
-    unless it is given.
+    None below two seeds, unless there is a minimum.
     """
     finals = [final_loss(curve) for curve in baseline if curve]
     if len(finals) < 2 or not all(math.isfinite(value) for value in finals):
-        return given or None
-    return max(SHARE * stdev(finals), given)
+        return minimum or None
+    return max(SHARE * stdev(finals), minimum)
 
 
 def judged(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:
@@ -55,7 +55,7 @@ def judged(baseline: list[list[float]], final: list[list[float]], allowed: float
     pairs = [(one, other) for one, other in zip(baseline, final, strict=False) if one and other]
     steps = min((min(len(one), len(other)) for one, other in pairs), default=0)
 
-    def made(
+    def result(
         word: ConvergenceWord, sentence: str, *, difference: float | None = None, upper: float | None = None
     ) -> Convergence:
         note = f" ({steps} steps: a smoke test)" if steps < HORIZON else ""
@@ -75,25 +75,25 @@ def judged(baseline: list[list[float]], final: list[list[float]], allowed: float
     ends = [(final_loss(one[:steps]), final_loss(other[:steps])) for one, other in pairs] if steps else []
     for one, other in ends:
         if math.isfinite(one) and not math.isfinite(other):
-            return made("fails", "the loss is not finite where the baseline's is")
+            return result("fails", "the loss is not finite where the baseline's is")
     if len(pairs) < SEEDS:
-        return made("inconclusive", f"{len(pairs)} seeds are too few, {SEEDS} are needed")
+        return result("inconclusive", f"{len(pairs)} seeds are too few, {SEEDS} are needed")
     if steps < STEPS:
-        return made("inconclusive", f"{steps} steps are too few, {STEPS} are needed")
+        return result("inconclusive", f"{steps} steps are too few, {STEPS} are needed")
     if allowed is None or not all(math.isfinite(one) for one, _ in ends):
-        return made("inconclusive", "the baseline gives no margin")
-    apart = [other - one for one, other in ends]
-    if all(value == 0 for value in apart):
-        return made("holds", "the losses are the same", difference=0.0, upper=0.0)
-    mean = fmean(apart)
-    reach = t_quantile(LEVEL, len(apart) - 1) * stdev(apart) / math.sqrt(len(apart))
-    text = f"loss {mean:+.4g} on average over {len(apart)} seeds, {mean + reach:+.4g} at most"
+        return result("inconclusive", "the baseline gives no margin")
+    differences = [other - one for one, other in ends]
+    if all(value == 0 for value in differences):
+        return result("holds", "the losses are the same", difference=0.0, upper=0.0)
+    mean = fmean(differences)
+    reach = t_quantile(LEVEL, len(differences) - 1) * stdev(differences) / math.sqrt(len(differences))
+    text = f"loss {mean:+.4g} on average over {len(differences)} seeds, {mean + reach:+.4g} at most"
     if mean + reach < allowed:
-        return made(
+        return result(
             "holds", f"{text}, below the margin of {allowed:.4g}", difference=mean, upper=mean + reach
         )
     if mean - reach > allowed:
-        return made(
+        return result(
             "fails", f"{text}: more than the margin of {allowed:.4g}", difference=mean, upper=mean + reach
         )
-    return made("inconclusive", f"{text}; the margin is {allowed:.4g}", difference=mean, upper=mean + reach)
+    return result("inconclusive", f"{text}; the margin is {allowed:.4g}", difference=mean, upper=mean + reach)

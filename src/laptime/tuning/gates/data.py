@@ -1,7 +1,7 @@
 """The samples of an epoch: the same ones, in as many batches, the last one too, augmented as differently as
 before.
 
-What is asked follows tune.md, GATE 1: multiset of sample ids, number of batches, the hash of each sample, the
+The checks follow tune.md, GATE 1: multiset of sample ids, number of batches, the hash of each sample, the
 distribution of samples (Kolmogorov-Smirnov), random numbers that two workers share (fairseq#1383).
 """
 
@@ -13,8 +13,8 @@ from collections import Counter
 from statistics import fmean, stdev
 
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates.captured_numerics import Pair, Samples
 from laptime.tuning.gates.invariants import checked
+from laptime.tuning.trial.numerics.document import LoaderPair, LoaderSamples
 
 FEWEST = 20
 """Samples of each side from which on distributions are compared."""
@@ -28,123 +28,125 @@ TOGETHER = 4
 """Reads that two workers must have alike, at least, before their random numbers count as the same."""
 
 
-def checks(found: Pair, numerics: str, again: Pair | None = None) -> list[GateCheck]:
+def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> list[GateCheck]:
     """The checks of all training loaders, in order; the worst of each name. No loader is `unknown`.
 
     Args:
         again: the baseline's second run against its first: whether it gives the same samples twice.
     """
-    if not found.candidate or not found.base:
+    if not pair.candidate or not pair.base:
         return [checked("samples", "unknown", "no training loader was seen")]
-    if len(found.candidate) != len(found.base):
-        text = f"{len(found.candidate)} training loaders, {len(found.base)} before"
+    if len(pair.candidate) != len(pair.base):
+        text = f"{len(pair.candidate)} training loaders, {len(pair.base)} before"
         return [checked("samples", "fail", text)]
     repeats = again is None or all(
         one.hashes == other.hashes for one, other in zip(again.candidate, again.base, strict=False)
     )
     worst: dict[str, GateCheck] = {}
     rank = {"ok": 0, "unknown": 1, "fail": 2}
-    for mine, theirs in zip(found.candidate, found.base, strict=True):
-        for check in _of_loader(mine, theirs, numerics, repeats=repeats):
-            known = worst.get(check.name)
-            if known is None or rank[check.outcome] > rank[known.outcome]:
+    for candidate, base in zip(pair.candidate, pair.base, strict=True):
+        for check in _of_loader(candidate, base, numerics, repeats=repeats):
+            so_far = worst.get(check.name)
+            if so_far is None or rank[check.outcome] > rank[so_far.outcome]:
                 worst[check.name] = check
     return list(worst.values())
 
 
-def _of_loader(mine: Samples, theirs: Samples, numerics: str, *, repeats: bool) -> list[GateCheck]:
-    if not mine.sizes or not theirs.sizes:
+def _of_loader(
+    candidate: LoaderSamples, base: LoaderSamples, numerics: str, *, repeats: bool
+) -> list[GateCheck]:
+    if not candidate.sizes or not base.sizes:
         return [checked("samples", "unknown", "the loader gave nothing")]
-    made = [_samples(mine, theirs, numerics), _last_batch(mine, theirs)]
+    results = [_samples(candidate, base, numerics), _last_batch(candidate, base)]
     if numerics != "algorithm":
-        made.append(_batches(mine, theirs))
-    if not theirs.iterable:
-        made.append(_augmentation(mine, theirs))
-    made.append(_duplicates(mine, theirs))
-    if numerics in ("exact", "reassociated") and repeats and mine.ids == theirs.ids:
-        made.append(_content(mine, theirs, numerics))
+        results.append(_batches(candidate, base))
+    if not base.iterable:
+        results.append(_augmentation(candidate, base))
+    results.append(_duplicates(candidate, base))
+    if numerics in ("exact", "reassociated") and repeats and candidate.ids == base.ids:
+        results.append(_content(candidate, base, numerics))
     if numerics in ("random", "algorithm"):
-        made.append(_distribution(mine, theirs))
-    elif mine.ids and theirs.ids:
-        made.append(_order(mine, theirs))
-    return made
+        results.append(_distribution(candidate, base))
+    elif candidate.ids and base.ids:
+        results.append(_order(candidate, base))
+    return results
 
 
-def _common(mine: Samples, theirs: Samples) -> tuple[list[str], list[str], bool]:
+def _common(candidate: LoaderSamples, base: LoaderSamples) -> tuple[list[str], list[str], bool]:
     """Ids (hashes of an IterableDataset) of both, as far as they go; whether of a whole epoch."""
-    one, other = (mine.hashes, theirs.hashes) if theirs.iterable else (mine.ids, theirs.ids)
-    whole = mine.complete and theirs.complete
+    one, other = (candidate.hashes, base.hashes) if base.iterable else (candidate.ids, base.ids)
+    whole = candidate.complete and base.complete
     if whole:
         return one, other, True
     length = min(len(one), len(other))
     return one[:length], other[:length], False
 
 
-def _samples(mine: Samples, theirs: Samples, numerics: str) -> GateCheck:
+def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> GateCheck:
     """Each sample as often as before."""
-    one, other, whole = _common(mine, theirs)
+    one, other, whole = _common(candidate, base)
     if not one or not other:
         return checked("samples", "unknown", "the loader does not tell which samples it takes")
     missing, extra = Counter(other) - Counter(one), Counter(one) - Counter(other)
     if not missing and not extra:
-        of = "an epoch" if whole else f"the first {len(mine.sizes)} batches"
+        of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"
         return checked("samples", "ok", f"the same {len(one)} samples in {of}", len(one), len(other))
-    if theirs.iterable and numerics == "random" and len(one) == len(other):
+    if base.iterable and numerics == "random" and len(one) == len(other):
         return checked(
             "samples", "ok", f"as many samples, {len(one)}; they are told apart by nothing", len(one)
         )
     if not whole:
-        text = f"the order is another, and an epoch is longer than the {len(one)} samples that were seen"
+        text = f"the order is another, and an epoch is longer than the {len(one)} samples that were read"
         return checked("samples", "unknown", text)
     text = f"{missing.total()} samples of an epoch are missing and {extra.total()} are new or repeated"
     named = next(iter(missing or extra))
     return checked("samples", "fail", f"{text}, sample {named} among them", len(one), len(other))
 
 
-def _batches(mine: Samples, theirs: Samples) -> GateCheck:
-    own = len(mine.sizes) if mine.complete else mine.length
-    base = len(theirs.sizes) if theirs.complete else theirs.length
-    if own is None or base is None:
+def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
+    new = len(candidate.sizes) if candidate.complete else candidate.length
+    old = len(base.sizes) if base.complete else base.length
+    if new is None or old is None:
         return checked("batches", "unknown", "an epoch is longer than what was seen, and has no length")
-    if own != base:
-        return checked("batches", "fail", f"{own} batches an epoch, {base} before", own, base)
-    return checked("batches", "ok", f"{own} batches an epoch, as before", own, base)
+    if new != old:
+        return checked("batches", "fail", f"{new} batches an epoch, {old} before", new, old)
+    return checked("batches", "ok", f"{new} batches an epoch, as before", new, old)
 
 
-def _last_batch(mine: Samples, theirs: Samples) -> GateCheck:
+def _last_batch(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """The ragged end of an epoch is trained on as before."""
-    if mine.complete and theirs.complete:
-        own, base = sum(mine.sizes), sum(theirs.sizes)
-        if own < base and mine.drop_last and not theirs.drop_last:
-            text = f"the last batch is dropped: {own} samples an epoch, {base} before"
-            return checked("last_batch", "fail", text, own, base)
-        if own < base:
-            return checked("last_batch", "fail", f"{own} samples an epoch, {base} before", own, base)
-        return checked("last_batch", "ok", f"{own} samples an epoch", own, base)
-    dropped = mine.drop_last and not theirs.drop_last
-    if dropped and mine.dataset and mine.batch_size and mine.dataset % mine.batch_size:
-        text = f"the last batch is dropped: {mine.dataset % mine.batch_size} samples of an epoch"
-        return checked("last_batch", "fail", text, mine.dataset % mine.batch_size, 0)
+    if candidate.complete and base.complete:
+        new, old = sum(candidate.sizes), sum(base.sizes)
+        if new < old and candidate.drop_last and not base.drop_last:
+            text = f"the last batch is dropped: {new} samples an epoch, {old} before"
+            return checked("last_batch", "fail", text, new, old)
+        if new < old:
+            return checked("last_batch", "fail", f"{new} samples an epoch, {old} before", new, old)
+        return checked("last_batch", "ok", f"{new} samples an epoch", new, old)
+    dropped = candidate.drop_last and not base.drop_last
+    if dropped and candidate.dataset and candidate.batch_size and candidate.dataset % candidate.batch_size:
+        text = f"the last batch is dropped: {candidate.dataset % candidate.batch_size} samples of an epoch"
+        return checked("last_batch", "fail", text, candidate.dataset % candidate.batch_size, 0)
     return checked("last_batch", "ok", "the last batch is kept or dropped as before")
 
 
-def _order(mine: Samples, theirs: Samples) -> GateCheck:
-    one, other, _ = _common(mine, theirs)
+def _order(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
+    one, other, _ = _common(candidate, base)
     if one == other:
         return checked("order", "ok", "in the same order")
     place = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
     return checked("order", "fail", f"another order from sample {place + 1} of the epoch on", place)
 
 
-def _content(mine: Samples, theirs: Samples, numerics: str) -> GateCheck:
+def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> GateCheck:
     """The samples themselves, bit for bit; other rounding is allowed to `reassociated`."""
-    length = min(len(mine.hashes), len(theirs.hashes))
-    pairs = zip(mine.hashes[:length], theirs.hashes[:length], strict=True)
+    length = min(len(candidate.hashes), len(base.hashes))
+    pairs = zip(candidate.hashes[:length], base.hashes[:length], strict=True)
     unequal = sum(a != b for a, b in pairs)
     if not length:
         return checked("content", "unknown", "no sample was read")
     if unequal and numerics != "exact":
-        return _distribution(mine, theirs)
+        return _distribution(candidate, base)
     text = f"{unequal} of {length} samples differ" if unequal else f"{length} samples bit for bit the same"
     return checked("content", "fail" if unequal else "ok", text, unequal, 0)
 
@@ -155,78 +157,86 @@ class _Streams:
     def __init__(self, draws: list[list[list[str]]]) -> None:
         passes = [[row for row in rows if row] for rows in draws]
         self.reads = min((len(row) for rows in passes for row in rows), default=0)
-        kept = [[tuple(row[: self.reads]) for row in rows] for rows in passes]
-        rows = [row for rows in kept for row in rows]
+        rows_by_pass = [[tuple(row[: self.reads]) for row in rows] for rows in passes]
+        rows = [row for rows in rows_by_pass for row in rows]
         changing = [row for row in rows if len(set(row)) > 1]
         self.is_random = bool(changing) or len(set(rows)) > 1
         self.is_shared = self.reads >= TOGETHER and any(
-            len(set(own)) < len(own) for own in ([row for row in each if len(set(row)) > 1] for each in kept)
+            len(set(new)) < len(new)
+            for new in ([row for row in each if len(set(row)) > 1] for each in rows_by_pass)
         )
-        self.repeats = bool(changing) and len(kept) > 1 and self.reads >= TOGETHER and kept[0] == kept[1]
+        self.repeats = (
+            bool(changing)
+            and len(rows_by_pass) > 1
+            and self.reads >= TOGETHER
+            and rows_by_pass[0] == rows_by_pass[1]
+        )
 
 
-def _augmentation(mine: Samples, theirs: Samples) -> GateCheck:
+def _augmentation(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """Random transforms stay random: from worker to worker, from epoch to epoch."""
-    own, base = _Streams(mine.draws), _Streams(theirs.draws)
+    new, old = _Streams(candidate.draws), _Streams(base.draws)
     name = "augmentation"
-    if not own.reads or not base.reads:
+    if not new.reads or not old.reads:
         return checked(name, "unknown", "no sample could be read several times")
-    if not base.is_random and not own.is_random:
+    if not old.is_random and not new.is_random:
         return checked(name, "ok", "samples are the same each time they are read")
-    if not base.is_random:
+    if not old.is_random:
         return checked(name, "fail", "samples that were always the same are random now")
-    if not own.is_random:
+    if not new.is_random:
         return checked(name, "fail", "random transforms give the same result each time")
-    if own.is_shared and not base.is_shared:
+    if new.is_shared and not old.is_shared:
         return checked(
-            name, "fail", f"workers share their random numbers: {mine.workers} workers, same augmentations"
+            name,
+            "fail",
+            f"workers share their random numbers: {candidate.workers} workers, same augmentations",
         )
-    if own.repeats and not base.repeats:
+    if new.repeats and not old.repeats:
         return checked(name, "fail", "every epoch repeats the augmentations of the one before")
     return checked(name, "ok", "random transforms differ between reads, workers and epochs")
 
 
-def _duplicates(mine: Samples, theirs: Samples) -> GateCheck:
-    own, base = _repeated(mine), _repeated(theirs)
-    if own is None or base is None:
+def _duplicates(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
+    new, old = _repeated(candidate), _repeated(base)
+    if new is None or old is None:
         return checked("duplicates", "unknown", "no sample was read")
-    outcome = own <= base + REPEATED
-    text = f"{own:.1%} of the samples have come up before in the epoch, {base:.1%} in the baseline's"
-    return checked("duplicates", "ok" if outcome else "fail", text, own, base + REPEATED)
+    outcome = new <= old + REPEATED
+    text = f"{new:.1%} of the samples have come up before in the epoch, {old:.1%} in the baseline's"
+    return checked("duplicates", "ok" if outcome else "fail", text, new, old + REPEATED)
 
 
-def _repeated(of: Samples) -> float | None:
+def _repeated(of: LoaderSamples) -> float | None:
     """Share of samples that are, bit for bit, one that came before."""
     return 1 - len(set(of.hashes)) / len(of.hashes) if of.hashes else None
 
 
-def _distribution(mine: Samples, theirs: Samples) -> GateCheck:
+def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     """Means of samples: of the same samples paired, and as distributions."""
-    own = [value for value in mine.values if value is not None]
-    base = [value for value in theirs.values if value is not None]
-    if min(len(own), len(base)) < FEWEST:
-        text = f"{min(len(own), len(base))} samples are too few to compare distributions"
+    new = [value for value in candidate.values if value is not None]
+    old = [value for value in base.values if value is not None]
+    if min(len(new), len(old)) < FEWEST:
+        text = f"{min(len(new), len(old))} samples are too few to compare distributions"
         return checked("distribution", "unknown", text)
-    spread = max(stdev(base), 1e-12)
-    text = f"mean {fmean(own):.4g}, {fmean(base):.4g} before; deviation {stdev(own):.4g}, {spread:.4g} before"
-    moved = _moved(mine, theirs)
+    spread = max(stdev(old), 1e-12)
+    text = f"mean {fmean(new):.4g}, {fmean(old):.4g} before; deviation {stdev(new):.4g}, {spread:.4g} before"
+    moved = _moved(candidate, base)
     if moved > SHIFT:
         text = f"the same samples have moved by {moved:.1f} standard errors: {text}"
         return checked("distribution", "fail", text, moved, SHIFT)
-    apart = kolmogorov_smirnov(own, base)
-    limit = CRITICAL * math.sqrt((len(own) + len(base)) / (len(own) * len(base)))
+    apart = kolmogorov_smirnov(new, old)
+    limit = CRITICAL * math.sqrt((len(new) + len(old)) / (len(new) * len(old)))
     return checked("distribution", "ok" if apart <= limit else "fail", text, apart, limit)
 
 
-def _moved(mine: Samples, theirs: Samples) -> float:
+def _moved(candidate: LoaderSamples, base: LoaderSamples) -> float:
     """Mean difference of the samples that both have, in standard errors; 0 where it is below rounding."""
-    ours = dict(zip(mine.ids, mine.values, strict=False))
+    ours = dict(zip(candidate.ids, candidate.values, strict=False))
     apart = [
-        own - value
-        for key, value in zip(theirs.ids, theirs.values, strict=False)
-        if value is not None and (own := ours.get(key)) is not None
+        new - value
+        for key, value in zip(base.ids, base.values, strict=False)
+        if value is not None and (new := ours.get(key)) is not None
     ]
-    values = [value for value in theirs.values if value is not None]
+    values = [value for value in base.values if value is not None]
     if len(apart) < FEWEST:
         return 0.0
     mean = abs(fmean(apart))

@@ -8,10 +8,10 @@ reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10;
                relative, to the tensor's own RMS or 1 % of its group's, whichever is larger: dynamo's
                absolute one would let any change of small gradients pass. Norm within 0.1 % and
                cosine >= 0.9999 of all gradients, besides. Wider where rounding errors alone do more
-               (`perturbation`)
+               (`rounding_noise`)
 precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.9994, a lost division by 4 gives
                4.0, lost clipping 0.014; cosine alone saw neither), wider where rounding alone does more
-               (`rounding`). Their cosine: >= 0.99, or 1 - cosine at
+               (`rounding_noise`). Their cosine: >= 0.99, or 1 - cosine at
                most twice that of the baseline with its activations rounded, where that was run; else
                >= 0.9, for sound bf16 turned a fresh ResNet-18 (16 images of 32 x 32) to 0.921 here, where
                the simulation said 0.928: no number alone will do. Loss within 2 %; update: cosine >= 0.85,
@@ -19,34 +19,32 @@ precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.99
                within 10 %, buffers within 5 %. The mean that BatchNorm keeps is compared in units of the
                deviation that it keeps
 random         fed with captured batches: as `precision`. Own batches: the norm within a factor of 2 only;
-               what is asked are the samples (`gates.data`)
-algorithm      invariants only, and that BatchNorm is told of as many batches; convergence decides
+               the samples are checked instead (`gates.data`)
+algorithm      invariants only, and that BatchNorm counts as many batches; convergence decides
 
 The floor is the baseline run twice: where that differs from itself, it takes the place of the tolerance
 (dynamo's `eager_two_runs_differ`).
 Tensors whose exact gradient is zero (the bias before a BatchNorm) have nothing but rounding errors in their
-gradients, which Adam makes into updates of full size: their values are left out, and said.
+gradients, which Adam makes into updates of full size: their values are left out, and the check says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Literal
 
 from laptime.records.tuning import GateCheck
-from laptime.tuning.gates import perturbation, rounding
-from laptime.tuning.gates.captured_numerics import Found, Row
+from laptime.tuning.gates import rounding_noise
 from laptime.tuning.gates.invariants import checked
+from laptime.tuning.trial.numerics.document import NumericsComparison, TensorComparison
 
 TOLERANCE = 1e-4
 """Relative, of the first step: dynamo's default `tol`."""
 LATER = 10
-"""Tolerance and k of steps that follow others are this multiple, or this."""
+"""Factor on the tolerance, and k, of steps that follow others."""
 WITHOUT_REFERENCE = 1e-3
 """Relative RMSE to the baseline where there is no reference: dynamo's tolerance of training."""
 FLOOR = 3.0
-"""Times that a candidate may differ as much as the baseline does from itself."""
+"""A candidate may differ this many times as much as the baseline does from itself."""
 NORM = {"reassociated": 0.001, "precision": 0.02, "random": 0.02}
 COSINE = {"reassociated": 0.9999, "precision": 0.9, "random": 0.9}
 LOSS = 0.02
@@ -62,88 +60,111 @@ CHECKS = {
     "buffers": "buffers",
     "optimizer": "optimizer_state",
 }
+"""Name of the check of each group."""
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
-_Outcome = Literal["ok", "fail", "unknown"]
+_TINY = 1e-30
 
 
 def checks(
-    found: Found,
+    comparison: NumericsComparison,
     numerics: str,
-    floor: Found | None = None,
-    rounded: Found | None = None,
-    perturbed: Found | None = None,
+    floor: NumericsComparison | None = None,
+    rounded: NumericsComparison | None = None,
+    perturbed: NumericsComparison | None = None,
 ) -> list[GateCheck]:
-    """The checks of values. Nothing witnessed gives `unknown`, never `ok`.
+    """The checks of values. Nothing captured gives `unknown`, never `ok`.
 
     Args:
-        floor: the witness of the baseline's second run against its first; None: not run, nothing is granted.
-        rounded: the witness of the baseline with its activations rounded (`"rounds"`), for class precision.
-        perturbed: the witness of the baseline with their last bits rounded away, for class reassociated.
+        floor: the baseline's second run against its first; None: not run, nothing is granted.
+        rounded: the baseline with its activations rounded to a smaller type, for class precision.
+        perturbed: the baseline with their last bits rounded away, for class reassociated.
     """
-    if not found.totals:
+    if not comparison.totals:
         return [checked("gradients", "unknown", "no tensors were compared")]
     if numerics == "algorithm":
-        return [_batches_tracked(found)]
-    if numerics == "random" and not found.fed:
-        return [_norm(found, 1.0), _batches_tracked(found)]
-    judged = _Judged(found, numerics, floor, perturbed)
-    norm_limit = judged.norm_limit
-    if judged.is_loose and rounded is not None:
-        own = _totals(found, "gradients")
-        norm_limit = rounding.norm(own, _totals(rounded, "gradients"), norm_limit)
+        return [_batches_tracked(comparison)]
+    tolerances = _Tolerances(comparison, numerics, floor, rounded, perturbed)
+    if numerics == "random" and not comparison.fed:
+        return [tolerances.gradient_norm(1.0), _batches_tracked(comparison)]
+    updates = []
+    if tolerances.is_loose:
+        updates = [
+            tolerances.norm_ratio("update_norm", "updates", UPDATE_NORM),
+            tolerances.direction("update_direction", "updates", UPDATE_COSINE),
+        ]
     return [
-        judged.loss(),
-        _norm(found, norm_limit),
-        _direction(found, judged.is_loose, judged.cosine_limit, rounded),
-        *judged.groups(),
-        *([_update_norm(found), _update_direction(found)] if judged.is_loose else []),
+        tolerances.loss(),
+        tolerances.gradient_norm(tolerances.norm_limit),
+        tolerances.direction("gradient_direction", "gradients", tolerances.cosine_limit),
+        *tolerances.groups(),
+        *updates,
     ]
 
 
-class _Judged:
-    """One witness under one class."""
+class _Tolerances:
+    """Judges one comparison by the tolerances of one class."""
 
     def __init__(
-        self, found: Found, numerics: str, floor: Found | None, perturbed: Found | None = None
+        self,
+        comparison: NumericsComparison,
+        numerics: str,
+        floor: NumericsComparison | None,
+        rounded: NumericsComparison | None,
+        perturbed: NumericsComparison | None,
     ) -> None:
-        self._found, self._floor = found, floor
-        self._numerics = numerics
+        self._comparison, self._floor, self._numerics = comparison, floor, numerics
         self.is_loose = numerics in ("precision", "random")
-        kind = "reassociated" if numerics == "exact" else numerics
-        self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
-        self._whole = {(row.step, row.group): row for row in found.totals}
+        self._totals = {(row.step, row.group): row for row in comparison.totals}
         self._floors = {(row.step, row.group, row.name): row for row in floor.tensors} if floor else {}
-        self._whole_floors = {(row.step, row.group): row for row in floor.totals} if floor else {}
+        self._floor_totals = {(row.step, row.group): row for row in floor.totals} if floor else {}
         self._variances = {
             (row.step, row.name.removesuffix("var")): row.rms or 0.0
-            for row in found.tensors
+            for row in comparison.tensors
             if row.name.endswith("running_var")
         }
-        self._idle = _without_gradient(found)
+        self._without_gradient = _without_gradient(comparison)
+        kind = "reassociated" if numerics == "exact" else numerics
+        self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
         self._granted: dict[str, float] = {}
         if perturbed is not None:
-            rows = [row for row in perturbed.tensors if row.name.split("/")[0] not in self._idle]
-            self._granted = perturbation.granted(rows, self._scale)
-            totals = _totals(perturbed, "gradients")
-            self.norm_limit = perturbation.norm(totals, self.norm_limit)
-            self.cosine_limit = perturbation.cosine(totals, self.cosine_limit)
+            rows = [row for row in perturbed.tensors if not self._is_left_out(row)]
+            self._granted = rounding_noise.last_bits_errors(rows, self._scale)
+            gradients = _gradients(perturbed)
+            self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
+            self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
+        if self.is_loose and rounded is not None:
+            gradients = _gradients(rounded)
+            self.norm_limit = rounding_noise.precision_norm(
+                _gradients(comparison), gradients, self.norm_limit
+            )
+            self.cosine_limit = rounding_noise.precision_cosine(gradients, self.cosine_limit)
+
+    def _is_first(self, step: int) -> bool:
+        """Whether a step began from the baseline's own state."""
+        return step == 0 or self._comparison.apart
+
+    def _allowed(self, step: int, limit: float) -> float:
+        """Steps that follow others may be off by twice as much."""
+        return limit if self._is_first(step) else 2 * limit
+
+    # All tensors together.
 
     def loss(self) -> GateCheck:
-        """Of every step."""
-        worst: tuple[float, float, int] = (-math.inf, 0.0, 0)
-        own, base = self._found.candidate.steps, self._found.base.steps
-        for number, (mine, theirs) in enumerate(zip(own, base, strict=False)):
+        """Of every step; the one that is farthest over its limit."""
+        candidate, base = self._comparison.candidate.steps, self._comparison.base.steps
+        worst: tuple[float, float, int] | None = None
+        for number, (mine, theirs) in enumerate(zip(candidate, base, strict=False)):
             if mine.loss is None or theirs.loss is None:
                 continue
-            apart = abs(mine.loss - theirs.loss) / max(abs(theirs.loss), 1e-12)
-            limit = self._loss_limit(number, theirs.loss)
-            worst = max(worst, (apart - limit, apart, number))
-        if worst[0] == -math.inf:
-            return checked("loss", "unknown", "no loss was seen")
-        _, apart, number = worst
+            error = abs(mine.loss - theirs.loss) / max(abs(theirs.loss), 1e-12)
+            over = (error - self._loss_limit(number, theirs.loss), error, number)
+            worst = over if worst is None else max(worst, over)
+        if worst is None:
+            return checked("loss", "unknown", "no loss was captured")
+        _, error, number = worst
         limit = self._loss_limit(number, base[number].loss or 0.0)
-        text = f"step {number + 1}: loss {own[number].loss:.6g}, {base[number].loss:.6g} before"
-        return checked("loss", "ok" if apart <= limit else "fail", text, apart, limit)
+        text = f"step {number + 1}: loss {candidate[number].loss:.6g}, {base[number].loss:.6g} before"
+        return checked("loss", "ok" if error <= limit else "fail", text, error, limit)
 
     def _loss_limit(self, number: int, base: float) -> float:
         """Relative; what the reference and the floor show is granted."""
@@ -155,113 +176,168 @@ class _Judged:
         if self._numerics == "exact":
             return granted
         if self.is_loose:
-            return max(granted, LOSS * (1 if number == 0 or self._found.apart else 2))
-        if number < len(self._found.reference.steps):
-            exact = self._found.reference.steps[number].loss
+            return max(granted, self._allowed(number, LOSS))
+        if number < len(self._comparison.reference.steps):
+            exact = self._comparison.reference.steps[number].loss
             if exact is not None:
                 granted = max(granted, 3 * abs(base - exact) / scale)
-        return granted + TOLERANCE * (1 if number == 0 or self._found.apart else LATER)
+        return granted + TOLERANCE * (1 if self._is_first(number) else LATER)
+
+    def gradient_norm(self, limit: float) -> GateCheck:
+        """Norm of all gradients, candidate over baseline.
+
+        Clipping makes different gradients of one length: so the norms that it began from are compared, too.
+        """
+        candidate, base = self._comparison.candidate.steps, self._comparison.base.steps
+        for number, (mine, theirs) in enumerate(zip(candidate, base, strict=False)):
+            allowed = self._allowed(number, limit)
+            for norm, base_norm in zip(mine.clipped_from, theirs.clipped_from, strict=False):
+                if (
+                    norm is None
+                    or not base_norm
+                    or max(norm / base_norm, base_norm / max(norm, _TINY)) <= 1 + allowed
+                ):
+                    continue
+                ratio = norm / base_norm
+                text = f"step {number + 1}: before clipping the norm of the gradients is {ratio:.4g} times"
+                return checked("gradient_norm", "fail", f"{text} the baseline's", ratio, 1 + allowed)
+        return self.norm_ratio("gradient_norm", "gradients", limit)
+
+    def norm_ratio(self, name: str, group: str, limit: float) -> GateCheck:
+        """Norm of a whole group, candidate over baseline."""
+        rows = [row for row in self._rows(group) if row.norm is not None and row.base_norm]
+        if not rows:
+            return checked(name, "unknown", f"no {group} were compared")
+
+        def ratio_of(row: TensorComparison) -> float:
+            return (row.norm or 0.0) / (row.base_norm or 1.0)
+
+        def error(row: TensorComparison) -> float:
+            return max(ratio_of(row), 1 / max(ratio_of(row), _TINY)) - 1
+
+        worst = max(rows, key=lambda row: error(row) / self._allowed(row.step, limit))
+        allowed, ratio = self._allowed(worst.step, limit), ratio_of(worst)
+        text = f"step {worst.step + 1}: the norm of all {group} is {ratio:.4g} times the baseline's"
+        if error(worst) <= allowed:
+            return checked(name, "ok", text, ratio, 1 + allowed)
+        if (worst.cosine or 0.0) > COSINE["reassociated"]:
+            text += ", and they point the same way: they are scaled"
+        return checked(name, "fail", text, ratio, 1 + allowed)
+
+    def direction(self, name: str, group: str, limit: float) -> GateCheck:
+        """Cosine between a whole group and the baseline's."""
+        rows = [row for row in self._rows(group) if row.cosine is not None]
+        if not rows:
+            return checked(name, "unknown", f"no {group} were compared")
+        worst = max(rows, key=lambda row: _turn(row) / self._allowed(row.step, 1 - limit))
+        least = 1 - self._allowed(worst.step, 1 - limit)
+        text = f"step {worst.step + 1}: cosine of all {group} {worst.cosine:.6f}"
+        if (worst.cosine or 0.0) >= least:
+            return checked(name, "ok", text, worst.cosine, least)
+        tensors = [row for row in self._comparison.tensors if row.group == group and row.cosine is not None]
+        if tensors:
+            text += f", most of all {max(tensors, key=lambda row: _turn(row) * (row.base_norm or 0.0)).name}"
+        return checked(name, "fail", text, worst.cosine, least)
+
+    def _rows(self, group: str) -> list[TensorComparison]:
+        return [row for row in self._comparison.totals if row.group == group]
+
+    # Tensor by tensor.
 
     def groups(self) -> list[GateCheck]:
-        """Gradients, parameters, buffers, optimizer state; BatchNorm's own are told apart."""
-        made = []
+        """Gradients, parameters, buffers, optimizer state; BatchNorm's own buffers apart."""
+        results = []
         for group, name in CHECKS.items():
-            rows = [row for row in self._found.tensors if row.group == group]
-            missing = [each for each in self._found.unmatched if each.startswith(f"{group}: ")]
+            rows = [row for row in self._comparison.tensors if row.group == group]
+            missing = [each for each in self._comparison.unmatched if each.startswith(f"{group}: ")]
             if missing:
-                text = f"{missing[0]} is not on both sides" + (
-                    f", nor {len(missing) - 1} more" * (len(missing) > 1)
+                more = f", nor {len(missing) - 1} more" if len(missing) > 1 else ""
+                results.append(
+                    checked(name, "fail", f"{missing[0]} is not on both sides{more}", len(missing), 0)
                 )
-                made.append(checked(name, "fail", text, len(missing), 0))
             elif group == "buffers":
-                made += self._buffers(rows)
+                running = [row for row in rows if row.name.endswith(_RUNNING)]
+                others = [row for row in rows if not row.name.endswith(_RUNNING)]
+                results += [self._group("batchnorm", running)] if running else []
+                results += [self._group("buffers", others)] if others else []
             elif rows:
-                made.append(self._group(name, rows))
+                results.append(self._group(name, rows))
             elif group in ("gradients", "parameters"):
-                made.append(checked(name, "unknown", f"no {group} were compared"))
-        return made
+                results.append(checked(name, "unknown", f"no {group} were compared"))
+        return results
 
-    def _buffers(self, rows: list[Row]) -> list[GateCheck]:
-        running = [row for row in rows if row.name.endswith(_RUNNING)]
-        others = [row for row in rows if not row.name.endswith(_RUNNING)]
-        made = [self._group("batchnorm", running)] if running else []
-        return [*made, self._group("buffers", others)] if others else made
-
-    def _group(self, name: str, rows: list[Row]) -> GateCheck:
+    def _group(self, name: str, rows: list[TensorComparison]) -> GateCheck:
         if self._numerics == "exact":
             return self._exact(name, rows)
-        judged = [row for row in rows if row.name.split("/")[0] not in self._idle]
-        left = len({row.name for row in rows} - {row.name for row in judged})
-        note = f"; {left} tensors whose exact gradient is zero are left out" if left else ""
+        judged = [row for row in rows if not self._is_left_out(row)]
+        left_out = len({row.name for row in rows} - {row.name for row in judged})
+        note = f"; {left_out} tensors whose exact gradient is zero are left out" if left_out else ""
         if not judged:
             return checked(name, "unknown", f"nothing to compare{note}")
         limit_of = self._loose if self.is_loose else self._reassociated
         worst = max(judged, key=lambda row: _overshoot(*limit_of(row)))
         value, limit = limit_of(worst)
-        outcome: _Outcome = "ok" if _overshoot(value, limit) <= 1 else "fail"
+        is_allowed = _overshoot(value, limit) <= 1
         text = f"{worst.name}, step {worst.step + 1}: relative error {value:.3g}, allowed {limit:.3g}{note}"
         if not worst.point:
-            text = (
-                f"{worst.name}, step {worst.step + 1}: {worst.norm:.6g}, {worst.base_norm:.6g} before{note}"
-            )
             value, limit = worst.norm or 0.0, worst.base_norm or 0.0
-        return checked(name, outcome, text, value, limit)
+            text = f"{worst.name}, step {worst.step + 1}: {value:.6g}, {limit:.6g} before{note}"
+        return checked(name, "ok" if is_allowed else "fail", text, value, limit)
 
-    def _exact(self, name: str, rows: list[Row]) -> GateCheck:
+    def _exact(self, name: str, rows: list[TensorComparison]) -> GateCheck:
         unequal = [row for row in rows if not row.equal]
         if not unequal:
-            return checked(
-                name, "ok", f"bit for bit the same ({len({row.name for row in rows})} tensors)", 0, 0
-            )
-        worst = max(unequal, key=lambda row: _overshoot(_relative(row.error, row), self._floor_of(row)))
-        value, limit = _relative(worst.error, worst), self._floor_of(worst)
-        outcome: _Outcome = "ok" if limit > 0 and value <= limit else "fail"
+            count = len({row.name for row in rows})
+            return checked(name, "ok", f"bit for bit the same ({count} tensors)", 0, 0)
+        worst = max(unequal, key=lambda row: _overshoot(_relative(row), self._floor_of(row)))
+        value, limit = _relative(worst), self._floor_of(worst)
         text = f"{len(unequal)} tensors differ, most of all {worst.name} in step {worst.step + 1}"
-        text += f" (relative {value:.3g}"
-        return checked(name, outcome, f"{text}; the baseline from itself: {limit / FLOOR:.3g})", value, limit)
+        text += f" (relative {value:.3g}; the baseline from itself: {limit / FLOOR:.3g})"
+        return checked(name, "ok" if limit > 0 and value <= limit else "fail", text, value, limit)
 
-    def _floor_of(self, row: Row) -> float:
-        """What this tensor may differ because the baseline does from itself; relative."""
-        own = self._floors.get((row.step, row.group, row.name))
-        whole = self._whole_floors.get((row.step, row.group))
-        found = [_relative(each.error, each) for each in (own, whole) if each is not None]
-        return FLOOR * max(found, default=0.0)
+    def _is_left_out(self, row: TensorComparison) -> bool:
+        return row.name.split("/")[0] in self._without_gradient
 
-    def _scale(self, row: Row) -> float:
+    def _floor_of(self, row: TensorComparison) -> float:
+        """How far this tensor may differ because the baseline differs from itself; relative."""
+        rows = (
+            self._floors.get((row.step, row.group, row.name)),
+            self._floor_totals.get((row.step, row.group)),
+        )
+        return FLOOR * max((_relative(each) for each in rows if each is not None), default=0.0)
+
+    def _scale(self, row: TensorComparison) -> float:
         """RMS that errors are relative to."""
-        whole = self._whole.get((row.step, row.group))
+        total = self._totals.get((row.step, row.group))
         if row.name.endswith("running_mean"):  # a mean near 0 is as exact as the deviation around it
             variance = self._variances.get((row.step, row.name.removesuffix("mean")), 0.0)
-            return max(row.rms or 0.0, math.sqrt(variance), 1e-30)
-        rms = 0.01 * (whole.rms or 0.0) if whole is not None else 0.0
-        return max(row.rms or 0.0, rms, 1e-30)
+            return max(row.rms or 0.0, math.sqrt(variance), _TINY)
+        return max(row.rms or 0.0, 0.01 * ((total.rms if total else 0.0) or 0.0), _TINY)
 
-    def _reassociated(self, row: Row) -> tuple[float, float]:
+    def _reassociated(self, row: TensorComparison) -> tuple[float, float]:
         """Relative error and its limit."""
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
-        scale, first = self._scale(row), row.step == 0 or self._found.apart
-        floor = max(self._floor_of(row), self._granted.get(row.group, 0.0))
+        scale, is_first = self._scale(row), self._is_first(row.step)
+        least = max(self._floor_of(row), self._granted.get(row.group, 0.0))
         if row.candidate_error is None or row.base_error is None:
-            limit = WITHOUT_REFERENCE * (1 if first else LATER)
-            return _over(row.error, scale), max(limit, floor)
-        factor = (3 if row.elements < 1000 else 2) if first else LATER
-        limit = factor * row.base_error / scale + TOLERANCE / 10 * (1 if first else LATER)
-        return _over(row.candidate_error, scale), max(limit, floor)
+            return _over(row.error, scale), max(WITHOUT_REFERENCE * (1 if is_first else LATER), least)
+        factor = (3 if row.elements < 1000 else 2) if is_first else LATER
+        limit = factor * row.base_error / scale + TOLERANCE / 10 * (1 if is_first else LATER)
+        return _over(row.candidate_error, scale), max(limit, least)
 
-    def _loose(self, row: Row) -> tuple[float, float]:
+    def _loose(self, row: TensorComparison) -> tuple[float, float]:
         """Of lower precision: directions of gradients, norms of states, values of the rest."""
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
-        whole = self._whole.get((row.step, row.group))
+        total = self._totals.get((row.step, row.group))
+        whole = (total.base_norm if total else 0.0) or 0.0
         if row.group == "gradients":
-            share = (row.base_norm or 0.0) / max((whole.base_norm if whole else 0.0) or 0.0, 1e-30)
-            weighs = share >= TENSOR_SHARE and row.cosine is not None
-            return (1 - (row.cosine or 0.0) if weighs else 0.0), 1 - TENSOR_COSINE
+            has_weight = (row.base_norm or 0.0) / max(whole, _TINY) >= TENSOR_SHARE and row.cosine is not None
+            return (_turn(row) if has_weight else 0.0), 1 - TENSOR_COSINE
         if row.group in ("optimizer", "parameters"):
-            least = 0.01 * ((whole.base_norm if whole else 0.0) or 0.0)
-            apart = abs((row.norm or 0.0) - (row.base_norm or 0.0))
-            return apart / max(row.base_norm or 0.0, least, 1e-30), UPDATE_NORM
+            difference = abs((row.norm or 0.0) - (row.base_norm or 0.0))
+            return difference / max(row.base_norm or 0.0, 0.01 * whole, _TINY), UPDATE_NORM
         return _over(row.error, self._scale(row)), STATISTICS
 
 
@@ -269,8 +345,12 @@ def _over(value: float | None, scale: float) -> float:
     return math.inf if value is None else value / scale
 
 
-def _relative(error: float | None, row: Row) -> float:
-    return _over(error, max(row.rms or 0.0, 1e-30))
+def _relative(row: TensorComparison) -> float:
+    return _over(row.error, max(row.rms or 0.0, _TINY))
+
+
+def _turn(row: TensorComparison) -> float:
+    return 1 - (row.cosine or 0.0)
 
 
 def _overshoot(value: float, limit: float) -> float:
@@ -279,102 +359,31 @@ def _overshoot(value: float, limit: float) -> float:
     return 0.0 if value == 0 else math.inf
 
 
-def _without_gradient(found: Found) -> set[str]:
+def _gradients(comparison: NumericsComparison) -> list[TensorComparison]:
+    return [row for row in comparison.totals if row.group == "gradients"]
+
+
+def _without_gradient(comparison: NumericsComparison) -> set[str]:
     """Parameters whose gradient is rounding error alone: as far from exact as it is long."""
     names = set()
-    whole = {(row.step, row.group): row for row in found.totals}
-    for row in found.tensors:
+    totals = {(row.step, row.group): row for row in comparison.totals}
+    for row in comparison.tensors:
         if row.group != "gradients" or row.rms is None:
             continue
         if row.base_error is not None and row.reference_norm is not None:
             exact = row.reference_norm / math.sqrt(max(row.elements, 1))
             if row.base_error > 0.5 * exact:
                 names.add(row.name)
-        elif row.rms < 1e-6 * (whole[row.step, "gradients"].rms or 0.0):
+        elif row.rms < 1e-6 * (totals[row.step, "gradients"].rms or 0.0):
             names.add(row.name)
     return names
 
 
-def _totals(found: Found, group: str) -> list[Row]:
-    return [row for row in found.totals if row.group == group]
-
-
-def _norm(found: Found, limit: float) -> GateCheck:
-    """Norm of all gradients, candidate over baseline; later steps may be off by twice as much.
-
-    Clipping makes different gradients of one length: so the norms that it began from are compared, too.
-    """
-    for number, (mine, theirs) in enumerate(zip(found.candidate.steps, found.base.steps, strict=False)):
-        allowed = _allowed(found, number, limit)
-        for own, base in zip(mine.clipped_from, theirs.clipped_from, strict=False):
-            if own is None or not base or max(own / base, base / max(own, 1e-30)) <= 1 + allowed:
-                continue
-            text = f"step {number + 1}: before clipping the norm of the gradients is {own / base:.4g} times"
-            return checked("gradient_norm", "fail", f"{text} the baseline's", own / base, 1 + allowed)
-    return _ratio("gradient_norm", "gradients", found, limit)
-
-
-def _update_norm(found: Found) -> GateCheck:
-    return _ratio("update_norm", "updates", found, UPDATE_NORM)
-
-
-def _ratio(name: str, group: str, found: Found, limit: float) -> GateCheck:
-    rows = [row for row in _totals(found, group) if row.norm is not None and row.base_norm]
-    if not rows:
-        return checked(name, "unknown", f"no {group} were compared")
-
-    def off(row: Row) -> float:
-        ratio = (row.norm or 0.0) / (row.base_norm or 1.0)
-        return max(ratio, 1 / max(ratio, 1e-30)) - 1
-
-    worst = max(rows, key=lambda row: off(row) / _allowed(found, row.step, limit))
-    ratio = (worst.norm or 0.0) / (worst.base_norm or 1.0)
-    outcome: _Outcome = "ok" if off(worst) <= _allowed(found, worst.step, limit) else "fail"
-    text = f"step {worst.step + 1}: the norm of all {group} is {ratio:.4g} times the baseline's"
-    if outcome == "fail" and (worst.cosine or 0.0) > COSINE["reassociated"]:
-        text += ", and they point the same way: they are scaled"
-    return checked(name, outcome, text, ratio, 1 + _allowed(found, worst.step, limit))
-
-
-def _allowed(found: Found, step: int, limit: float) -> float:
-    """Steps that follow others may be off by twice as much."""
-    return limit if step == 0 or found.apart else 2 * limit
-
-
-def _direction(found: Found, is_loose: bool, limit: float, rounded: Found | None) -> GateCheck:
-    if is_loose and rounded is not None:
-        limit = rounding.cosine(_totals(rounded, "gradients"), limit)
-    return _cosine("gradient_direction", "gradients", found, limit)
-
-
-def _update_direction(found: Found) -> GateCheck:
-    return _cosine("update_direction", "updates", found, UPDATE_COSINE)
-
-
-def _cosine(name: str, group: str, found: Found, limit: float) -> GateCheck:
-    rows = [row for row in _totals(found, group) if row.cosine is not None]
-    if not rows:
-        return checked(name, "unknown", f"no {group} were compared")
-    worst = max(rows, key=lambda row: (1 - (row.cosine or 0.0)) / _allowed(found, row.step, 1 - limit))
-    least = 1 - _allowed(found, worst.step, 1 - limit)
-    outcome: _Outcome = "ok" if (worst.cosine or 0.0) >= least else "fail"
-    text = f"step {worst.step + 1}: cosine of all {group} {worst.cosine:.6f}"
-    if outcome == "fail":
-        text += _most_turned(group, found.tensors)
-    return checked(name, outcome, text, worst.cosine, least)
-
-
-def _most_turned(group: str, rows: Iterable[Row]) -> str:
-    own = [row for row in rows if row.group == group and row.cosine is not None]
-    key: Callable[[Row], float] = lambda row: (1 - (row.cosine or 0.0)) * (row.base_norm or 0.0)  # noqa: E731
-    return f", most of all {max(own, key=key).name}" if own else ""
-
-
-def _batches_tracked(found: Found) -> GateCheck:
+def _batches_tracked(comparison: NumericsComparison) -> GateCheck:
     """BatchNorm counts its batches: more of them are micro-batches, with other statistics."""
-    rows = [row for row in found.tensors if row.name.endswith("num_batches_tracked")]
+    rows = [row for row in comparison.tensors if row.name.endswith("num_batches_tracked")]
     for row in rows:
         if not row.equal:
             text = f"{row.name}, step {row.step + 1}: {row.norm:.6g} batches, {row.base_norm:.6g} before"
             return checked("batchnorm", "fail", text, row.norm, row.base_norm)
-    return checked("batchnorm", "ok", "told of as many batches" if rows else "there is none")
+    return checked("batchnorm", "ok", "it counts as many batches" if rows else "there is none")

@@ -1,34 +1,20 @@
-"""All questions of a gate -> one word with its reason. What is not known is never passed."""
+"""All checks of a gate -> one word with its reason. What is not known is never passed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, cast
+from typing import cast
 
-from laptime.records.tuning import Gate, GateCheck, Numerics
+from laptime.records.tuning import Gate, GateCheck, GateWord, Numerics
 from laptime.tuning.gates import data, invariants, numeric
-from laptime.tuning.gates.captured_numerics import Found, decoded
+from laptime.tuning.gates.invariants import checked
 from laptime.tuning.optimization import NUMERICS
+from laptime.tuning.trial.numerics.document import NumericsComparison
 
 CAUSES = (
-    "dtype",
-    "steps",
-    "effective_batch",
-    "learning_rate",
-    "optimizer_settings",
-    "clipping",
-    "last_batch",
-    "augmentation",
-    "samples",
-    "batches",
-    "order",
-    "duplicates",
-    "content",
-    "distribution",
-    "batchnorm",
-    "finite",
-    "gradient_norm",
-    "gradient_direction",
+    *("dtype", "steps", "effective_batch", "learning_rate", "optimizer_settings", "clipping"),
+    *("last_batch", "augmentation", "samples", "batches", "order", "duplicates", "content", "distribution"),
+    *("batchnorm", "finite", "gradient_norm", "gradient_direction"),
 )
 """Checks that explain the others; the first of them that failed is the reason."""
 
@@ -40,71 +26,65 @@ def farthest(classes: Iterable[str]) -> Numerics:
 
 def judge(
     classes: Iterable[str],
-    document: dict[str, Any] | None,
+    candidate: NumericsComparison | None,
     *,
-    again: dict[str, Any] | None = None,
-    rounded: dict[str, Any] | None = None,
-    perturbed: dict[str, Any] | None = None,
-    samples: dict[str, Any] | None = None,
-    samples_again: dict[str, Any] | None = None,
+    again: NumericsComparison | None = None,
+    rounded: NumericsComparison | None = None,
+    perturbed: NumericsComparison | None = None,
+    samples: NumericsComparison | None = None,
+    samples_again: NumericsComparison | None = None,
     needs_samples: bool = False,
 ) -> Gate:
-    """The gate of a recipe.
+    """The gate of a recipe. All comparisons are with the baseline.
 
     Args:
-        classes: numerics classes of its changes.
-        document: gate.json of the candidate against the baseline; None when the trial has left none.
-        again: the same of the baseline's second run: its own non-determinism.
-        rounded: the same of the baseline with its activations rounded: what lower precision may turn.
-        perturbed: the same of the baseline with the last bits of its activations rounded away: what another
-            order of summation may do. Only looked at for class reassociated.
-        samples: gate.json of a trial that ran the loader alone; samples_again: of the baseline's second one.
+        classes: numerics classes of the recipe's changes.
+        candidate: the recipe; None when its trial has compared nothing.
+        again: the baseline's second run: its own non-determinism.
+        rounded: the baseline with its activations rounded: what lower precision may turn.
+        perturbed: the baseline with the last bits of its activations rounded away: what another order of
+            summation may do. Only used for class reassociated.
+        samples: the recipe's loaders, run alone; samples_again: the baseline's loaders, run once more.
         needs_samples: without `samples` nothing is decided. So it is for the classes random and algorithm.
     """
-    wanted = list(classes)
-    numerics = farthest(wanted)
-    found, floor = decoded(document), decoded(again)
-    made: list[GateCheck] = []
-    if found is None or not found.steps:
-        made.append(GateCheck(name="steps", outcome="unknown", sentence="no training step was witnessed"))
+    all_classes = set(classes)
+    numerics = farthest(all_classes)
+    checks: list[GateCheck] = []
+    if candidate is None or not candidate.steps:
+        checks.append(checked("steps", "unknown", "no training step was captured"))
     else:
-        made += invariants.checks(found, numerics)
-        made += numeric.checks(found, numerics, floor, decoded(rounded), decoded(perturbed))
-        made += _applied(found)
-    of_data = "random" if "random" in wanted and numerics != "algorithm" else numerics
-    loaders, loaders_again = decoded(samples), decoded(samples_again)
-    if loaders is not None:
-        made += data.checks(loaders.data, of_data, loaders_again.data if loaders_again else None)
-        made += _applied(loaders)
-    elif needs_samples or {"random", "algorithm"} & set(wanted):
-        made.append(
-            GateCheck(name="samples", outcome="unknown", sentence="the loader's samples are not known")
-        )
-    return _word(numerics, found.steps if found else 0, made)
+        checks += invariants.checks(candidate, numerics)
+        checks += numeric.checks(candidate, numerics, again, rounded, perturbed)
+        checks += _applied(candidate)
+    if samples is not None:
+        data_class = "random" if "random" in all_classes and numerics != "algorithm" else numerics
+        checks += data.checks(samples.data, data_class, samples_again.data if samples_again else None)
+        checks += _applied(samples)
+    elif needs_samples or {"random", "algorithm"} & all_classes:
+        checks.append(checked("samples", "unknown", "the loader's samples are not known"))
+    return gate_of(numerics, candidate.steps if candidate else 0, checks)
 
 
-def _applied(found: Found) -> list[GateCheck]:
-    """A change that was refused was not witnessed."""
-    if not found.refused:
+def _applied(comparison: NumericsComparison) -> list[GateCheck]:
+    """A change that was refused is not in what was captured."""
+    if not comparison.refused:
         return []
-    first = found.refused[0]
+    first = comparison.refused[0]
     text = f"{first.get('name', 'a change')} could not be applied: {first.get('why', '')}"
-    return [GateCheck(name="applied", outcome="unknown", sentence=text)]
+    return [checked("applied", "unknown", text)]
 
 
-def _word(numerics: Numerics, steps: int, made: list[GateCheck]) -> Gate:
-    made = sorted(made, key=lambda check: CAUSES.index(check.name) if check.name in CAUSES else len(CAUSES))
-    failed = [check for check in made if check.outcome == "fail"]
-    unknown = [check for check in made if check.outcome == "unknown"]
-    if failed:
-        reason = f"{failed[0].name.replace('_', ' ')}: {failed[0].sentence}"
-        return Gate(word="failed", numerics=numerics, steps=steps, reason=reason, checks=made)
-    if unknown or not made:
-        text = (
-            f"{unknown[0].name.replace('_', ' ')}: {unknown[0].sentence}"
-            if unknown
-            else "nothing was checked"
+def gate_of(numerics: Numerics, steps: int, checks: list[GateCheck]) -> Gate:
+    """The word for these checks: failed when one has failed, undecided when one is unknown, else passed."""
+    checks = sorted(checks, key=lambda each: CAUSES.index(each.name) if each.name in CAUSES else len(CAUSES))
+    failed = next((each for each in checks if each.outcome == "fail"), None)
+    unknown = next((each for each in checks if each.outcome == "unknown"), None)
+    cause = failed or unknown
+    if cause is not None:
+        reason = f"{cause.name.replace('_', ' ')}: {cause.sentence}"
+    else:
+        reason = (
+            f"{len(checks)} checks on {steps} steps of captured batches" if checks else "nothing was checked"
         )
-        return Gate(word="undecided", numerics=numerics, steps=steps, reason=text, checks=made)
-    reason = f"{len(made)} checks on {steps} steps of captured batches"
-    return Gate(word="passed", numerics=numerics, steps=steps, reason=reason, checks=made)
+    word: GateWord = "failed" if failed else "passed" if checks and not unknown else "undecided"
+    return Gate(word=word, numerics=numerics, steps=steps, reason=reason, checks=checks)

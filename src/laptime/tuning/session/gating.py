@@ -16,6 +16,8 @@ from laptime.tuning.gates.verdict import judge
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.trial.messages import CapturePlan
+from laptime.tuning.trial.numerics.document import NumericsComparison
 
 if TYPE_CHECKING:
     from laptime.tuning.session.trial_runner import TrialRunner
@@ -25,7 +27,7 @@ SLOW_STEPS = 2
 """Of a script whose steps take seconds."""
 SLOW = 1.5
 QUICK = 0.5
-"""Seconds that a witnessed step should take; the batches are cut to it."""
+"""Seconds that a captured step should take; the batches are cut to it."""
 FEWEST_SAMPLES = 4
 BATCHES = 64
 """That the loader alone gives, an epoch at most, when a change is one of data."""
@@ -48,14 +50,15 @@ def gated(runner: TrialRunner, recipe: Recipe, numerics: str) -> Gate:
     references = _References(runner, loop_profile)
     asked: dict[str, Any] = {"compare": str(references.base())}
     if "reassociated" in classes and "precision" not in classes:
-        asked["reference"] = str(references.double())
+        double = references.double()
+        asked["reference"] = str(double) if double else None
     rounded = references.rounded(_half(recipe)) if "precision" in classes else None
-    document = references.witness(recipe, "candidate", **asked)
+    comparison = references.captured(recipe, "candidate", **asked)
     of_data = _is_of_data(recipe)
     judged = partial(
         judge,
         classes,
-        document,
+        comparison,
         again=references.again(),
         rounded=rounded,
         samples=references.samples(recipe) if of_data else None,
@@ -80,11 +83,11 @@ def _is_of_data(recipe: Recipe) -> bool:
 
 
 class _References:
-    """Witnesses of the script as it is, kept in the laboratory's folder."""
+    """Captured numerics of the script as it is, kept in the runner's folder."""
 
     def __init__(self, runner: TrialRunner, loop_profile: LoopProfile) -> None:
         self._runner = runner
-        self._home = runner.folder / "witnesses"
+        self._home = runner.folder / "captures"
         self._home.mkdir(exist_ok=True)
         self._steps = SLOW_STEPS if loop_profile.step > SLOW else STEPS
         # Double precision has no fast kernels: a large batch is cut, the same for all.
@@ -97,15 +100,15 @@ class _References:
         """The script as it is; captures batches and state on the way."""
         path = self._home / "base.pt"
         if not path.is_file():
-            self.witness(Recipe(), "base")
+            self.captured(Recipe(), "base")
         return path
 
-    def rounded(self, kind: str) -> dict[str, Any] | None:
+    def rounded(self, kind: str) -> NumericsComparison | None:
         """The script as it is with its activations rounded: what that alone does to it."""
         found = self._runner.known.get(kind)
         if found is None:
             try:
-                found = self.witness(Recipe(), kind, compare=str(self.base()), rounds=kind)
+                found = self.captured(Recipe(), kind, compare=str(self.base()), rounds=kind)
             except TrialFailed:
                 return None
             self._runner.known[kind] = found
@@ -116,56 +119,57 @@ class _References:
         path, failed = self._home / "double.pt", self._home / "double.failed"
         if not path.is_file() and not failed.is_file():
             try:
-                self.witness(Recipe(), "double", double=True)
+                self.captured(Recipe(), "double", double=True)
             except TrialFailed as error:
                 failed.write_text(error.why)
         return path if path.is_file() else None
 
-    def again(self) -> dict[str, Any] | None:
+    def again(self) -> NumericsComparison | None:
         """The script as it is once more, against itself: its own non-determinism."""
         found = self._runner.known.get("again")
         if found is None:
-            found = self.witness(Recipe(), "again", compare=str(self.base()))
+            found = self.captured(Recipe(), "again", compare=str(self.base()))
             self._runner.known["again"] = found
         return found
 
-    def samples(self, recipe: Recipe) -> dict[str, Any] | None:
+    def samples(self, recipe: Recipe) -> NumericsComparison | None:
         """The loader alone, with the recipe, against the script's own."""
         base = self._home / "samples.pt"
         if not base.is_file():
-            self._run(Recipe(), {"write": str(base), "samples": self._batches})
-        return self._run(recipe, {"compare": str(base), "samples": self._batches})
+            self._run(Recipe(), CapturePlan(write=str(base), samples=self._batches))
+        return self._run(recipe, CapturePlan(compare=str(base), samples=self._batches))
 
-    def samples_again(self) -> dict[str, Any] | None:
+    def samples_again(self) -> NumericsComparison | None:
         """The script's own loader once more."""
         found = self._runner.known.get("samples")
         if found is None:
             base = self._home / "samples.pt"
-            found = self._run(Recipe(), {"compare": str(base), "samples": self._batches})
+            found = self._run(Recipe(), CapturePlan(compare=str(base), samples=self._batches))
             self._runner.known["samples"] = found
         return found
 
-    def witness(self, recipe: Recipe, name: str, **asked: Any) -> dict[str, Any] | None:
-        """Steps on the captured batches; gate.json where something is compared.
+    def captured(self, recipe: Recipe, name: str, **asked: Any) -> NumericsComparison | None:
+        """Steps on the captured batches, compared with the base where one is named.
 
         Raises:
             TrialFailed: it does not run.
         """
-        gate = {
-            "write": str(self._home / f"{name}.pt"),
-            "batches": str(self._home / "capture.pt"),
-            "steps": self._steps,
-            **({"most": self._most} if self._is_cut else {}),
+        capture = CapturePlan(
+            write=str(self._home / f"{name}.pt"),
+            batches=str(self._home / "capture.pt"),
+            steps=self._steps,
+            most=self._most if self._is_cut else None,
             **asked,
-        }
-        return self._run(recipe, {key: value for key, value in gate.items() if value != "None"})
+        )
+        return self._run(recipe, capture)
 
-    def _run(self, recipe: Recipe, gate: dict[str, Any]) -> dict[str, Any] | None:
-        # Witnesses of large models are large: only the newest candidate's is kept, by its name.
-        with self._runner.run(self._runner.plan(recipe, mode="gate", gate=gate, settle=1, seed=0)) as running:
+    def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison | None:
+        # Captures of large models are large: only the newest candidate's is kept, by its name.
+        plan = self._runner.plan(recipe, mode="gate", capture=capture, settle=1, seed=0)
+        with self._runner.run(plan) as running:
             running.wait()
             ended = self._runner.ended(running)
-            document = running.document("gate.json")
-        if document is None and (running.hung or ended.ended in ("raised", "died", "memory")):
+            comparison = running.document(NumericsComparison)
+        if comparison is None and (running.hung or ended.ended in ("raised", "died", "memory")):
             raise self._runner.failure(ended, running)
-        return document
+        return comparison

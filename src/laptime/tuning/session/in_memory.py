@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
+from typing import Any, TypeVar
 
 from laptime.instrument.step_observer import Stop
 from laptime.launch.script import Program
@@ -28,11 +26,11 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import Block, Messages, TrialPlan, TrialResult
 from laptime.tuning.trial.process import TrialProcess
-from laptime.tuning.trial.result import Block, TrialResult
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot
 
+_T = TypeVar("_T")
 _ENVIRONMENT = "is decided when a process starts; this one has"
 _OF_THE_OPTIMIZER = ("batch_size",)
 """Changes of the loader that need an optimizer of another rate, from its construction on."""
@@ -105,7 +103,7 @@ class Ran:
         self._optimizers = optimizers
         self._problem, self._plan = problem, plan
         self._process = TrialProcess(plan)
-        self._read = 0
+        self._messages = Messages(plan.folder)
         self._is_over = False
 
     def blocks(self) -> Iterator[Block]:
@@ -118,7 +116,7 @@ class Ran:
             for _ in range(EPOCHS):
                 for batch in loader:
                     self._problem.step(batch)
-                    yield from self._new()
+                    yield from self._messages.new_blocks()
                     self.hung = time.monotonic() > self._until
                     if self.hung or self._process.hooks.stopped:  # a step that swallows whatever is raised
                         return
@@ -133,15 +131,7 @@ class Ran:
             self._is_over = True
             result.status = os.EX_OK
             self._process.close()
-        yield from self._new()
-
-    def _new(self) -> list[Block]:
-        path = self.folder / "rounds.jsonl"
-        if not path.exists():
-            return []
-        lines = path.read_bytes().splitlines()[self._read :]
-        self._read += len(lines)
-        return [msgspec.json.decode(line, type=Block) for line in lines]
+        yield from self._messages.new_blocks()
 
     def wait(self) -> None:
         """Until the trial has enough."""
@@ -159,9 +149,9 @@ class Ran:
         self.stop()
         return self._process.result
 
-    def document(self, name: str) -> dict[str, Any] | None:
-        """A JSON document that it has left."""
-        return Running.document(self, name)  # type: ignore[arg-type]
+    def document(self, kind: type[_T]) -> _T | None:
+        """The last `LoopProfile` or `NumericsComparison` that it has left, None without one."""
+        return self._messages.latest(kind)
 
     def output(self) -> str:
         """It has printed where this process prints."""

@@ -25,8 +25,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.session.time_accounting import Ledger
-from laptime.tuning.trial.plan import TrialPlan
-from laptime.tuning.trial.result import Block, TrialResult
+from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 RESERVE = 0.1
 """Share of the memory that was free when the session began which no trial may take."""
@@ -102,10 +101,10 @@ class TrialRunner:
         with self.ledger.spent("diagnose"), self._start(recipe, mode="diagnose", seconds=20.0) as running:
             running.wait()
             ended = self.ended(running)
-            found = running.document("situation.json")
-        if found is None:
+            diagnosis = running.document(LoopProfile)
+        if diagnosis is None:
             raise self.failure(ended, running)
-        loop_profile = replace(LoopProfile.from_json(found), seconds=self.elapsed() - began)
+        loop_profile = replace(diagnosis, seconds=self.elapsed() - began)
         if self.loop_profile is None:
             self.loop_profile = loop_profile
         self.known[key] = loop_profile

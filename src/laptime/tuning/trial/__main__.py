@@ -10,7 +10,7 @@ import os
 import sys
 
 from laptime.instrument import program
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.process import TrialProcess
 
 

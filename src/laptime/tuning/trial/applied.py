@@ -7,7 +7,7 @@ from typing import Any
 
 from laptime.instrument.importing import WhenImported
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.state_snapshot import optimizers
 
 _CONSTRUCTIONS = {

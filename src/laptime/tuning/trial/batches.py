@@ -1,4 +1,4 @@
-"""A batch that a loader gave: kept, given again, moved, cut in half, doubled, described.
+"""The tensors in a batch that a loader gave; a cached batch, given again, moved, cut in half, doubled.
 
 Batches are tensors in tuples, lists, named tuples, dicts and objects that behave like dicts (BatchEncoding).
 Everything else in them is passed on as it is.
@@ -11,8 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
-LEVELS = 256
-"""An image that came from bytes has no more different values in a channel."""
 LONGEST = 4
 """Columns from which on an integer matrix can be padded sequences."""
 
@@ -28,10 +26,10 @@ def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(batch, (list, tuple)):
         return type(batch)([mapped(each, change) for each in batch])
     if isinstance(batch, MutableMapping):
-        made = copy.copy(batch)
+        copied = copy.copy(batch)
         for key, value in batch.items():
-            made[key] = mapped(value, change)
-        return made
+            copied[key] = mapped(value, change)
+        return copied
     return batch
 
 
@@ -53,8 +51,8 @@ def size(batch: Any) -> int:
     """Samples: the leading dimension that most tensors share, or the rows; 0 where there is neither."""
     if is_rows(batch):
         return len(batch)
-    found = Counter(each.shape[0] for _, each in tensors(batch) if each.dim())
-    return int(found.most_common(1)[0][0]) if found else 0
+    sizes = Counter(tensor.shape[0] for _, tensor in tensors(batch) if tensor.dim())
+    return int(sizes.most_common(1)[0][0]) if sizes else 0
 
 
 def is_rows(batch: Any) -> bool:
@@ -74,61 +72,60 @@ def nbytes(batch: Any) -> int:
     return sum(each.numel() * each.element_size() for _, each in tensors(batch))
 
 
-class Kept:
+class CachedBatch:
     """A batch as the loader gave it, to be given again and again.
 
     Its tensors are given themselves until a script is seen to write into them; from then on copies are.
     """
 
     def __init__(self, batch: Any) -> None:
-        self._batch = mapped(batch, _copy)
+        self.batch = mapped(batch, _copy)
         self._given: list[tuple[Any, int]] = []
         self._is_written = False
 
     def give(self) -> Any:
         """The batch once more."""
-        self._is_written = self._is_written or any(each._version != seen for each, seen in self._given)
+        self._is_written = self._is_written or any(
+            tensor._version != version for tensor, version in self._given
+        )
         if self._is_written:
             self._given = []
-            return mapped(self._batch, _copy)
-        given = mapped(self._batch, lambda tensor: tensor.detach())
-        self._given = [(each, each._version) for _, each in tensors(given)]
-        return given
+            return mapped(self.batch, _copy)
+        batch = mapped(self.batch, lambda tensor: tensor.detach())
+        self._given = [(tensor, tensor._version) for _, tensor in tensors(batch)]
+        return batch
 
-    @property
-    def batch(self) -> Any:
-        """The batch itself, to be looked at."""
-        return self._batch
-
-    def on(self, device: Any) -> Kept:
+    def on(self, device: Any) -> CachedBatch:
         """The same, moved to a device."""
-        return Kept(mapped(self._batch, lambda tensor: tensor.to(device)))
+        return CachedBatch(mapped(self.batch, lambda tensor: tensor.to(device)))
 
-    def half(self) -> Kept | None:
+    def half(self) -> CachedBatch | None:
         """Its first half; None when the tensors do not share a leading dimension of two or more."""
-        if is_rows(self._batch):
-            return Kept(self._batch[: len(self._batch) // 2])
+        if is_rows(self.batch):
+            return CachedBatch(self.batch[: len(self.batch) // 2])
         samples = self._shared()
         if samples < 2:
             return None
-        return Kept(mapped(self._batch, lambda tensor: tensor[: samples // 2] if tensor.dim() else tensor))
+        return CachedBatch(
+            mapped(self.batch, lambda tensor: tensor[: samples // 2] if tensor.dim() else tensor)
+        )
 
-    def double(self) -> Kept | None:
+    def double(self) -> CachedBatch | None:
         """Twice the batch, one behind the other; None where it cannot be."""
         import torch
 
-        if is_rows(self._batch):
-            return Kept([*self._batch, *self._batch])
+        if is_rows(self.batch):
+            return CachedBatch([*self.batch, *self.batch])
         if self._shared() < 1:
             return None
-        return Kept(
-            mapped(self._batch, lambda tensor: torch.cat([tensor, tensor]) if tensor.dim() else tensor)
+        return CachedBatch(
+            mapped(self.batch, lambda tensor: torch.cat([tensor, tensor]) if tensor.dim() else tensor)
         )
 
     def _shared(self) -> int:
         """The leading dimension of every tensor; 0 when there are several, or something is no tensor."""
-        found = {each.shape[0] for _, each in tensors(self._batch) if each.dim()}
-        return int(found.pop()) if len(found) == 1 and _is_plain(self._batch) else 0
+        sizes = {tensor.shape[0] for _, tensor in tensors(self.batch) if tensor.dim()}
+        return int(sizes.pop()) if len(sizes) == 1 and _is_plain(self.batch) else 0
 
 
 def _is_plain(batch: Any) -> bool:
@@ -143,28 +140,8 @@ def _is_plain(batch: Any) -> bool:
 
 
 def _copy(tensor: Any) -> Any:
-    made = tensor.detach().clone()
-    return made.pin_memory() if tensor.device.type == "cpu" and tensor.is_pinned() else made
-
-
-def described(batch: Any) -> dict[str, Any]:
-    """Shapes and types by place, and what is special about images in it.
-
-    quantised: float images with at most 256 values in a channel, so that they came from bytes.
-    one_channel: the three channels are the same.
-    """
-    found: dict[str, Any] = {"shapes": {}, "dtypes": {}, "devices": {}, "samples": size(batch)}
-    for path, each in tensors(batch):
-        found["shapes"][path] = list(each.shape)
-        found["dtypes"][path] = str(each.dtype).removeprefix("torch.")
-        found["devices"][path] = each.device.type
-        if each.dim() == 4 and each.shape[1] in (1, 3) and each.shape[0]:
-            image = each[0].detach().cpu()
-            if each.is_floating_point():
-                found["quantised"] = all(channel.unique().numel() <= LEVELS for channel in image)
-            first = image[:1].expand_as(image)
-            found["one_channel"] = image.shape[0] == 1 or bool((image == first).all())
-    return found
+    clone = tensor.detach().clone()
+    return clone.pin_memory() if tensor.device.type == "cpu" and tensor.is_pinned() else clone
 
 
 def padding(batch: Any) -> float | None:

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from laptime.tuning.loop_profile import Site
+
 Undo = Callable[[], None]
 
 KINDS = (
@@ -34,7 +36,7 @@ class ConstructorCall:
         kind: class that is constructed: DataLoader, AdamW, DistributedDataParallel.
         cls: the class itself. arguments: by name, without those that the script left out.
         index: which call of its kind, from 0.
-        site: fields of `loop_profile.Site`: where the user's source makes the call. names: modules that have
+        site: where the user's source makes the call. names: modules that have
             a name there, for an optimizer. `source_sites.of_call` fills in both while a trial diagnoses.
     """
 
@@ -42,7 +44,7 @@ class ConstructorCall:
     cls: Any
     arguments: dict[str, Any] = field(default_factory=dict)
     index: int = 0
-    site: dict[str, Any] | None = None
+    site: Site | None = None
     names: dict[str, Any] = field(default_factory=dict)
 
 

@@ -7,18 +7,17 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from laptime.instrument import facts, sources
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.settings import rank, world
-from laptime.tuning.trial import result
+from laptime.tuning.trial import messages
 from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, LibraryCalls
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.memory_limit import Watchdog
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan, TrialResult
 from laptime.tuning.trial.seeds import SeedShift
 
 MODES = {
@@ -116,7 +115,6 @@ class TrialProcess:
         self.result.writes = self._undo_sandbox()
 
     def _write(self) -> None:
-        name = "trial.json" if self.result.rank == 0 else f"trial-{self.result.rank}.json"
-        if not self.result.source and (Path(self.plan.folder) / name).exists():
+        if not self.result.source and messages.Messages(self.plan.folder).latest(TrialResult) is not None:
             return  # torchrun's own process, which is no rank: the first one has written
-        result.write(self.plan.folder, name, self.result)
+        messages.write(self.plan.folder, self.result, self.result.rank)

@@ -18,11 +18,10 @@ from time import perf_counter_ns
 from typing import Any
 
 from laptime.instrument.settings import rank, world
-from laptime.tuning.trial import memory_limit, result
+from laptime.tuning.trial import memory_limit, messages
 from laptime.tuning.trial.block_timing import CompileMonitor, StepCounts, Stopwatch, graph_breaks
 from laptime.tuning.trial.loop import Loop
-from laptime.tuning.trial.plan import TrialPlan
-from laptime.tuning.trial.result import Block
+from laptime.tuning.trial.messages import Block, TrialPlan
 from laptime.tuning.trial.trial_mode import TrialMode
 
 MOST_COMPILING = 40
@@ -226,7 +225,7 @@ class RaceRunner(TrialMode):
         self._result.optimizer_steps += counts.optimizer_steps
         self._result.learning_rates += [float(rate) for rate in counts.rates if rate is not None]
         if self._rank == 0:
-            result.append(self._plan.folder, block)
+            messages.write(self._plan.folder, block)
 
     # The end.
 

@@ -1,4 +1,4 @@
-"""Where in the user's own files the loop does things: file, line, function, and what an object is called.
+"""Where in the user's own files the loop does things: `loop_profile.Site`s, with the name of the object.
 
 The place of something is the innermost frame on the stack whose file is the user's: not of the standard
 library, not installed, not ours. So a loop inside a library is placed at the user's call of that library.
@@ -10,7 +10,9 @@ import site as site_module
 import sys
 import sysconfig
 import weakref
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from os.path import abspath, realpath, sep
@@ -18,6 +20,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.trial.loop import ConstructorCall
 
 KINDS = {
@@ -71,9 +74,8 @@ def library(frame: FrameType | None = None) -> str:
 
 def place(
     kind: str, *objects: Any, index: int = 0, detail: str = "", frame: FrameType | None = None
-) -> dict[str, Any] | None:
-    """Fields of a `loop_profile.Site`: this moment in the user's source, and what the first known object is
-    called.
+) -> Site | None:
+    """This moment in the user's source, with the name of the first object that has one there.
 
     None outside the user's source.
     """
@@ -82,16 +84,16 @@ def place(
         return None
     line, end_line = _lines(frame.f_code, frame.f_lasti, frame.f_lineno)
     names = (name_of(each, frame) for each in objects)
-    return {
-        "kind": kind,
-        "file": abspath(frame.f_code.co_filename),  # noqa: PTH100
-        "line": line,
-        "end_line": end_line,
-        "function": frame.f_code.co_qualname,
-        "expression": next((name for name in names if name), ""),
-        "index": index,
-        "detail": detail,
-    }
+    return Site(
+        kind=kind,
+        file=abspath(frame.f_code.co_filename),  # noqa: PTH100
+        line=line,
+        end_line=end_line,
+        function=frame.f_code.co_qualname,
+        expression=next((name for name in names if name), ""),
+        index=index,
+        detail=detail,
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -107,8 +109,8 @@ def name_of(wanted: Any, frame: FrameType) -> str:
     """What this very object is called in a frame: `model`, `self.net`; "" when it has no name there."""
     if wanted is None:
         return ""
-    for name, found in _visible(frame):
-        if found is wanted:
+    for name, value in _visible(frame):
+        if value is wanted:
             return name
     return ""
 
@@ -133,13 +135,13 @@ def _visible(frame: FrameType) -> Iterator[tuple[str, Any]]:
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """What an object keeps by name, without asking its properties; a module's modules, too."""
+    """What an object has by name, without calling its properties; a module's modules, too."""
     try:
-        kept = dict(object.__getattribute__(value, "__dict__"))
+        attributes = dict(object.__getattribute__(value, "__dict__"))
     except (AttributeError, TypeError, ValueError):
         return
-    modules = kept.get("_modules")
-    for names in (kept, modules if isinstance(modules, dict) else {}):
+    modules = attributes.get("_modules")
+    for names in (attributes, modules if isinstance(modules, dict) else {}):
         for name, inner in names.items():
             if isinstance(name, str) and name.isidentifier():
                 yield name, inner
@@ -168,31 +170,30 @@ def modules_in(frame: FrameType) -> dict[str, Any]:
     """Weak references to the modules that a frame has a name for."""
     import torch
 
-    found: dict[str, Any] = {}
-    seen: set[int] = set()
+    references: dict[str, Any] = {}
+    identities: set[int] = set()
     for name, value in _visible(frame):
-        if isinstance(value, torch.nn.Module) and id(value) not in seen:
-            seen.add(id(value))
-            found[name] = weakref.ref(value)
-    return found
+        if isinstance(value, torch.nn.Module) and id(value) not in identities:
+            identities.add(id(value))
+            references[name] = weakref.ref(value)
+    return references
 
 
-def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[dict[str, Any]]:
+def of_models(calls: list[ConstructorCall], models: list[Any]) -> list[Site]:
     """A site of kind `model` for each trained model: the line of the first optimizer where it has a name.
 
     A model that was wrapped after the optimizer was made is known by what is inside the wrapper.
     """
-    found = []
+    sites = []
     for index, model in enumerate(models):
         for call in calls:
-            known = {id(module): name for name, each in call.names.items() if (module := each()) is not None}
-            name = next((known[id(each)] for each in unwrapped(model) if id(each) in known), "")
+            names = {id(module): name for name, each in call.names.items() if (module := each()) is not None}
+            name = next((names[id(each)] for each in unwrapped(model) if id(each) in names), "")
             if name and call.site is not None:
                 detail = type(model).__name__
-                site = {"kind": "model", "expression": name, "index": index, "detail": detail}
-                found.append({**call.site, **site})
+                sites.append(replace(call.site, kind="model", expression=name, index=index, detail=detail))
                 break
-    return found
+    return sites
 
 
 def unwrapped(model: Any) -> Iterator[Any]:
@@ -207,27 +208,26 @@ class SiteCounts:
     """Sites by kind and place, each kept once and counted."""
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        self._counts: dict[tuple[Any, ...], int] = {}
+        self._sites: dict[tuple[Any, ...], Site] = {}
+        self._counts: Counter[tuple[Any, ...]] = Counter()
 
     def note(self, kind: str, *objects: Any, index: int = 0, detail: str = "") -> None:
-        """This moment; objects are those whose name is wanted, best first."""
+        """Count this moment; objects are those whose name is wanted, best first."""
         frame = users_frame(sys._getframe(1))
         if frame is None:
             return
         key = (kind, frame.f_code, frame.f_lasti, index, detail)
-        self._counts[key] = self._counts.get(key, 0) + 1
-        if key not in self._found:
-            seen = place(kind, *objects, index=index, detail=detail, frame=frame)
-            if seen is not None:
-                self._found[key] = seen
+        self._counts[key] += 1
+        if key not in self._sites:
+            site = place(kind, *objects, index=index, detail=detail, frame=frame)
+            if site is not None:
+                self._sites[key] = site
 
     def restart(self) -> None:
-        """Forget what was noted: the first real step begins."""
-        self._found.clear()
+        """Forget everything: the first real step begins."""
+        self._sites.clear()
         self._counts.clear()
 
-    def sites(self, steps: float = 1.0) -> list[dict[str, Any]]:
-        """What was noted in so many steps, with the count per step."""
-        each = max(steps, 1.0)
-        return [{**site, "count": self._counts[key] / each} for key, site in self._found.items()]
+    def sites(self, steps: float = 1.0) -> list[Site]:
+        """The sites that were noted in so many steps, with their count per step."""
+        return [replace(site, count=self._counts[key] / max(steps, 1.0)) for key, site in self._sites.items()]

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.gates.captured_numerics import Pair, Samples
 from laptime.tuning.gates.data import checks, kolmogorov_smirnov
+from laptime.tuning.trial.numerics.document import LoaderPair, LoaderSamples
 
 VARIED = [[[f"{p}{w}{n}" for n in range(8)] for w in range(2)] for p in range(2)]
 FIXED = [[["a"] * 8 for _ in range(2)] for _ in range(2)]
 
 
-def loader(**more: Any) -> Samples:
+def loader(**more: Any) -> LoaderSamples:
     given: dict[str, Any] = {
         "workers": 2,
         "batch_size": 8,
@@ -26,17 +26,17 @@ def loader(**more: Any) -> Samples:
         "values": [n / 40 for n in range(40)],
         "draws": FIXED,
     }
-    return Samples(**{**given, **more})
+    return LoaderSamples(**{**given, **more})
 
 
-def failed(mine: Samples, theirs: Samples, numerics: str = "random") -> set[str]:
-    made = checks(Pair(candidate=[mine], base=[theirs]), numerics)
+def failed(mine: LoaderSamples, theirs: LoaderSamples, numerics: str = "random") -> set[str]:
+    made = checks(LoaderPair(candidate=[mine], base=[theirs]), numerics)
     return {check.name for check in made if check.outcome == "fail"}
 
 
 @pytest.mark.parametrize("numerics", ["exact", "random", "algorithm"])
 def test_the_same_loader_is_the_same(numerics: str) -> None:
-    made = checks(Pair(candidate=[loader()], base=[loader()]), numerics)
+    made = checks(LoaderPair(candidate=[loader()], base=[loader()]), numerics)
     assert {check.outcome for check in made} == {"ok"}
 
 
@@ -48,7 +48,7 @@ def test_another_order_is_random_and_not_exact() -> None:
 
 def test_a_missing_sample_is_named() -> None:
     twice = loader(ids=["0", *(str(n) for n in range(39))])
-    made = checks(Pair(candidate=[twice], base=[loader()]), "random")
+    made = checks(LoaderPair(candidate=[twice], base=[loader()]), "random")
     said = next(check for check in made if check.name == "samples")
     assert said.outcome == "fail"
     assert "sample 39" in said.sentence
@@ -97,19 +97,19 @@ def test_content_is_exact() -> None:
 
 def test_content_that_the_baseline_does_not_repeat_is_not_asked() -> None:
     other = loader(hashes=[f"x{n}" for n in range(40)])
-    again = Pair(candidate=[other], base=[loader()])
-    made = checks(Pair(candidate=[other], base=[loader()]), "exact", again)
+    again = LoaderPair(candidate=[other], base=[loader()])
+    made = checks(LoaderPair(candidate=[other], base=[loader()]), "exact", again)
     assert "content" not in {check.name for check in made}
 
 
 def test_moved_values() -> None:
     assert failed(loader(values=[n / 40 + 0.2 for n in range(40)]), loader()) == {"distribution"}
-    made = checks(Pair(candidate=[loader(values=[0.5])], base=[loader()]), "random")
+    made = checks(LoaderPair(candidate=[loader(values=[0.5])], base=[loader()]), "random")
     assert next(check for check in made if check.name == "distribution").outcome == "unknown"
 
 
 def test_no_loader_is_unknown() -> None:
-    assert [check.outcome for check in checks(Pair(), "random")] == ["unknown"]
+    assert [check.outcome for check in checks(LoaderPair(), "random")] == ["unknown"]
 
 
 def test_kolmogorov_smirnov() -> None:

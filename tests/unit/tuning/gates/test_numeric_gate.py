@@ -1,4 +1,4 @@
-"""Tolerances of every class, on witnesses made by hand."""
+"""Tolerances of every class, on comparisons made by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from laptime.tuning.gates.verdict import farthest, judge
+from laptime.records.tuning import Gate
+from laptime.tuning import wire_format
+from laptime.tuning.gates import verdict
+from laptime.tuning.gates.verdict import farthest
+from laptime.tuning.trial.numerics.document import NumericsComparison
+
+
+def judge(classes: list[str], candidate: Any, *, needs_samples: bool = False, **baseline: Any) -> Gate:
+    """`verdict.judge` of comparisons that are plain values here, so that tests can change one."""
+    typed = {
+        name: None if content is None else wire_format.build(NumericsComparison, content)
+        for name, content in {"candidate": candidate, **baseline}.items()
+    }
+    return verdict.judge(classes, needs_samples=needs_samples, **typed)  # type: ignore[arg-type]
 
 
 def row(group: str, name: str, step: int = 0, **more: Any) -> dict[str, Any]:
@@ -281,10 +294,11 @@ def test_batchnorm_statistics_have_a_name_of_their_own() -> None:
         assert "batchnorm" in failed(numerics, found)
 
 
-def test_nothing_witnessed_is_never_passed() -> None:
+def test_nothing_captured_is_never_passed() -> None:
     assert judge(["exact"], None).word == "undecided"
     assert judge(["exact"], {}).word == "undecided"
-    assert judge(["exact"], {"steps": "many"}).word == "undecided"
+    with pytest.raises(wire_format.WireError, match="steps: expected int, got 'many'"):
+        judge(["exact"], {"steps": "many"})
     assert judge(["exact"], document(totals=[], tensors=[])).word == "undecided"
     assert judge(["exact"], document(asked=3)).word == "undecided"
     assert judge(["exact"], document(), needs_samples=True).word == "undecided"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,7 +15,8 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch.source import Sources
 from laptime.tuning.patch.verify import applies, patched
-from laptime.tuning.trial.plan import VARIABLE, TrialPlan
+from laptime.tuning.trial.messages import VARIABLE, Messages, TrialPlan
+from laptime.tuning.wire_format import encode
 
 SHAPES = [
     "accumulation.py",
@@ -173,10 +173,11 @@ def test_the_recorded_sites_are_those_of_a_trial(shape: Callable[[str], Sources]
     plan = TrialPlan(folder=str(folder), mode="diagnose", seconds=1.0, scratch=str(tmp_path / "scratch"))
     subprocess.run(
         [sys.executable, "-m", "laptime.tuning.trial", str(sources.main)],
-        env={**os.environ, VARIABLE: plan.text(), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, VARIABLE: encode(plan), "OMP_NUM_THREADS": "1"},
         check=False,
         capture_output=True,
     )
-    found = LoopProfile.from_json(json.loads((folder / "situation.json").read_text()))
+    found = Messages(folder).latest(LoopProfile)
+    assert found is not None
     known = {(each.kind, each.line, each.expression) for each in sources.sites}
     assert {(each.kind, each.line, each.expression) for each in found.sites} == known

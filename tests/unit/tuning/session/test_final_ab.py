@@ -13,7 +13,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import after_search, final_ab
 from laptime.tuning.session.trial_runner import Pair, Side
-from laptime.tuning.trial.result import Block, TrialResult
+from laptime.tuning.trial.messages import Block, TrialResult
 
 
 def side(

@@ -19,8 +19,9 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session.in_memory import Here, again, generators
 from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
+from laptime.tuning.trial.messages import CapturePlan, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.numerics.document import NumericsComparison
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot, training
 
 torch = pytest.importorskip("torch")
@@ -140,18 +141,24 @@ def one() -> Iterator[Training]:
 
 
 @pytest.mark.parametrize(
-    "gate", [{}, {"double": True, "write": "double.pt"}, {"write": "w.pt", "batches": "b.pt"}]
+    "capture", [{}, {"double": True, "write": "double.pt"}, {"write": "w.pt", "batches": "b.pt"}]
 )
-def test_a_witness_leaves_nothing_behind(one: Training, tmp_path: Path, gate: dict[str, Any]) -> None:
-    named = {key: str(tmp_path / value) if isinstance(value, str) else value for key, value in gate.items()}
+def test_a_capture_leaves_nothing_behind(one: Training, tmp_path: Path, capture: dict[str, Any]) -> None:
+    named = {
+        key: str(tmp_path / value) if isinstance(value, str) else value for key, value in capture.items()
+    }
     before, runner = everything(one), laboratory(one.problem, tmp_path)
-    plan = runner.plan(Recipe.from_json([{"name": "channels_last"}]), mode="gate", gate={"steps": 2, **named})
+    plan = runner.plan(
+        Recipe.from_json([{"name": "channels_last"}]), mode="gate", capture=CapturePlan(steps=2, **named)
+    )
     with runner.run(plan) as running:
         running.wait()
         ended = runner.ended(running)
     assert ended.error == ""
     assert (ended.ended, ended.left) == ("stopped", [])
-    assert len((running.document("gate.json") or {})["candidate"]["steps"]) == 2
+    comparison = running.document(NumericsComparison)
+    assert comparison is not None
+    assert len(comparison.candidate.steps) == 2
     assert one.steps > 4
     assert differing(before, everything(one)) == []
 

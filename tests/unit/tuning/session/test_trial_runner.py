@@ -20,8 +20,8 @@ from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import gating, tuning_record
 from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
-from laptime.tuning.trial.plan import TrialPlan
-from laptime.tuning.trial.result import Block, TrialResult
+from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
+from laptime.tuning.trial.numerics.document import NumericsComparison
 
 LAST = Recipe.from_json([{"name": "channels_last"}])
 WORKERS = Recipe.from_json([{"name": "num_workers", "options": {"value": 2}}])
@@ -31,7 +31,7 @@ class Played:
     """A trial that was played: `blocks` to give, `ended` to tell, `documents` to leave."""
 
     def __init__(
-        self, blocks: list[Block], ended: TrialResult, *, hung: bool, documents: dict[str, Any]
+        self, blocks: list[Block], ended: TrialResult, *, hung: bool, documents: dict[type, Any]
     ) -> None:
         self._blocks, self._ended, self.hung, self._documents = blocks, ended, hung, documents
         self.given = 0
@@ -48,8 +48,8 @@ class Played:
     def finished(self) -> TrialResult:
         return self._ended
 
-    def document(self, name: str) -> Any:
-        return self._documents.get(name)
+    def document(self, kind: type) -> Any:
+        return self._documents.get(kind)
 
     def last_words(self) -> str:
         return "status 1: KeyError: 'x'"
@@ -70,7 +70,7 @@ class Scripted(TrialRunner):
         self.loop_profile = LoopProfile(step=0.1, batch=4)
         self.plans: list[TrialPlan] = []
         self.trials: list[Played] = []
-        self.documents: dict[str, Any] = {}
+        self.documents: dict[type, Any] = {}
         self.fails, self.hung = fails or {}, hung
 
     @contextmanager
@@ -231,7 +231,7 @@ def test_time_per_sample_is_of_whole_blocks() -> None:
 
 def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
-    runner.documents = {"situation.json": {"step": 0.02, "batch": 8, "details": {"busy": 0.015}}}
+    runner.documents = {LoopProfile: LoopProfile(step=0.02, batch=8, details={"busy": 0.015})}
     found = runner.diagnose(LAST)
     assert runner.diagnose(LAST) is found
     assert len(runner.plans) == 1
@@ -254,7 +254,7 @@ def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_
     assert told.sentence.startswith("90% of a step of")
     assert tuning_record.after(runner, found, {}) is None
     assert tuning_record.after(runner, found, {"kernel": 0.4, "memcpy": 0.1}) is None
-    runner.documents = {"situation.json": {"step": 0.02, "batch": 8}}
+    runner.documents = {LoopProfile: LoopProfile(step=0.02, batch=8)}
     diagnosed: Any = SimpleNamespace(recipe=LAST, after=runner.diagnose(LAST))
     own = tuning_record.after(runner, diagnosed, {"forward": 0.3})
     assert own is not None
@@ -277,37 +277,37 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return asked
 
 
-class Witnessing(Scripted):
-    """Leaves the files that a witness leaves."""
+class Capturing(Scripted):
+    """Leaves the files that a capture leaves."""
 
     broken = ""
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[Any]:
-        name = Path(plan.gate.get("write", "")).stem
+        name = Path(plan.capture.write or "").stem
         if self.broken and name == self.broken:
             ended = TrialResult(ended="raised", status=1, error="RuntimeError: no double")
             self.plans.append(plan)
             yield Played([], ended, hung=False, documents={})
             return
-        if plan.gate.get("write"):
-            Path(plan.gate["write"]).touch()
-        self.documents = {"gate.json": {"steps": 3}}
+        if plan.capture.write:
+            Path(plan.capture.write).touch()
+        self.documents = {NumericsComparison: NumericsComparison(steps=3)}
         with super().run(plan) as running:
             yield running
 
 
 def order(runner: Scripted) -> list[str]:
-    """Which witnesses were made; data: of the loader alone."""
-    return ["data" if plan.gate.get("samples") else Path(plan.gate["write"]).stem for plan in runner.plans]
+    """Which captures were made; data: of the loader alone."""
+    return ["data" if plan.capture.samples else Path(plan.capture.write or "").stem for plan in runner.plans]
 
 
 def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     assert runner.gate(Recipe(), LAST, "reassociated").word == "passed"
     assert order(runner) == ["base", "double", "candidate", "again"]
     assert runner.plans[2].base == LAST.to_json()
-    assert runner.plans[2].gate["reference"].endswith("double.pt")
+    assert (runner.plans[2].capture.reference or "").endswith("double.pt")
     assert all(plan.seed == 0 for plan in runner.plans)
     runner.gate(Recipe(), LAST, "reassociated")
     assert len(runner.plans) == 4
@@ -319,17 +319,17 @@ def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) 
 def test_lower_precision_is_judged_by_what_rounding_does(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     runner.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
     assert order(runner) == ["base", "bfloat16", "candidate", "again"]
-    assert "reference" not in runner.plans[2].gate
-    assert runner.plans[1].gate["rounds"] == "bfloat16"
+    assert runner.plans[2].capture.reference is None
+    assert runner.plans[1].capture.rounds == "bfloat16"
     runner.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
     assert order(runner)[4:] == ["float16", "candidate"]
 
 
 def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     runner.gate(Recipe(), WORKERS, "exact")
     assert (
         order(runner) == ["base", "candidate", "again", "data", "data", "data"]
@@ -339,31 +339,31 @@ def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dic
 
 
 def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     runner.loop_profile = LoopProfile(step=2.0, batch=32)
     runner.gate(Recipe(), LAST, "reassociated")
-    assert {plan.gate["most"] for plan in runner.plans} == {8}
-    assert {plan.gate["steps"] for plan in runner.plans} == {2}
-    quick = Witnessing(tmp_path / "quick")
+    assert {plan.capture.most for plan in runner.plans} == {8}
+    assert {plan.capture.steps for plan in runner.plans} == {2}
+    quick = Capturing(tmp_path / "quick")
     quick.folder.mkdir()
     quick.gate(Recipe(), LAST, "reassociated")
-    assert all("most" not in plan.gate for plan in quick.plans)
+    assert all(plan.capture.most is None for plan in quick.plans)
 
 
 def test_a_script_that_has_no_double_precision_is_judged_without(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     runner.broken = "double"
     runner.gate(Recipe(), LAST, "reassociated")
     assert order(runner) == ["base", "double", "candidate", "again"]
-    assert "reference" not in runner.plans[2].gate
+    assert runner.plans[2].capture.reference is None
     runner.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
     assert order(runner)[4:] == ["candidate"]  # not tried again
 
 
 def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
-    runner = Witnessing(tmp_path)
+    runner = Capturing(tmp_path)
     runner.broken = "candidate"
     with pytest.raises(TrialFailed) as failed:
         runner.gate(Recipe(), LAST, "reassociated")

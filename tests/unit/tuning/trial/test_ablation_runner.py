@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,7 +26,8 @@ from laptime.tuning.trial.diagnosis.ablation_blocks import (
     shares,
 )
 from laptime.tuning.trial.diagnosis.ablation_runner import AblationRunner
-from laptime.tuning.trial.plan import VARIABLE, TrialPlan
+from laptime.tuning.trial.messages import VARIABLE, Messages, TrialPlan, TrialResult
+from laptime.tuning.wire_format import encode
 
 DATA, COPY, FORWARD, BACKWARD, STEP = 0.006, 0.002, 0.004, 0.005, 0.003
 
@@ -50,7 +51,9 @@ class Accelerator:
 
 
 def loop_profile(folder: Path) -> LoopProfile:
-    return LoopProfile.from_json(json.loads((folder / "situation.json").read_text()))
+    profile = Messages(folder).latest(LoopProfile)
+    assert profile is not None
+    return profile
 
 
 # Shares, noise, order: pure.
@@ -112,25 +115,25 @@ def test_a_diagnosis_of_any_step_is_short() -> None:
             planned = plan_blocks(known, seconds=15.0, order=0)
             steps = sum(each.skip + each.steps for each in planned)
             assert steps * step <= max(SECONDS, 25 * step), step
-            assert planned[-1].mode == "double_batch"
-            modes = {each.mode for each in planned}
+            assert planned[-1].variant == "double_batch"
+            modes = {each.variant for each in planned}
             assert {"whole", "cached", "lint"} <= modes
             assert ("on_device" in modes) == accelerator
 
 
 def test_what_could_break_a_script_is_not_tried() -> None:
-    modes = {each.mode for each in plan_blocks(LoopTraits(0.01, closure=True), seconds=15.0, order=0)}
+    modes = {each.variant for each in plan_blocks(LoopTraits(0.01, closure=True), seconds=15.0, order=0)}
     assert modes == {"whole", "cached", "lint"}
     assert "forward" not in {
-        each.mode for each in plan_blocks(LoopTraits(0.01, scaler=True), seconds=15.0, order=0)
+        each.variant for each in plan_blocks(LoopTraits(0.01, scaler=True), seconds=15.0, order=0)
     }
     compiled = LoopTraits(0.01, compiled=True, cuts=("half_batch",))
-    assert "half_batch" not in {each.mode for each in plan_blocks(compiled, seconds=15.0, order=0)}
+    assert "half_batch" not in {each.variant for each in plan_blocks(compiled, seconds=15.0, order=0)}
 
 
 def test_rounds_come_in_random_order() -> None:
     planned = plan_blocks(LoopTraits(0.005), seconds=15.0, order=1)
-    rounds = [[each.mode for each in planned if each.round == number][:5] for number in range(4)]
+    rounds = [[each.variant for each in planned if each.round == number][:5] for number in range(4)]
     assert len({tuple(each) for each in rounds}) > 1
     assert planned == plan_blocks(LoopTraits(0.005), seconds=15.0, order=1)
 
@@ -152,12 +155,12 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(
     model = torch.nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(64, 4)), 8)
-    points: Any = SimpleNamespace(
+    hooks: Any = SimpleNamespace(
         models=[model], optimizers=[optimizer], loaders=[loader], calls=[], refused=[], device=device
     )
-    points.steps = SimpleNamespace(source="optimizer", seen={})
-    points.stop = lambda: (_ for _ in ()).throw(Stop())
-    mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose", seconds=4.0), points)
+    hooks.steps = SimpleNamespace(source="optimizer", seen={})
+    hooks.stop = lambda: (_ for _ in ()).throw(Stop())
+    mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose", seconds=4.0), hooks)
 
     def load() -> Any:
         device.host(DATA)
@@ -167,7 +170,7 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(
         for number in range(2000):
             mode.boundary(ended=number > 0, begins=True)
             batch = mode.fetch(loader, load)
-            if mode._mode != "on_device":
+            if mode._variant != "on_device":
                 device.start(COPY)
             mode.forward(model)
             device.start(FORWARD * len(batch) / 8)
@@ -204,11 +207,11 @@ def test_a_walk_through_the_loader_that_does_not_train_ends(tmp_path: Path) -> N
     import torch
 
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(4, 1)), 2)
-    points: Any = SimpleNamespace(
+    hooks: Any = SimpleNamespace(
         models=[], optimizers=[], loaders=[loader], calls=[], refused=[], device=SimpleNamespace(name="cpu")
     )
-    points.steps = SimpleNamespace(source="loader")
-    mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose"), points)
+    hooks.steps = SimpleNamespace(source="loader")
+    mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose"), hooks)
 
     def ends() -> Any:
         raise StopIteration
@@ -216,12 +219,12 @@ def test_a_walk_through_the_loader_that_does_not_train_ends(tmp_path: Path) -> N
     for _ in range(3):
         mode.boundary(ended=True, begins=True)
         mode.fetch(loader, lambda: torch.ones(2, 1))
-    mode._mode = "cached"
+    mode._variant = "cached"
     given = [mode.fetch(loader, ends) for _ in range(2)]
     assert all(each.shape == (2, 1) for each in given)
     with pytest.raises(StopIteration):
         [mode.fetch(loader, ends) for _ in range(10)]
-    mode.watch.undo()
+    mode._watch.undo()
 
 
 # Real scripts.
@@ -268,11 +271,13 @@ def diagnose(folder: Path, text: str) -> tuple[LoopProfile, dict[str, Any]]:
     out = folder / "out"
     out.mkdir()
     given = TrialPlan(folder=str(out), mode="diagnose", seconds=12.0, scratch=str(folder / "scratch"))
-    environment = {**os.environ, VARIABLE: given.text(), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, VARIABLE: encode(given), "OMP_NUM_THREADS": "1"}
     words = [sys.executable, "-m", "laptime.tuning.trial", "train.py"]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-    assert (out / "situation.json").exists(), done.stderr
-    return loop_profile(out), json.loads((out / "trial.json").read_text())
+    profile, result = Messages(out).latest(LoopProfile), Messages(out).latest(TrialResult)
+    assert profile is not None, done.stderr
+    assert result is not None
+    return profile, asdict(result)
 
 
 @pytest.mark.torch

@@ -1,4 +1,4 @@
-"""Batches are kept, given again and described; datasets are asked without a trace."""
+"""Batches are cached and given again; datasets are asked without a trace."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.torch
 def test_a_kept_batch_survives_what_a_script_does_to_it() -> None:
     import torch
 
-    kept = batches.Kept({"x": torch.ones(4, 2), "labels": torch.arange(4), "names": ["a"] * 4})
+    kept = batches.CachedBatch({"x": torch.ones(4, 2), "labels": torch.arange(4), "names": ["a"] * 4})
     first = kept.give()
     first.pop("labels")
     first["x"].mul_(0.5)
@@ -41,7 +41,7 @@ def test_every_kind_of_batch_is_cut_and_doubled() -> None:
         [{"x": torch.ones(7), "label": 3} for _ in range(4)],
     ]
     for batch in made:
-        kept = batches.Kept(batch)
+        kept = batches.CachedBatch(batch)
         half, double = kept.half(), kept.double()
         assert half is not None
         assert double is not None
@@ -52,9 +52,9 @@ def test_every_kind_of_batch_is_cut_and_doubled() -> None:
 def test_a_batch_whose_parts_differ_is_not_cut() -> None:
     import torch
 
-    assert batches.Kept((torch.ones(4, 2), torch.ones(9, 2))).half() is None
-    assert batches.Kept({"x": torch.ones(4), "captions": ["a", "b", "c", "d"]}).double() is None
-    assert batches.Kept((torch.ones(1, 2),)).half() is None
+    assert batches.CachedBatch((torch.ones(4, 2), torch.ones(9, 2))).half() is None
+    assert batches.CachedBatch({"x": torch.ones(4), "captions": ["a", "b", "c", "d"]}).double() is None
+    assert batches.CachedBatch((torch.ones(1, 2),)).half() is None
 
 
 def test_trailing_padding_is_counted_and_masks_are_none() -> None:
@@ -69,18 +69,6 @@ def test_trailing_padding_is_counted_and_masks_are_none() -> None:
     assert batches.padding([torch.rand(4, 10), torch.arange(4)]) is None
     assert batches.padding([torch.nn.functional.one_hot(torch.arange(4), 10)]) is None
     assert batches.padding([torch.randint(5, 9999, (4, 10))]) is None
-
-
-def test_images_that_came_from_bytes_are_told() -> None:
-    import torch
-
-    bytes_ = torch.randint(0, 256, (2, 3, 32, 32)).float() / 255
-    found = batches.described([(bytes_ - 0.5) / 0.25])
-    assert found["quantised"] is True
-    assert found["one_channel"] is False
-    assert found["shapes"] == {"[0]": [2, 3, 32, 32]}
-    assert batches.described([torch.rand(2, 3, 32, 32)])["quantised"] is False
-    assert batches.described([torch.rand(2, 1, 8, 8).expand(2, 3, 8, 8)])["one_channel"] is True
 
 
 def _dataset(read: Any) -> Any:

@@ -58,7 +58,7 @@ def test_kernels_of_some_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     busy.leave()
     assert Played.asked == [[torch.profiler.ProfilerActivity.CUDA]]
     assert Played.left == 1
-    assert busy.each == pytest.approx(0.001)
+    assert busy.per_step == pytest.approx(0.001)
 
 
 def test_nothing_recorded_is_not_known() -> None:
@@ -66,7 +66,7 @@ def test_nothing_recorded_is_not_known() -> None:
     busy.enter("cpu")
     torch.ones(3).sum()
     busy.leave()
-    assert busy.each is None
+    assert busy.per_step is None
 
 
 def test_a_profiler_that_may_not_run_harms_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,12 +77,12 @@ def test_a_profiler_that_may_not_run_harms_nobody(monkeypatch: pytest.MonkeyPatc
     busy = DeviceTime()
     busy.enter("cuda")
     busy.leave()
-    assert busy.each is None
+    assert busy.per_step is None
 
 
 def test_only_accelerators_are_recorded() -> None:
     modes = [
-        {each.mode for each in plan_blocks(LoopTraits(step=0.01, accelerator=there), seconds=10, order=0)}
+        {each.variant for each in plan_blocks(LoopTraits(step=0.01, accelerator=there), seconds=10, order=0)}
         for there in (True, False)
     ]
     assert "traced" in modes[0]

@@ -18,7 +18,7 @@ from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, Constr
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.tuning.trial.loop import ConstructorCall
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 
 pytestmark = pytest.mark.torch
 

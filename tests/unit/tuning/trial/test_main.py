@@ -15,9 +15,10 @@ import pytest
 
 from laptime.instrument import program
 from laptime.tuning.trial import memory_limit
-from laptime.tuning.trial.plan import VARIABLE, TrialPlan
+from laptime.tuning.trial.messages import FILE, VARIABLE, TrialPlan
 from laptime.tuning.trial.process import TrialProcess
 from laptime.tuning.trial.seeds import SeedShift
+from laptime.tuning.wire_format import encode
 
 TRAIN = """
 import random, sys
@@ -89,7 +90,7 @@ def started(folder: Path, text: str, *words: str, **plan: Any) -> subprocess.Pop
     wrapper = folder / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {sys.executable} -m laptime.tuning.trial "$@"\n')
     wrapper.chmod(0o755)
-    environment = {**os.environ, VARIABLE: TrialPlan(**plan).text(), "PYTHON_EXEC": str(wrapper)}
+    environment = {**os.environ, VARIABLE: encode(TrialPlan(**plan)), "PYTHON_EXEC": str(wrapper)}
     return subprocess.Popen(
         [
             sys.executable,
@@ -114,7 +115,7 @@ def ended(folder: Path, process: subprocess.Popen[str]) -> dict[str, Any]:
             break
         time.sleep(0.05)
     assert left == []
-    found: dict[str, Any] = json.loads((folder / "trial.json").read_text())
+    found: dict[str, Any] = result_of(folder / FILE)
     return {**found, "returncode": process.returncode, "output": output, "errors": errors}
 
 
@@ -126,8 +127,17 @@ def _group(pid: Path) -> int:
     return 0 if words[0] == "Z" else int(words[2])
 
 
+def messages(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def result_of(path: Path) -> dict[str, Any]:
+    (result,) = [message for message in messages(path) if message["kind"] == "TrialResult"]
+    return result
+
+
 def blocks(folder: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (folder / "rounds.jsonl").read_text().splitlines()]
+    return [message for message in messages(folder / FILE) if message["kind"] == "Block"]
 
 
 @pytest.mark.torch
@@ -163,7 +173,7 @@ def test_of_several_ranks_the_first_is_told_of(tmp_path: Path) -> None:
     torchrun = str(Path(sys.executable).with_name("torchrun"))
     words = [torchrun, "--nproc-per-node", "2", "--standalone", "@"]
     found = ended(tmp_path, started(tmp_path, RANKS, *words))
-    other = json.loads((tmp_path / "trial-1.json").read_text())
+    other = result_of(tmp_path / f"1-{FILE}")
     assert (found["world"], found["rank"], found["source"]) == (2, 0, "optimizer"), found["errors"]
     assert (other["world"], other["rank"], other["optimizer_steps"]) == (2, 1, found["optimizer_steps"])
     assert len(blocks(tmp_path)) == 3
@@ -242,7 +252,7 @@ def test_nothing_is_left_in_the_process(monkeypatch: pytest.MonkeyPatch, tmp_pat
         assert [name for name, each in was.items() if vars(owner).get(name) is not each] == []
         assert set(vars(owner)) - set(was) == set()
     assert sys.meta_path == watching
-    assert json.loads((tmp_path / "trial.json").read_text())["left"] == []
+    assert result_of(tmp_path / FILE)["left"] == []
 
 
 @pytest.mark.torch

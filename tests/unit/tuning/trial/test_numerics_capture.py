@@ -1,4 +1,4 @@
-"""What is witnessed of a training step, and that nothing of it is left behind."""
+"""What is captured of a training step, and that nothing of it is left behind."""
 
 from __future__ import annotations
 
@@ -88,33 +88,33 @@ def gan() -> None:
 
 
 def twice(
-    folder: Path, main: Callable[[], None], other: Callable[[], None] | None = None, **gate: Any
+    folder: Path, main: Callable[[], None], other: Callable[[], None] | None = None, **plan: Any
 ) -> Any:
-    from fixtures.witnessing import witness
+    from fixtures.numerics_captures import capture
 
-    given = {"batches": str(folder / "batches.pt"), "steps": 2, **gate}
-    witness(main, folder / "one", [], write=str(folder / "one.pt"), **given)
-    return witness(other or main, folder / "two", [], compare=str(folder / "one.pt"), **given)
+    given: dict[str, Any] = {"batches": str(folder / "batches.pt"), "steps": 2, **plan}
+    capture(main, folder / "one", [], write=str(folder / "one.pt"), **given)
+    return capture(other or main, folder / "two", [], compare=str(folder / "one.pt"), **given)
 
 
 def test_a_run_is_itself(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier())
-    assert found["steps"] == 2
-    assert found["fed"]
-    assert {row["group"] for row in found["tensors"]} == {"gradients", "parameters", "optimizer", "updates"}
-    assert all(row["equal"] for row in found["tensors"])
-    assert {row["name"] for row in found["tensors"] if row["group"] == "gradients"} == {
+    assert found.steps == 2
+    assert found.fed
+    assert {row.group for row in found.tensors} == {"gradients", "parameters", "optimizer", "updates"}
+    assert all(row.equal for row in found.tensors)
+    assert {row.name for row in found.tensors if row.group == "gradients"} == {
         "0.weight",
         "0.bias",
         "3.weight",
         "3.bias",
     }
-    step = found["candidate"]["steps"][0]
-    assert step["samples"] == 4
-    assert step["rates"] == [0.1]
-    assert step["optimizer_steps"] == 1
-    assert step["norm"][0] == pytest.approx(step["norm_before"][0], rel=1e-5)
-    assert found["candidate"]["settings"][0]["momentum"] == 0.9
+    step = found.candidate.steps[0]
+    assert step.samples == 4
+    assert step.rates == [0.1]
+    assert step.optimizer_steps == 1
+    assert step.norm[0] == pytest.approx(step.norm_before[0], rel=1e-5)
+    assert found.candidate.settings[0]["momentum"] == 0.9
 
 
 def test_steps_begin_where_the_first_began(tmp_path: Path) -> None:
@@ -129,34 +129,32 @@ def test_steps_begin_where_the_first_began(tmp_path: Path) -> None:
 
 
 def test_micro_batches_are_one_step(tmp_path: Path) -> None:
-    step = twice(tmp_path, classifier(accumulate=2))["candidate"]["steps"][0]
-    assert (step["samples"], step["optimizer_steps"], len(step["losses"])) == (8, 1, 2)
-    assert step["loss"] == pytest.approx(sum(step["losses"]))
+    step = twice(tmp_path, classifier(accumulate=2)).candidate.steps[0]
+    assert (step.samples, step.optimizer_steps, len(step.losses)) == (8, 1, 2)
+    assert step.loss == pytest.approx(sum(step.losses))
 
 
 def test_batches_may_be_dicts(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(as_dict=True))
-    assert found["fed"]
-    assert all(row["equal"] for row in found["tensors"])
+    assert found.fed
+    assert all(row.equal for row in found.tensors)
 
 
 def test_two_models_and_two_optimizers(tmp_path: Path) -> None:
     found = twice(tmp_path, gan)
-    names = {row["name"] for row in found["tensors"] if row["group"] == "gradients"}
+    names = {row.name for row in found.tensors if row.group == "gradients"}
     assert names == {"0.weight", "0.bias", "1.weight", "1.bias"}
-    step = found["candidate"]["steps"][0]
-    assert step["optimizer_steps"] == 2
-    assert step["rates"] == [1e-4, 1e-3]
-    assert all(row["equal"] for row in found["tensors"])
+    step = found.candidate.steps[0]
+    assert step.optimizer_steps == 2
+    assert step.rates == [1e-4, 1e-3]
+    assert all(row.equal for row in found.tensors)
 
 
 def test_gradients_are_those_after_unscaling(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(), classifier(scaler=True))
-    total = next(row for row in found["totals"] if row["group"] == "gradients")
-    assert total["norm"] == pytest.approx(total["base_norm"], rel=1e-5)
-    assert found["candidate"]["steps"][0]["norm"][0] == pytest.approx(
-        found["base"]["steps"][0]["norm"][0], rel=1e-5
-    )
+    total = next(row for row in found.totals if row.group == "gradients")
+    assert total.norm == pytest.approx(total.base_norm, rel=1e-5)
+    assert found.candidate.steps[0].norm[0] == pytest.approx(found.base.steps[0].norm[0], rel=1e-5)
 
 
 def test_names_are_those_of_the_users_model(tmp_path: Path) -> None:
@@ -166,25 +164,25 @@ def test_names_are_those_of_the_users_model(tmp_path: Path) -> None:
         return torch.compile(model, backend="eager")
 
     found = twice(tmp_path, classifier(), classifier(wrap=compiled))
-    assert found["unmatched"] == []
-    assert found["steps"] == 2
+    assert found.unmatched == []
+    assert found.steps == 2
 
 
 def test_a_tensor_that_is_missing_is_named(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(), classifier(momentum=0.0))
-    assert "optimizer: 0.weight/momentum_buffer" in found["unmatched"]
+    assert "optimizer: 0.weight/momentum_buffer" in found.unmatched
 
 
 def test_double_precision_is_given_back(tmp_path: Path) -> None:
     import torch
 
-    from fixtures.witnessing import witness
+    from fixtures.numerics_captures import capture
 
     single = torch.Tensor.float
-    given = {"batches": str(tmp_path / "b.pt"), "steps": 1, "dropout": False}
-    witness(classifier(), tmp_path / "one", [], write=str(tmp_path / "one.pt"), **given)
-    witness(classifier(), tmp_path / "two", [], write=str(tmp_path / "two.pt"), double=True, **given)
-    found = witness(
+    given: dict[str, Any] = {"batches": str(tmp_path / "b.pt"), "steps": 1, "dropout": False}
+    capture(classifier(), tmp_path / "one", [], write=str(tmp_path / "one.pt"), **given)
+    capture(classifier(), tmp_path / "two", [], write=str(tmp_path / "two.pt"), double=True, **given)
+    found = capture(
         classifier(),
         tmp_path / "three",
         [],
@@ -194,9 +192,9 @@ def test_double_precision_is_given_back(tmp_path: Path) -> None:
     )
     assert torch.get_default_dtype() is torch.float32
     assert torch.Tensor.float is single
-    row = next(row for row in found["totals"] if row["group"] == "gradients")
-    assert 0 < row["candidate_error"] < 1e-6
-    assert row["candidate_error"] == row["base_error"]
+    row = next(row for row in found.totals if row.group == "gradients")
+    assert 0 < row.candidate_error < 1e-6
+    assert row.candidate_error == row.base_error
 
 
 def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
@@ -218,35 +216,36 @@ def test_last_bits_are_rounded_away_in_both_directions(tmp_path: Path) -> None:
 
 
 def test_rounding_the_last_bits_changes_values_a_little(tmp_path: Path) -> None:
-    from fixtures.witnessing import witness
+    from fixtures.numerics_captures import capture
 
-    base, given = str(tmp_path / "one.pt"), {"batches": str(tmp_path / "batches.pt"), "steps": 2}
-    witness(classifier(), tmp_path / "one", [], write=base, **given)
-    found = witness(classifier(), tmp_path / "two", [], compare=base, rounds="last_bits", **given)
-    rows = [row for row in found["totals"] if row["group"] == "gradients"]
-    assert not all(row["equal"] for row in rows)
-    assert all(row["error"] < 1e-5 * row["rms"] for row in rows)
+    base = str(tmp_path / "one.pt")
+    given: dict[str, Any] = {"batches": str(tmp_path / "batches.pt"), "steps": 2}
+    capture(classifier(), tmp_path / "one", [], write=base, **given)
+    found = capture(classifier(), tmp_path / "two", [], compare=base, rounds="last_bits", **given)
+    rows = [row for row in found.totals if row.group == "gradients"]
+    assert not all(row.equal for row in rows)
+    assert all(row.error < 1e-5 * row.rms for row in rows)
 
 
 def test_dropout_can_be_left_out(tmp_path: Path) -> None:
     kept = twice(tmp_path / "a", classifier(), dropout=True)
     out = twice(tmp_path / "b", classifier(), dropout=False)
-    assert kept["candidate"]["steps"][0]["loss"] != out["candidate"]["steps"][0]["loss"]
+    assert kept.candidate.steps[0].loss != out.candidate.steps[0].loss
 
 
 def test_captured_batches_can_be_cut(tmp_path: Path) -> None:
     import torch
 
     found = twice(tmp_path, classifier(), most=2)
-    assert found["candidate"]["steps"][0]["samples"] == 4  # what the loader gives is what counts
+    assert found.candidate.steps[0].samples == 4  # what the loader gives is what counts
     captured = torch.load(tmp_path / "batches.pt", weights_only=True)
     assert [len(tensor) for tensor in captured["batches"][0]] == [2, 2]
-    assert all(row["equal"] for row in found["tensors"])
+    assert all(row.equal for row in found.tensors)
 
 
 def test_a_script_that_ends_early_is_told(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(), steps=1000)
-    assert found["steps"] < found["asked"]
+    assert found.steps < found.asked
 
 
 def test_not_a_number_is_counted(tmp_path: Path) -> None:
@@ -254,17 +253,17 @@ def test_not_a_number_is_counted(tmp_path: Path) -> None:
         return lambda x: model(x) * float("inf")
 
     found = twice(tmp_path, classifier(), classifier(wrap=broken))
-    assert sum(found["candidate"]["steps"][0]["bad"].values()) > 0
-    assert found["candidate"]["steps"][0]["loss"] is None
+    assert sum(found.candidate.steps[0].bad.values()) > 0
+    assert found.candidate.steps[0].loss is None
 
 
 def test_a_damaged_base_is_no_base(tmp_path: Path) -> None:
-    from fixtures.witnessing import witness
+    from fixtures.numerics_captures import capture
 
     (tmp_path / "one.pt").write_bytes(b"not a file of torch")
-    found = witness(classifier(), tmp_path / "two", [], compare=str(tmp_path / "one.pt"), steps=1)
-    assert "totals" not in found
-    assert "cannot be read" in found["notes"][0]
+    found = capture(classifier(), tmp_path / "two", [], compare=str(tmp_path / "one.pt"), steps=1)
+    assert found.totals == []
+    assert "cannot be read" in found.notes[0]
 
 
 def test_large_tensors_are_sampled_and_summed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,11 +273,11 @@ def test_large_tensors_are_sampled_and_summed_whole(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(tensor_summary, "LIMIT", 100_000)
     every = tensor_summary.stride({"w": weight}, {}, 1)
     assert every == 5
-    one, other = tensor_summary.kept(weight, every), weight.clone()
+    one, other = tensor_summary.summary(weight, every), weight.clone()
     assert one["values"].numel() == 20_000
     assert one["norm"] == pytest.approx(float(weight.double().norm()))
     other[1] += 1e-3  # not among those that are kept
-    two = tensor_summary.kept(other, every)
+    two = tensor_summary.summary(other, every)
     assert torch.equal(one["values"], two["values"])
     assert one["bits"] != two["bits"]
 
@@ -286,13 +285,13 @@ def test_large_tensors_are_sampled_and_summed_whole(monkeypatch: pytest.MonkeyPa
 def test_a_checksum_knows_places_and_not_layouts() -> None:
     import torch
 
-    from laptime.tuning.trial.numerics.tensor_summary import checksum, kept
+    from laptime.tuning.trial.numerics.tensor_summary import checksum, summary
 
     table = torch.randn(2, 3, 4, 4)
     assert checksum(table.reshape(-1)) != checksum(table.flip(0).reshape(-1))
     there = table.to(memory_format=torch.channels_last)
-    assert kept(there, 1)["bits"] == kept(table, 1)["bits"]
+    assert summary(there, 1)["bits"] == summary(table, 1)["bits"]
     zero = torch.zeros(3)
-    assert kept(-zero, 1)["bits"] == kept(zero, 1)["bits"]
+    assert summary(-zero, 1)["bits"] == summary(zero, 1)["bits"]
     for kind in (torch.bfloat16, torch.float64, torch.int64, torch.bool, torch.uint8):
         assert isinstance(checksum(torch.ones(5).to(kind)), int)

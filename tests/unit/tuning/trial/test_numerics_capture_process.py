@@ -1,4 +1,4 @@
-"""A script witnessed in processes of its own, as `tune` does it."""
+"""The numerics of a script captured in processes of its own, as `tune` does it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from laptime.launch.trial import start
 from laptime.tuning.gates.verdict import judge
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import CapturePlan, TrialPlan
+from laptime.tuning.trial.numerics.document import NumericsComparison
+from laptime.tuning.trial.numerics.loader_samples import BATCHES
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -38,15 +40,15 @@ if __name__ == "__main__":
 """
 
 
-def trial(folder: Path, script: Path, changes: list[str], **gate: Any) -> dict[str, Any]:
+def trial(folder: Path, script: Path, changes: list[str], **plan: Any) -> NumericsComparison:
     base = [{"name": name, "options": {}} for name in changes]
-    plan = TrialPlan(folder=str(folder), mode="gate", base=base, seed=1, gate=gate)
-    with start([str(script)], python=sys.executable, plan=plan, timeout=120) as running:
+    trial_plan = TrialPlan(folder=str(folder), mode="gate", base=base, seed=1, capture=CapturePlan(**plan))
+    with start([str(script)], python=sys.executable, plan=trial_plan, timeout=120) as running:
         running.wait()
         found = running.finished()
         assert found.ended == "stopped", found
         assert not found.left
-        document = running.document("gate.json")
+        document = running.document(NumericsComparison)
     assert document is not None
     return document
 
@@ -54,7 +56,8 @@ def trial(folder: Path, script: Path, changes: list[str], **gate: Any) -> dict[s
 def test_fresh_processes_agree_and_harm_is_seen(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
-    base, given = str(tmp_path / "base.pt"), {"batches": str(tmp_path / "batches.pt"), "steps": 2}
+    base = str(tmp_path / "base.pt")
+    given: dict[str, Any] = {"batches": str(tmp_path / "batches.pt"), "steps": 2}
     harm = Path(__file__).parents[3] / "honesty" / "harm"
     trial(tmp_path / "base", script, [], write=base, **given)
     same = trial(tmp_path / "same", script, ["identity"], compare=base, **given)
@@ -64,9 +67,9 @@ def test_fresh_processes_agree_and_harm_is_seen(tmp_path: Path) -> None:
     assert gate.reason.startswith("gradient norm: step 1: the norm of all gradients is 4 times")
 
     epoch = str(tmp_path / "samples.pt")
-    trial(tmp_path / "samples", script, [], write=epoch, samples=True)
+    trial(tmp_path / "samples", script, [], write=epoch, samples=BATCHES)
     dropped = trial(
-        tmp_path / "dropped", script, [str(harm / "dropped_batch.py")], compare=epoch, samples=True
+        tmp_path / "dropped", script, [str(harm / "dropped_batch.py")], compare=epoch, samples=BATCHES
     )
     found = judge(["exact"], same, samples=dropped)
     assert found.reason == "last batch: the last batch is dropped: 20 samples an epoch, 22 before"

@@ -11,8 +11,7 @@ import pytest
 
 from laptime.instrument.step_observer import Stop
 from laptime.tuning.trial import block_timing, race_runner
-from laptime.tuning.trial.plan import TrialPlan
-from laptime.tuning.trial.result import TrialResult
+from laptime.tuning.trial.messages import FILE, TrialPlan, TrialResult
 
 MARK = [{"name": "mark"}]
 
@@ -76,7 +75,7 @@ class Loop:
         return most
 
     def blocks(self) -> list[dict[str, Any]]:
-        path = self.folder / "rounds.jsonl"
+        path = self.folder / FILE
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
@@ -108,7 +107,7 @@ def test_steps_to_settle_and_after_a_switch_do_not_count(
     assert loop.run() == 4 + 2 * 3
     assert (loop.result.settled, loop.result.settling) == (4, [1.0] * 4)
     assert loop.switches == [[]], "with one arm nothing is switched"
-    (tmp_path / "rounds.jsonl").unlink()
+    (tmp_path / FILE).unlink()
 
     loop = Loop(monkeypatch, tmp_path, arms=[[], MARK], settle=4, resettle=1, rounds=6, steps=3)
     taken = loop.run()
@@ -230,7 +229,7 @@ def test_several_ranks_count_and_have_one_arm(monkeypatch: pytest.MonkeyPatch, t
     assert {block["arm"] for block in loop.blocks()} == {0}
     assert loop.result.world == 2
     monkeypatch.setattr(race_runner, "rank", lambda: 1)
-    (tmp_path / "rounds.jsonl").unlink()
+    (tmp_path / FILE).unlink()
     loop = Loop(monkeypatch, tmp_path, settle=2, rounds=5, steps=3)
     assert loop.run() == 2 + 5 * 3
     assert loop.blocks() == []

@@ -49,10 +49,10 @@ def test_a_place_has_the_lines_of_a_call_over_several_and_the_name(tmp_path: Pat
     )
     thing = object()
     found = module.Trainer(thing).fit()
-    assert (found["line"], found["end_line"]) == (6, 8)
-    assert found["function"] == "Trainer.fit"
-    assert found["expression"] == "self.net"
-    assert found["file"] == str(tmp_path / "train.py")
+    assert (found.line, found.end_line) == (6, 8)
+    assert found.function == "Trainer.fit"
+    assert found.expression == "self.net"
+    assert found.file == str(tmp_path / "train.py")
 
 
 def test_a_local_name_comes_before_a_global_and_an_attribute(tmp_path: Path) -> None:
@@ -70,9 +70,9 @@ def test_a_local_name_comes_before_a_global_and_an_attribute(tmp_path: Path) -> 
         place=lambda thing: source_sites.place("forward", thing, frame=sys._getframe(1)),
         thing=thing,
     )
-    assert module.inner(thing)["expression"] == "own"
-    assert module.outer()["expression"] == "thing"
-    assert module.nowhere()["expression"] == ""
+    assert module.inner(thing).expression == "own"
+    assert module.outer().expression == "thing"
+    assert module.nowhere().expression == ""
 
 
 def test_a_loop_in_a_library_is_placed_at_the_users_call_of_it(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_loop_in_a_library_is_placed_at_the_users_call_of_it(tmp_path: Path) -
 
     module = load(tmp_path, "def main():\n    return run(step)\n", run=namespace["run"], step=step)
     found, library_name = module.main()
-    assert (found["file"], found["line"]) == (str(tmp_path / "train.py"), 2)
+    assert (found.file, found.line) == (str(tmp_path / "train.py"), 2)
     assert library_name == "trainers"
 
 
@@ -100,7 +100,7 @@ def test_places_are_counted_and_kept_once(tmp_path: Path) -> None:
     )
     module.main()
     # The lambda of this test is a user's frame itself: one place.
-    assert [each["count"] for each in places.sites(2)] == [3.5]
+    assert [each.count for each in places.sites(2)] == [3.5]
     places.restart()
     assert places.sites() == []
 
@@ -130,9 +130,9 @@ def test_models_are_named_at_the_optimizers_line_even_when_wrapped_later(tmp_pat
     holder = module.main(inner, torch.nn.ReLU())
     wrapped = torch.nn.DataParallel(inner)
     found = source_sites.of_models([call], [wrapped, stranger])
-    assert [(each["expression"], each["index"], each["kind"]) for each in found] == [("net", 0, "model")]
+    assert [(each.expression, each.index, each.kind) for each in found] == [("net", 0, "model")]
     assert call.site is not None
-    assert call.site["line"] == 7
+    assert call.site.line == 7
     assert holder
 
 

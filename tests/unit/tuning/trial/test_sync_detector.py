@@ -28,7 +28,7 @@ def test_values_sizes_masks_and_prints_are_found_with_their_line(capsys: pytest.
     (x * 2).relu().sum()
     lint.leave()
     lint.steps = 1
-    found = [(each["line"], each["detail"]) for each in lint.sites()]
+    found = [(each.line, each.detail) for each in lint.sites()]
     first = found[0][0]
     assert [(line - first, what) for line, what in found] == [
         (0, "item"),
@@ -41,7 +41,7 @@ def test_values_sizes_masks_and_prints_are_found_with_their_line(capsys: pytest.
         (8, "cpu"),
         (9, "tolist"),
     ]
-    assert all(each["file"] == __file__ and each["count"] == 1.0 for each in lint.sites())
+    assert all(each.file == __file__ and each.count == 1.0 for each in lint.sites())
     assert capsys.readouterr().out.startswith("tensor(")
 
 
@@ -115,7 +115,7 @@ def test_the_share_of_time_that_could_be_fused_is_told() -> None:
         run()  # type: ignore[operator]
         lint.leave()
         lint.steps = 1
-        return lint.work()
+        return lint.operators()
 
     x = torch.rand(256, 256)
     chain = worked(lambda: (x.sigmoid() * x + x.abs()).sqrt())
@@ -124,7 +124,7 @@ def test_the_share_of_time_that_could_be_fused_is_told() -> None:
     assert product["fusable"] < 0.5
     assert worked(lambda: x * x, accelerator=True) == {"count": 1}
     assert worked(lambda: x * x, optimizes=True) == {}
-    assert SyncDetector().work() == {}
+    assert SyncDetector().operators() == {}
 
 
 @pytest.mark.parametrize("name", ["addmm", "mm", "convolution_backward", "max_pool2d_with_indices", "topk"])

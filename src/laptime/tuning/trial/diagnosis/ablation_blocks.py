@@ -1,7 +1,12 @@
-"""Blocks of steps with parts left out: planned, timed, and what their times say. Pure, but for the clock.
+"""Steps with parts left out, in blocks of one variant: which are run, and what their times say.
 
-A diagnosis runs safe modes first, in rounds of random order; then those in which a script may fail, harmless
-to risky.
+    whole             as it is              cached            a kept batch, the loader is not asked
+    on_device         kept on the device    no_optimizer      optimizers do not step
+    forward_backward  cached, no optimizer  forward           and no backward pass
+    half_batch, double_batch                the kept batch cut or doubled
+    synchronised      each part waited for  lint, traced      see `sync_detector`, `watchers`
+
+Safe variants come first, in rounds of random order; then those in which a script may fail, harmless to risky.
 """
 
 from __future__ import annotations
@@ -12,31 +17,33 @@ from dataclasses import dataclass, field
 from math import log, sqrt
 from statistics import fmean, median
 from time import perf_counter
-from typing import Any
 
 from laptime.tuning.loop_profile import SHARES, UNKNOWN_NOISE
 
 SECONDS = 15.0
-"""Of steps that are worth a diagnosis."""
+"""Spent on steps at most."""
 BLOCK = 0.05
-"""Seconds that a block is worth, up to MOST steps."""
+"""Seconds that a block should take, with at most MOST steps."""
 MOST = 10
 ROUNDS = 8
 SLOW = 1.0
-"""Seconds of a step from which on no step is spent on what can be derived, and none on getting used to."""
+"""Seconds: from such a step on nothing is run that can be derived, and a switch of variants skips no step."""
 DRAINED = 8
-"""Steps at most until batches are used up that workers have fetched while the loop did not ask."""
-FETCHES = frozenset({"whole", "synchronised", "traced", "no_optimizer", "lint"})
-"""Modes that ask the loader."""
+"""Steps at most that use up batches which workers fetched while the loop did not ask."""
 MANY = 5
+"""Ratios from which on their median tells the noise."""
+NO_OPTIMIZER = frozenset({"no_optimizer", "forward_backward", "forward"})
+CACHED = frozenset({"cached", "on_device", "forward_backward", "forward", "half_batch", "double_batch"})
+CUTS = ("half_batch", "double_batch")
+RISKY = frozenset({"forward", *CUTS})
 PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
 
 
 @dataclass(frozen=True)
 class PlannedBlock:
-    """Steps of one mode: `skip` that do not count, then `steps`."""
+    """Steps of one variant: `skip` that do not count, then `steps`."""
 
-    mode: str
+    variant: str
     round: int = 0
     skip: int = 0
     steps: int = 1
@@ -44,13 +51,13 @@ class PlannedBlock:
 
 @dataclass(frozen=True)
 class LoopTraits:
-    """What is known of the loop when its diagnosis is planned.
+    """What decides which variants are run.
 
     Attributes:
         step: seconds of a step. queued: batches that workers keep ready.
         can_cache: a batch of a loader was kept. accelerator: there is one. closure: its optimizer calls the
-            model. scaler: gradients are scaled. compiled: torch.compile is used. cuts: modes among
-            half_batch and double_batch that the batch allows.
+            model. scaler: gradients are scaled. compiled: torch.compile is used. cuts: those of CUTS that the
+            batch allows.
     """
 
     step: float
@@ -62,61 +69,67 @@ class LoopTraits:
     compiled: bool = False
     cuts: tuple[str, ...] = ()
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether what can be derived is not run: without an accelerator, parts follow each other."""
+        return self.step > SLOW and not self.accelerator
 
-def plan_blocks(known: LoopTraits, *, seconds: float, order: int) -> list[PlannedBlock]:
-    """Blocks in the order in which they run."""
+
+def plan_blocks(traits: LoopTraits, *, seconds: float, order: int) -> list[PlannedBlock]:
+    """Blocks in the order in which they run; `order` is the seed of their random order."""
     budget = min(SECONDS, seconds)
-    step = max(known.step, 1e-5)
+    step = max(traits.step, 1e-5)
     steps = min(MOST, max(1, round(BLOCK / step)))
-    modes = _modes(known)
+    variants = _safe_variants(traits)
     skip = 0 if step > SLOW else 1
-    drained = min(known.queued, DRAINED, max(0, int(0.1 * budget / step)))
-    each = step * (len(modes) * (steps + skip) + drained)
-    rounds = min(ROUNDS, max(1, int(0.6 * budget / each)))
+    drained = min(traits.queued, DRAINED, max(0, int(0.1 * budget / step)))
+    per_round = step * (len(variants) * (steps + skip) + drained)
+    rounds = min(ROUNDS, max(1, int(0.6 * budget / per_round)))
     rng = random.Random(order)  # noqa: S311, no secret
     planned: list[PlannedBlock] = []
     for number in range(rounds):
-        shuffled = list(modes)
+        shuffled = list(variants)
         rng.shuffle(shuffled)
-        for mode in shuffled:
-            last = planned[-1].mode if planned else "whole"
-            more = drained if mode in FETCHES and last not in FETCHES else 0
-            planned.append(PlannedBlock(mode, number, skip + more, steps))
-    if known.accelerator:
+        for variant in shuffled:
+            was_cached = bool(planned) and planned[-1].variant in CACHED
+            drains = drained if variant not in CACHED and was_cached else 0
+            planned.append(PlannedBlock(variant, number, skip + drains, steps))
+    if traits.accelerator:
         planned.append(PlannedBlock("synchronised", 0, skip, steps))
         planned.append(PlannedBlock("traced", 0, skip, steps))
-    return [*planned, *_risky(known, skip, steps)]
+    return [*planned, *_risky_blocks(traits, skip, steps)]
 
 
-def _modes(known: LoopTraits) -> list[str]:
-    """What every round has. `whole` is there twice: against itself it tells the noise."""
-    slow = known.step > SLOW and not known.accelerator
-    found = ["whole"] if slow else ["whole", "whole"]
-    found += ["cached"] if known.can_cache else []
-    if known.can_cache and known.accelerator:
-        found.append("on_device")
-    if not slow and not known.closure:  # a closure's step gives the loss, and scripts use it
-        found.append("no_optimizer")
-        found += ["forward_backward"] if known.can_cache else []
-    return found
+def _safe_variants(traits: LoopTraits) -> list[str]:
+    """Of every round. `whole` is there twice: against itself it tells the noise."""
+    variants = ["whole"] if traits.is_slow else ["whole", "whole"]
+    variants += ["cached"] if traits.can_cache else []
+    if traits.can_cache and traits.accelerator:
+        variants.append("on_device")
+    if not traits.is_slow and not traits.closure:  # a closure's step gives the loss, and scripts use it
+        variants.append("no_optimizer")
+        variants += ["forward_backward"] if traits.can_cache else []
+    return variants
 
 
-def _risky(known: LoopTraits, skip: int, steps: int) -> list[PlannedBlock]:
-    found = [PlannedBlock("lint", steps=2 if known.step <= SLOW else 1)]
-    slow = known.step > SLOW and not known.accelerator
+def _risky_blocks(traits: LoopTraits, skip: int, steps: int) -> list[PlannedBlock]:
+    blocks = [PlannedBlock("lint", steps=2 if traits.step <= SLOW else 1)]
     # Without a backward pass a GradScaler's step finds no gradients and raises.
-    if not (slow or known.closure or known.scaler) and known.can_cache:
-        found.append(PlannedBlock("forward", 0, skip, steps))
-    if not known.compiled:  # another shape is compiled anew, for minutes
-        found += [PlannedBlock(mode, 0, skip, steps) for mode in known.cuts]
-    return found
+    if not (traits.is_slow or traits.closure or traits.scaler) and traits.can_cache:
+        blocks.append(PlannedBlock("forward", 0, skip, steps))
+    if not traits.compiled:  # another shape is compiled anew, for minutes
+        blocks += [PlannedBlock(variant, 0, skip, steps) for variant in traits.cuts]
+    return blocks
 
 
 class PartClock:
-    """Adds up the parts of a step.
+    """Adds up the parts of a step, by what the loop did last.
+
+    Unlike `instrument.phases` it counts the loss as forward, and what lies between a batch and the model
+    apart: that is where a script moves its batch to the device.
 
     Attributes:
-        waits: whether each part ends only when the device is done. Without it parts are the host's.
+        waits: each part ends only when the device is done. Without it parts are the host's.
     """
 
     def __init__(self, wait: Callable[[], None]) -> None:
@@ -127,7 +140,7 @@ class PartClock:
         self._seconds = dict.fromkeys(PARTS, 0.0)
 
     def begins(self, part: str) -> str:
-        """From now on time counts for this part; the part before is given back."""
+        """From now on time counts for this part; returns the part before."""
         if self.waits:
             self._wait()
         now = perf_counter()
@@ -138,13 +151,13 @@ class PartClock:
     def cut(self) -> dict[str, float]:
         """Seconds by part since the last cut."""
         self.begins("other")
-        found, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
-        return found
+        seconds, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
+        return seconds
 
 
 @dataclass
 class TimedBlock:
-    """Steps of one mode, back to back.
+    """Steps of one variant, back to back.
 
     Attributes:
         seconds: of each step; with an accelerator the block's, divided evenly. parts: of each step.
@@ -152,7 +165,7 @@ class TimedBlock:
         samples: in each step. faults: minor page faults in each.
     """
 
-    mode: str
+    variant: str
     round: int
     seconds: list[float] = field(default_factory=list)
     parts: list[dict[str, float]] = field(default_factory=list)
@@ -162,21 +175,26 @@ class TimedBlock:
 
     def last(self) -> TimedBlock:
         """The last step alone."""
-        return TimedBlock(self.mode, self.round, self.seconds[-1:], self.parts[-1:], self.samples[-1:])
+        return TimedBlock(self.variant, self.round, self.seconds[-1:], self.parts[-1:], self.samples[-1:])
+
+    def drop_last(self, steps: int) -> None:
+        """Forget the last steps, whose seconds are not known yet."""
+        for values in (self.parts, self.samples, self.faults):
+            del values[-steps:]
 
 
-def what_if(taken: list[TimedBlock]) -> dict[str, float]:
-    """Median seconds of a step by mode."""
-    found: dict[str, list[float]] = {}
-    for block in taken:
-        found.setdefault(block.mode, []).extend(block.seconds)
-    return {mode: median(seconds) for mode, seconds in found.items() if seconds}
+def what_if(blocks: list[TimedBlock]) -> dict[str, float]:
+    """Median seconds of a step by variant."""
+    by_variant: dict[str, list[float]] = {}
+    for block in blocks:
+        by_variant.setdefault(block.variant, []).extend(block.seconds)
+    return {variant: median(seconds) for variant, seconds in by_variant.items() if seconds}
 
 
-def parts(taken: list[TimedBlock], mode: str) -> dict[str, float]:
-    """Mean seconds of each part under a mode; {} where it never ran."""
-    seen = [each for block in taken if block.mode == mode for each in block.parts]
-    return {part: fmean(each[part] for each in seen) for part in PARTS} if seen else {}
+def mean_parts(blocks: list[TimedBlock], variant: str) -> dict[str, float]:
+    """Mean seconds of each part under a variant; {} where it never ran."""
+    steps = [parts for block in blocks if block.variant == variant for parts in block.parts]
+    return {part: fmean(parts[part] for parts in steps) for part in PARTS} if steps else {}
 
 
 def shares(
@@ -190,43 +208,43 @@ def shares(
     parts are.
 
     Args:
-        seconds: of a step by mode, see `what_if`.
+        seconds: of a step by variant, see `what_if`.
         measured: seconds by part; with an accelerator, waited for.
     """
     whole = seconds.get("whole", 0.0)
     if whole <= 0.0:
         return dict.fromkeys(SHARES, 0.0)
-    found = {part: max(0.0, measured.get(part, 0.0)) for part in PARTS}
-    total = sum(found.values())
+    parts = {part: max(0.0, measured.get(part, 0.0)) for part in PARTS}
+    total = sum(parts.values())
     if total <= 0.0:
         return {**dict.fromkeys(SHARES, 0.0), "other": whole}
-    found = {part: value * whole / total for part, value in found.items()}
+    parts = {part: value * whole / total for part, value in parts.items()}
     if not accelerator:  # nothing is moved: what was between batch and model is the script's own work
-        found["other"] += found["transfer"]
-        found["transfer"] = 0.0
+        parts["other"] += parts["transfer"]
+        parts["transfer"] = 0.0
     without = seconds.get("cached")
     if without is not None and accelerator:
-        found["data"] = min(whole, max(0.0, whole - without))
+        parts["data"] = min(whole, max(0.0, whole - without))
         moved = seconds.get("on_device")
-        left = whole - found["data"]
-        found["transfer"] = found["transfer"] if moved is None else min(left, max(0.0, without - moved))
-        return _rest(found, whole, fixed=("data", "transfer"))
+        left = whole - parts["data"]
+        parts["transfer"] = parts["transfer"] if moved is None else min(left, max(0.0, without - moved))
+        return _scaled(parts, whole, fixed=("data", "transfer"))
     if without is not None and workers:
-        found["data"] = min(whole, max(found["data"], whole - without))
-        return _rest(found, whole, fixed=("data",))
-    return found
+        parts["data"] = min(whole, max(parts["data"], whole - without))
+        return _scaled(parts, whole, fixed=("data",))
+    return parts
 
 
-def _rest(found: dict[str, float], whole: float, fixed: tuple[str, ...]) -> dict[str, float]:
+def _scaled(parts: dict[str, float], whole: float, fixed: tuple[str, ...]) -> dict[str, float]:
     """Scaled, but for some parts, so that all add up to the whole."""
-    left = max(0.0, whole - sum(found[part] for part in fixed))
-    free = sum(value for part, value in found.items() if part not in fixed)
+    left = max(0.0, whole - sum(parts[part] for part in fixed))
+    free = sum(value for part, value in parts.items() if part not in fixed)
     if free <= 0.0:
-        return {**found, "other": left}
-    return {part: value if part in fixed else value * left / free for part, value in found.items()}
+        return {**parts, "other": left}
+    return {part: value if part in fixed else value * left / free for part, value in parts.items()}
 
 
-def noise(taken: list[TimedBlock]) -> float:
+def noise(blocks: list[TimedBlock]) -> float:
     """Relative standard deviation of the script against itself: log ratios of paired whole blocks.
 
     A block stands for itself by its median, so that the first step of an epoch does not count. The deviation
@@ -235,34 +253,29 @@ def noise(taken: list[TimedBlock]) -> float:
     steps that follow each other. Few ratios say little: they weigh against an ordinary machine as so many
     against one (one ratio of 18 %, of a process that was still warming up, made every interval useless).
     """
-    blocks = [block for block in taken if block.mode == "whole" and block.seconds]
-    values = [median(block.seconds) for block in blocks]
+    whole = [block for block in blocks if block.variant == "whole" and block.seconds]
+    values = [median(block.seconds) for block in whole]
     if len(values) < 6:
-        values = [second for block in blocks for second in block.seconds]
+        values = [second for block in whole for second in block.seconds]
     ratios = [abs(log(a / b)) for a, b in zip(values[::2], values[1::2], strict=False) if a > 0 and b > 0]
     if len(ratios) >= MANY:
         return 1.4826 * median(ratios)
     if not ratios:
         return 0.0
     weight = len(ratios) / (len(ratios) + 1)
-    return float(sqrt(fmean(each * each for each in ratios)) ** weight * UNKNOWN_NOISE ** (1 - weight))
+    return float(sqrt(fmean(ratio * ratio for ratio in ratios)) ** weight * UNKNOWN_NOISE ** (1 - weight))
 
 
 def derived(seconds: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
-    """Modes that need not run on a CPU, where parts follow each other: from the parts of whole steps."""
+    """Variants that need not run on a CPU, where parts follow each other: from the parts of whole steps."""
     whole, total = seconds.get("whole"), sum(measured.values())
     if whole is None or total <= 0.0:
         return {}
     scale = whole / total  # parts are means, the step is a median
     data, backward, optimizer = (scale * measured[part] for part in ("data", "backward", "optimizer"))
-    found = {
+    without = {
         "no_optimizer": whole - optimizer,
         "forward_backward": whole - optimizer - data,
         "forward": whole - optimizer - data - backward,
     }
-    return {mode: max(0.0, value) for mode, value in found.items()}
-
-
-def as_json(taken: list[TimedBlock]) -> list[dict[str, Any]]:
-    """The blocks, for who wants to know how it was found."""
-    return [{"mode": each.mode, "round": each.round, "seconds": each.seconds} for each in taken]
+    return {variant: max(0.0, value) for variant, value in without.items()}

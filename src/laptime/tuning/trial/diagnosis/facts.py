@@ -309,6 +309,19 @@ def peak(kind: str) -> int | None:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
+def has_room(kind: str, limit: int | None) -> bool:
+    """Whether twice the memory of now would fit: of the device, or of this process under its limit."""
+    used = peak(kind) or 0
+    if kind == "cuda":
+        import torch
+
+        free, _ = torch.cuda.mem_get_info()
+        room = free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return used < room and (limit is None or 2 * used < limit)
+    available = memory()
+    return (available is None or used < 0.8 * available) and (limit is None or 2 * used < limit)
+
+
 def page_faults() -> int:
     """Minor page faults of this process so far."""
     import resource

@@ -1,239 +1,210 @@
-"""What a diagnosing trial has seen, as fields of `loop_profile.LoopProfile`."""
+"""What a diagnosing trial has observed of the loop, and the `LoopProfile` that follows from it."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from contextlib import suppress
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from laptime.kit import registry
 from laptime.tuning import optimization
+from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.trial import source_sites
-from laptime.tuning.trial.batches import described, nbytes, padding, size
+from laptime.tuning.trial.batches import CachedBatch, nbytes, padding
 from laptime.tuning.trial.diagnosis import ablation_blocks, facts
-
-if TYPE_CHECKING:
-    from laptime.tuning.trial.diagnosis.ablation_runner import AblationRunner
+from laptime.tuning.trial.diagnosis.ablation_blocks import TimedBlock
+from laptime.tuning.trial.diagnosis.sync_detector import SyncDetector
+from laptime.tuning.trial.diagnosis.watchers import DeviceTime
 
 SWITCHES = ("lr", "weight_decay", "momentum", "betas", "eps", "fused", "foreach", "capturable", "amsgrad")
-DENORMAL = 1.1754943508222875e-38
-"""The smallest normal float32."""
+"""Of an optimizer's first group."""
+LOADER_SETTINGS = (
+    *("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor", "drop_last"),
+)
+LOADER_OBJECTS = ("sampler", "batch_sampler", "dataset", "collate_fn")
 
 
-def has_room(kind: str, limit: int | None) -> bool:
-    """Whether twice the memory of now would fit: of the device, or of this process under its limit."""
-    used = facts.peak(kind) or 0
-    if kind == "cuda":
-        import torch
+class Observations:
+    """What is known since steps are found by their present source.
 
-        free, _ = torch.cuda.mem_get_info()
-        room = free + torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
-        return used < room and (limit is None or 2 * used < limit)
-    free_now = facts.memory()
-    return (free_now is None or used < 0.8 * free_now) and (limit is None or 2 * used < limit)
+    Attributes:
+        hooks: the loop's objects. facts: names that the watched functions have shown.
+        settled: the first steps. blocks: those that have ended or run. settled_steps: how many.
+        cached: the last whole batch by id of its loader; loaders: these loaders, by id.
+        integers: integer tensors of some batches, for their padding. shapes: of batches, without the leading
+            dimension. libraries: packages that run the loop, "" for the user's own code.
+        closure: an optimizer calls the model. autocast: it was on where a model was called.
+        backwards: passes in the first steps. sites: where the loop does things.
+        loader: what `loader_probe.probe` has found out; None before it ran. peak: bytes before anything
+        risky. notes: what could not be found out.
+    """
+
+    def __init__(self, hooks: Any, facts: set[str], notes: list[str]) -> None:
+        self.hooks, self.facts, self.notes = hooks, facts, notes
+        self.settled = TimedBlock("whole", -1)
+        self.blocks: list[TimedBlock] = []
+        self.settled_steps = 0
+        self.cached: dict[int, CachedBatch] = {}
+        self.loaders: dict[int, Any] = {}
+        self.integers: list[list[Any]] = []
+        self.shapes: set[tuple[Any, ...]] = set()
+        self.libraries: set[str] = set()
+        self.closure = self.autocast = self.accelerator = False
+        self.backwards = 0
+        self.sites = source_sites.SiteCounts()
+        self.syncs, self.device_time = SyncDetector(), DeviceTime()
+        self.loader: dict[str, Any] | None = None
+        self.peak: int | None = None
+
+    def training_loader(self) -> Any:
+        """The loader that training takes most from: the first of training that has given a batch."""
+        training = (loader for loader in self.hooks.loaders if id(loader) in self.loaders)
+        return next(training, next(iter(self.loaders.values()), None))
 
 
-def training_loader(seen: AblationRunner) -> Any:
-    """The loader that training takes most from: the first of the hooks' that has given a batch."""
-    known = seen.loaders
-    return next((each for each in seen.hooks.loaders if id(each) in known), next(iter(known.values()), None))
-
-
-def loop_profile(seen: AblationRunner) -> dict[str, Any]:
-    """The whole document. What cannot be found out is left out, with a note."""
-    found: dict[str, Any] = {"notes": list(seen.notes)}
-    for ask in (_times, _machine, _loader, _training, _places):
+def loop_profile(seen: Observations) -> LoopProfile:
+    """The profile. What cannot be found out is left out, with a note."""
+    notes = list(seen.notes)
+    values: dict[str, Any] = {"details": {}}
+    for find in (_times, _machine, _loader, _training, _sites):
         try:
-            ask(seen, found)
+            find(seen, values, notes)
         except Exception as error:  # one thing unknown is no reason to know nothing
             what = f"{type(error).__name__}: {error}"[:200]
-            found["notes"].append(f"not diagnosed ({ask.__name__.strip('_')}): {what}")
-    found["facts"] = sorted(_facts(seen, found))
-    found.setdefault("details", {}).update(_details(seen) | _looks(seen, found["notes"]))
-    return found
+            notes.append(f"not diagnosed ({find.__name__.strip('_')}): {what}")
+    values["facts"] = frozenset(_facts(seen, values, notes))
+    values["details"] |= {"operators": seen.syncs.operators()} | _looks(seen.hooks, notes)
+    return LoopProfile(**values, notes=tuple(notes))
 
 
-def _times(seen: AblationRunner, found: dict[str, Any]) -> None:
-    blocks = [block for block in seen.taken if block.seconds]
-    if not any(block.mode == "whole" for block in blocks):
+def _times(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    blocks = [block for block in seen.blocks if block.seconds]
+    whole = [block for block in blocks if block.variant == "whole"]
+    if not whole:
         blocks = [seen.settled, *blocks]
-        found["notes"].append("the script ended before its steps had settled: times are of its first steps")
-    elif sum(len(block.seconds) for block in blocks if block.mode == "whole") < 2:
+        notes.append("the script ended before its steps had settled: times are of its first steps")
+    elif sum(len(block.seconds) for block in whole) < 2:
         blocks = [seen.settled.last(), *blocks]  # steps of seconds: one of those that settled, too
+    whole = [block for block in blocks if block.variant == "whole"]
     seconds = ablation_blocks.what_if(blocks)
-    parts = ablation_blocks.parts(blocks, "synchronised") or ablation_blocks.parts(blocks, "whole")
+    parts = ablation_blocks.mean_parts(blocks, "synchronised") or ablation_blocks.mean_parts(blocks, "whole")
     if not seen.accelerator and not seen.closure:
         seconds = {**ablation_blocks.derived(seconds, parts), **seconds}
-    seconds.pop("lint", None)
-    seconds.pop("synchronised", None)
-    seconds.pop("traced", None)
-    found["step"] = seconds.get("whole", 0.0)
-    found["what_if"] = seconds
-    workers = any(getattr(each, "num_workers", 0) for each in seen.loaders.values())
-    found["shares"] = ablation_blocks.shares(seconds, parts, accelerator=seen.accelerator, workers=workers)
-    hosts = [block.host for block in blocks if block.mode == "whole" and block.host is not None]
-    found["enqueue"] = median(hosts) if hosts else None
-    found["noise"] = ablation_blocks.noise(blocks)
-    if seen.busy.each is not None:
-        found["details"] = {"busy": seen.busy.each}
-    samples = [each for block in [seen.settled, *blocks] for each in block.samples if block.mode == "whole"]
-    found["batch"] = max(1, round(median(samples))) if samples else 1
+    for variant in ("lint", "synchronised", "traced"):
+        seconds.pop(variant, None)
+    values["step"] = seconds.get("whole", 0.0)
+    values["what_if"] = seconds
+    workers = any(getattr(loader, "num_workers", 0) for loader in seen.loaders.values())
+    values["shares"] = ablation_blocks.shares(seconds, parts, accelerator=seen.accelerator, workers=workers)
+    hosts = [block.host for block in whole if block.host is not None]
+    values["enqueue"] = median(hosts) if hosts else None
+    values["noise"] = ablation_blocks.noise(blocks)
+    if seen.device_time.per_step is not None:
+        values["details"]["busy"] = seen.device_time.per_step
+    samples = [count for block in [seen.settled, *whole] for count in block.samples]
+    values["batch"] = max(1, round(median(samples))) if samples else 1
+    faults = [count for block in seen.blocks if block.variant == "whole" for count in block.faults]
+    values["details"]["page_faults"] = median(faults) if faults else None
 
 
-def _machine(seen: AblationRunner, found: dict[str, Any]) -> None:
+def _machine(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
     import torch
 
-    found["device"] = facts.device_of(seen.hooks.models)
-    kind = found["device"].partition(":")[0]
-    found.update(cpus=facts.cpus(), threads=torch.get_num_threads(), shm=facts.shm(), memory=facts.memory())
-    found["peak"] = seen.peak or facts.peak(kind)
-    found["device_memory"] = torch.cuda.mem_get_info()[0] if kind == "cuda" else None
+    values["device"] = facts.device_of(seen.hooks.models)
+    kind = values["device"].partition(":")[0]
+    values |= {"cpus": facts.cpus(), "threads": torch.get_num_threads()}
+    values |= {"shm": facts.shm(), "memory": facts.memory(), "peak": seen.peak or facts.peak(kind)}
+    values["device_memory"] = torch.cuda.mem_get_info()[0] if kind == "cuda" else None
 
 
-def _loader(seen: AblationRunner, found: dict[str, Any]) -> None:
-    loader = training_loader(seen)
+def _loader(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    loader = seen.training_loader()
     if loader is None:
         return
-    asked = dict(seen.asked or {})
-    asked.pop("random", None)
-    found.update(asked)
-    names = ("num_workers", "batch_size", "pin_memory", "persistent_workers", "prefetch_factor", "drop_last")
-    found["loader"] = {name: getattr(loader, name) for name in names if hasattr(loader, name)}
-    for name in ("sampler", "batch_sampler", "dataset", "collate_fn"):
-        each = getattr(loader, name, None)
-        found["loader"][name] = (
-            getattr(each, "__qualname__", type(each).__qualname__) if each is not None else None
-        )
-    kept = seen.kept.get(id(loader))
-    if kept is not None:
-        found["batch_bytes"] = nbytes(kept.batch)
-        found.setdefault("details", {})["batch"] = described(kept.batch)
-    shares = [share for batch in seen.batches if (share := padding(batch)) is not None]
-    found["padding"] = fmean(shares) if shares else None
+    probed = {name: value for name, value in (seen.loader or {}).items() if name != "random"}
+    values["details"] |= probed.pop("details", {})
+    values |= probed
+    values["loader"] = {name: getattr(loader, name) for name in LOADER_SETTINGS if hasattr(loader, name)}
+    for name in LOADER_OBJECTS:
+        part = getattr(loader, name, None)
+        qualified = None if part is None else getattr(part, "__qualname__", type(part).__qualname__)
+        values["loader"][name] = qualified
+    if id(loader) in seen.cached:
+        values["batch_bytes"] = nbytes(seen.cached[id(loader)].batch)
+    shares = [share for batch in seen.integers if (share := padding(batch)) is not None]
+    values["padding"] = fmean(shares) if shares else None
 
 
-def _training(seen: AblationRunner, found: dict[str, Any]) -> None:
-    parameters = {id(each): each for model in seen.hooks.models for each in model.parameters()}
-    own = list(parameters.values())
-    found["parameters"] = sum(each.numel() for each in own)
-    found["tensors"] = len(own)
-    bytes_of = sum(each.numel() * each.element_size() for each in own)
-    gradients = sum(each.numel() * each.element_size() for each in own if each.requires_grad)
-    state = sum(
-        nbytes(dict(state)) for optimizer in seen.hooks.optimizers for state in optimizer.state.values()
-    )
-    found["state_bytes"] = bytes_of + gradients + state
+def _training(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    by_id = {id(each): each for model in seen.hooks.models for each in model.parameters()}
+    parameters = list(by_id.values())
+    values["parameters"] = sum(each.numel() for each in parameters)
+    values["tensors"] = len(parameters)
+    gradients = [each for each in parameters if each.requires_grad]
+    states = [dict(state) for optimizer in seen.hooks.optimizers for state in optimizer.state.values()]
+    values["state_bytes"] = nbytes(parameters) + nbytes(gradients) + nbytes(states)
     if seen.hooks.optimizers:
         first = seen.hooks.optimizers[0]
         group = first.param_groups[0]
-        switches = {name: _plain(group[name]) for name in SWITCHES if name in group}
-        found["optimizer"] = {"class": type(first).__name__, **switches}
+        switches = {name: _number(group[name]) for name in SWITCHES if name in group}
+        values["optimizer"] = {"class": type(first).__name__, **switches}
 
 
-def _plain(value: Any) -> Any:
+def _number(value: Any) -> Any:
+    """A setting; of one that is a tensor its value."""
     return value.item() if hasattr(value, "item") else value
 
 
-def _places(seen: AblationRunner, found: dict[str, Any]) -> None:
-    made = [call.site for call in seen.hooks.calls if getattr(call, "site", None) is not None]
+def _sites(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    constructed = [call.site for call in seen.hooks.calls if call.site is not None]
     models = source_sites.of_models(seen.hooks.calls, seen.hooks.models)
-    found["sites"] = [*made, *models, *seen.places.sites(max(1, seen.counted))]
-    found["syncs"] = seen.lint.sites()
+    values["sites"] = (*constructed, *models, *seen.sites.sites(max(1, seen.settled_steps)))
+    values["syncs"] = tuple(seen.syncs.sites())
 
 
-def _facts(seen: AblationRunner, found: dict[str, Any]) -> set[str]:
-    """All of them; a group that cannot be asked is left out, with a note."""
-    hooks, names = seen.hooks, set(seen.watch.seen)
-    loader = training_loader(seen)
-    kind = found.get("device", "cpu").partition(":")[0]
-    names.add(kind)
-    asks: list[Callable[[], set[str]]] = [
+def _facts(seen: Observations, values: dict[str, Any], notes: list[str]) -> set[str]:
+    """All facts; a group that cannot be found out is left out, with a note."""
+    hooks, loader = seen.hooks, seen.training_loader()
+    kind = values.get("device", "cpu").partition(":")[0]
+    names = seen.facts | {kind}
+    groups: list[Callable[[], set[str]]] = [
         lambda: facts.fast(kind),
         lambda: facts.of_models(hooks.models),
         lambda: facts.of_optimizers(hooks.optimizers),
         lambda: facts.of_loader(loader) if loader is not None else set(),
         facts.of_torch,
     ]
-    for ask in asks:
+    for group in groups:
         try:
-            names |= ask()
+            names |= group()
         except Exception as error:  # a model may be anything
-            found["notes"].append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
-    steps, optimizers = max(1, seen.counted), max(1, len(hooks.optimizers))
+            notes.append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
+    steps, optimizers = seen.settled_steps, max(1, len(hooks.optimizers))
     is_full = all(str(each.dtype) == "torch.float32" for model in hooks.models for each in model.parameters())
     conditions = {
         "gcc": facts.compiler() is not None,
-        "autocast": seen.autocast or (seen.lint.halves and is_full),
-        "checkpointing": seen.lint.checkpointing,
-        "attention": seen.lint.attention,
-        "compiled": seen.is_compiled,
+        "autocast": seen.autocast or (seen.syncs.halves and is_full),
+        "checkpointing": seen.syncs.checkpointing,
+        "attention": seen.syncs.attention,
+        "compiled": facts.compiled() > 0,
         "closure": seen.closure,
-        "accumulation": seen.counted > 0 and seen.backwards / steps / optimizers >= 2 and not seen.closure,
-        "in_library": bool(seen.libraries - {""}) and "" not in seen.libraries,
-        "random_transforms": bool((seen.asked or {}).get("random")),
+        "accumulation": steps > 0 and seen.backwards / steps / optimizers >= 2 and not seen.closure,
+        "in_library": bool(seen.libraries) and "" not in seen.libraries,
+        "random_transforms": bool((seen.loader or {}).get("random")),
         "varying_shapes": len(seen.shapes) > len(seen.loaders),
-        "syncs_every_step": any(each["count"] >= 0.9 for each in found.get("syncs", ())),
+        "syncs_every_step": any(site.count >= 0.9 for site in values.get("syncs", ())),
     }
     return names | {name for name, holds in conditions.items() if holds}
 
 
-def _details(seen: AblationRunner) -> dict[str, Any]:
-    """What single optimizations ask for."""
-    whole = [block for block in seen.taken if block.mode == "whole"]
-    faults = [each for block in whole for each in block.faults]
-    found: dict[str, Any] = {
-        "page_faults": median(faults) if faults else None,
-        "gc_seconds": seen.gc_seconds / seen.all_steps if seen.all_steps else 0.0,
-        "libraries": sorted(seen.libraries - {""}),
-        "backwards_per_step": seen.backwards / seen.counted if seen.counted else 0.0,
-        "zero_grad_seconds": seen.watch.zero_grad_seconds / seen.all_steps if seen.all_steps else 0.0,
-        "loaders": [
-            {"id": index, "batch": size(seen.kept[key].batch)} for index, key in enumerate(seen.loaders)
-        ],
-        "operators": seen.lint.work(),
-        "blocks": ablation_blocks.as_json(seen.taken),
-    }
-    with suppress(Exception):
-        found["denormal_share"] = denormals(seen.hooks.models)
-    with suppress(Exception):
-        found["attn_implementation"] = next(
-            each.config._attn_implementation
-            for model in seen.hooks.models
-            for each in source_sites.unwrapped(model)
-            if hasattr(getattr(each, "config", None), "_attn_implementation")
-        )
-    torch: Any = sys.modules["torch"]
-    if seen.accelerator and torch.cuda.is_initialized():
-        found["alloc_retries"] = int(torch.cuda.memory_stats().get("num_alloc_retries", 0))
-    return found
-
-
-def _looks(seen: AblationRunner, notes: list[str]) -> dict[str, Any]:
-    """What optimizations see for themselves: their `look`, by name."""
-    found: dict[str, Any] = {}
+def _looks(hooks: Any, notes: list[str]) -> dict[str, Any]:
+    """What optimizations find out by their own `look`, by name."""
+    details: dict[str, Any] = {}
     for name in registry.names("optimizations"):
         try:
             look = optimization.load(name).look
             if look is not None:
-                found[name] = look(seen.hooks)
+                details[name] = look(hooks)
         except Exception as error:  # a loop may be anything
             notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
-    return found
-
-
-def denormals(models: list[Any]) -> float:
-    """Share of elements of float32 parameters and gradients that are denormal: not 0, below 2^-126."""
-    import torch
-
-    count = total = 0
-    for model in models:
-        for parameter in model.parameters():
-            for each in (parameter.detach(), parameter.grad):
-                if each is None or each.dtype != torch.float32 or each.device.type != "cpu":
-                    continue
-                small = each.abs()
-                count += int(((small > 0) & (small < DENORMAL)).sum())
-                total += each.numel()
-    return count / total if total else 0.0
+    return details

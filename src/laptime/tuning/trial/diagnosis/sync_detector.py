@@ -1,4 +1,4 @@
-"""Calls that make the host wait for the device, with the user's file and line. Works without an accelerator.
+"""Calls that make the host wait for the device, with the user's file and line. Needs no accelerator.
 
 Every operator of a step passes through a TorchDispatchMode. What asks for a value (`.item()`, `float(x)`,
 `if x > 0`, printing), for a size that the data decide (nonzero, boolean masks, unique), or for a copy to the
@@ -15,6 +15,7 @@ from time import perf_counter
 from types import FrameType
 from typing import Any
 
+from laptime.tuning.loop_profile import Site
 from laptime.tuning.trial.source_sites import SiteCounts, users_frame
 
 VALUES = {"_local_scalar_dense": "item", "equal": "equal", "is_nonzero": "bool"}
@@ -48,19 +49,17 @@ class SyncDetector:
 
     Attributes:
         halves: matrix products ran in float16 or bfloat16. checkpointing: activations were computed anew in
-            a backward pass. attention: scaled dot products ran. sees: places of what synchronises.
-        steps: how many whole steps were looked at. operators: that ran in them, the optimizers' left out.
-        seconds: that these took, `fusable` of them in operators that a compiler could fuse. On the CPU only:
-        elsewhere an operator's time is that of starting it.
+            a backward pass. attention: scaled dot products ran.
+        steps: whole steps that were looked at.
         optimizes: what runs now is an optimizer's.
         muted: what runs now is the loader's, on the host.
         accelerator: there is one, so tensors of the host do not count.
     """
 
     def __init__(self) -> None:
-        self.sees = SiteCounts()
-        self.steps = self.operators = 0
-        self.seconds = self.fusable = 0.0
+        self._sites = SiteCounts()
+        self.steps = self._count = 0
+        self._seconds = self._fusable = 0.0
         self.optimizes = False
         self.halves = self.checkpointing = self.attention = False
         self.muted = self.accelerator = False
@@ -70,7 +69,7 @@ class SyncDetector:
     def enter(self) -> None:
         """A step that is looked at begins."""
         if not self._modes:
-            self._modes = [_operators(self._seen), _methods(self._called)]
+            self._modes = [_operators(self._operator_ran), _methods(self._method_called)]
             for mode in self._modes:
                 mode.__enter__()
             self._watch_printing()
@@ -85,9 +84,9 @@ class SyncDetector:
 
             _tensor_str._str, self._printing = self._printing, None
 
-    def sites(self) -> list[dict[str, Any]]:
+    def sites(self) -> list[Site]:
         """What synchronises, with its count per step."""
-        return self.sees.sites(self.steps)
+        return self._sites.sites(self.steps)
 
     def _watch_printing(self) -> None:
         """Torch leaves all modes while it writes a tensor's values: that function is watched itself."""
@@ -96,33 +95,34 @@ class SyncDetector:
         original: Any = _tensor_str._str
 
         def _str(tensor: Any, *rest: Any, **more: Any) -> Any:
-            self._called("print", tensor)
+            self._method_called("print", tensor)
             return original(tensor, *rest, **more)
 
         self._printing = original
         _tensor_str._str = _str  # type: ignore[assignment]
 
-    def _called(self, name: str, tensor: Any) -> None:
+    def _method_called(self, name: str, tensor: Any) -> None:
         """A method that brings values to Python was called."""
         kind = getattr(getattr(tensor, "device", None), "type", "")
         if not self.muted and (kind != "cpu" or not self.accelerator):
-            self.sees.note("sync", detail=name)
+            self._sites.note("sync", detail=name)
 
-    def work(self) -> dict[str, float]:
-        """Operators of a step, and the share of their time that a compiler could fuse."""
-        if not self.steps or not self.operators:
+    def operators(self) -> dict[str, float]:
+        """Operators of a step, the optimizer's left out, and the share of their time that a compiler could
+        fuse. That share is known on the CPU only: elsewhere an operator's time is that of starting it."""
+        if not self.steps or not self._count:
             return {}
-        found = {"count": self.operators / self.steps}
-        return found if self.accelerator else {**found, "fusable": self.fusable / max(self.seconds, 1e-9)}
+        count = {"count": self._count / self.steps}
+        return count if self.accelerator else {**count, "fusable": self._fusable / max(self._seconds, 1e-9)}
 
     def _counts(self, name: str, seconds: float) -> None:
-        """Forward and backward passes, for `work`."""
+        """Forward and backward passes, for `operators`."""
         if not self.optimizes:
-            self.operators += 1
-            self.seconds += seconds
-            self.fusable += 0.0 if LIBRARY.search(name) else seconds
+            self._count += 1
+            self._seconds += seconds
+            self._fusable += 0.0 if LIBRARY.search(name) else seconds
 
-    def _seen(self, name: str, arguments: tuple[Any, ...], made: Any, seconds: float) -> None:
+    def _operator_ran(self, name: str, arguments: tuple[Any, ...], result: Any, seconds: float) -> None:
         """One operator has run."""
         if self.muted:
             return
@@ -130,20 +130,23 @@ class SyncDetector:
         if ATTENTION in name:
             self.attention = True
         if name in MATRICES:
-            self._matrix(made)
+            self._matrix(result)
             return
         what = (
-            VALUES.get(name) or SIZES.get(name) or _indexed(name, arguments) or _copied(name, arguments, made)
+            VALUES.get(name)
+            or SIZES.get(name)
+            or _indexed(name, arguments)
+            or _copied(name, arguments, result)
         )
         if what is None or (self.accelerator and what != COPY and not _is_on_device(arguments)):
             return
         if not (name in VALUES and _is_torchs_own(sys._getframe(1))):
-            self.sees.note("sync", detail=what)
+            self._sites.note("sync", detail=what)
 
-    def _matrix(self, made: Any) -> None:
+    def _matrix(self, result: Any) -> None:
         import torch
 
-        self.halves = self.halves or getattr(made, "dtype", None) in (torch.float16, torch.bfloat16)
+        self.halves = self.halves or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
         if not self.checkpointing:
             frame: FrameType | None = sys._getframe(1)
             in_backward = in_checkpoint = False
@@ -155,22 +158,22 @@ class SyncDetector:
             self.checkpointing = in_backward and in_checkpoint
 
 
-def _operators(seen: Any) -> Any:
+def _operators(listen: Any) -> Any:
     """The mode that sees operators; its class is torch's."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
     class Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             began = perf_counter()
-            made = func(*args, **(kwargs or {}))
-            seen(func.overloadpacket.__name__, args, made, perf_counter() - began)
-            return made
+            result = func(*args, **(kwargs or {}))
+            listen(func.overloadpacket.__name__, args, result, perf_counter() - began)
+            return result
 
-    made: Any = Operators
-    return made()
+    mode: Any = Operators
+    return mode()
 
 
-def _methods(called: Any) -> Any:
+def _methods(listen: Any) -> Any:
     """The mode that sees methods: `.cpu()` of a tensor of the CPU is no operator."""
     import torch
     from torch.overrides import TorchFunctionMode
@@ -180,7 +183,7 @@ def _methods(called: Any) -> Any:
     class Methods(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             if func in names and args:
-                called(names[func], args[0])
+                listen(names[func], args[0])
             return func(*args, **(kwargs or {}))
 
     return Methods()
@@ -202,12 +205,12 @@ def _indexed(name: str, arguments: tuple[Any, ...]) -> str | None:
     return "index by a mask" if is_mask else None
 
 
-def _copied(name: str, arguments: tuple[Any, ...], made: Any) -> str | None:
+def _copied(name: str, arguments: tuple[Any, ...], result: Any) -> str | None:
     """A copy from an accelerator to the host."""
     if name not in COPIES or not arguments:
         return None
     source = arguments[1] if name == "copy_" and len(arguments) > 1 else arguments[0]
-    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in (source, made)]
+    kinds = [getattr(getattr(each, "device", None), "type", "cpu") for each in (source, result)]
     return COPY if kinds[0] not in ("cpu", "meta") and kinds[1] == "cpu" else None
 
 

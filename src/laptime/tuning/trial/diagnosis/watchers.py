@@ -1,43 +1,35 @@
-"""What a diagnosing trial watches beside the steps: gradients being zeroed, clipped and scaled, the garbage
-collector, and how long the device works.
-"""
+"""What a diagnosing trial watches beside the times of steps: gradients being zeroed, clipped and scaled, and
+how long the device works."""
 
 from __future__ import annotations
 
 import functools
-import gc
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from time import perf_counter
 from typing import Any
 
 from laptime.tuning.trial.source_sites import SiteCounts
 
 
 class GradientWatch:
-    """Sees gradients being zeroed, clipped and scaled, and the garbage collector.
+    """Sees gradients being zeroed, clipped and scaled.
 
     Attributes:
-        seen: names of facts: zero_grad_to_zero, clipping, grad_scaler, and data_parallel.
-        gc_seconds: of collections; zero_grad_seconds: of zeroing gradients; since they were set to 0.
-        places: where gradients are zeroed, while `notes` is set.
+        facts: of `loop_profile.FACTS`: zero_grad_to_zero, clipping, grad_scaler.
+        sites: where gradients are zeroed, while it is not None.
     """
 
     def __init__(self) -> None:
-        self.seen: set[str] = set()
-        self.gc_seconds = 0.0
-        self.zero_grad_seconds = 0.0
-        self.places = SiteCounts()
-        self.notes = True
-        self._gc_began = 0.0
-        self._wrapped: list[tuple[Any, str, Any, Any]] = []
-        self.is_installed = False
+        self.facts: set[str] = set()
+        self.sites: SiteCounts | None = None
+        self._originals: list[tuple[Any, str, Any, Any]] = []
+        self._is_installed = False
 
     def install(self) -> None:
-        """Wrap; torch is imported already. The second time does nothing."""
-        if self.is_installed:
+        """Wrap torch's functions; torch is imported already. The second time does nothing."""
+        if self._is_installed:
             return
-        self.is_installed = True
+        self._is_installed = True
         import torch
         from torch.nn.utils import clip_grad
 
@@ -48,56 +40,40 @@ class GradientWatch:
             "_clip_grads_with_norm_" if hasattr(clip_grad, "_clip_grads_with_norm_") else "clip_grad_norm_"
         )
         for owner, name in ((clip_grad, inner), (torch.nn.utils, "clip_grad_value_")):
-            self._wrap(owner, name, lambda *args, **kwargs: self.seen.add("clipping"))
+            self._wrap(owner, name, lambda *args, **kwargs: self.facts.add("clipping"))
         scaler = getattr(torch.amp, "GradScaler", None)
         if scaler is not None:
             self._wrap(scaler, "scale", self._scaled)
-        gc.callbacks.append(self._collected)
 
     def undo(self) -> None:
         """Give everything back that still is ours. Safe to call twice."""
-        for owner, name, original, wrapper in reversed(self._wrapped):
+        for owner, name, original, wrapper in reversed(self._originals):
             if vars(owner).get(name) is wrapper:
                 setattr(owner, name, original)
-        self._wrapped = []
-        if self._collected in gc.callbacks:
-            gc.callbacks.remove(self._collected)
+        self._originals = []
 
-    def _wrap(self, owner: Any, name: str, seen: Callable[..., Any]) -> None:
+    def _wrap(self, owner: Any, name: str, listen: Callable[..., Any]) -> None:
         original = vars(owner).get(name)
         if original is None:
             return
 
         @functools.wraps(original)
         def wrapper(*args: Any, **kwargs: Any) -> Any:
-            seen(*args, **kwargs)
-            if name != "zero_grad":
-                return original(*args, **kwargs)
-            began = perf_counter()
-            try:
-                return original(*args, **kwargs)
-            finally:
-                self.zero_grad_seconds += perf_counter() - began
+            listen(*args, **kwargs)
+            return original(*args, **kwargs)
 
-        self._wrapped.append((owner, name, original, wrapper))
+        self._originals.append((owner, name, original, wrapper))
         setattr(owner, name, wrapper)
 
     def _zeroed(self, owner: Any, set_to_none: bool = True, *rest: Any, **more: Any) -> None:
         if not set_to_none:
-            self.seen.add("zero_grad_to_zero")
-        if self.notes:
-            self.places.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
+            self.facts.add("zero_grad_to_zero")
+        if self.sites is not None:
+            self.sites.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
 
     def _scaled(self, scaler: Any, *rest: Any, **more: Any) -> None:
         if scaler.is_enabled():
-            self.seen.add("grad_scaler")
-
-    def _collected(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "start":
-            self._gc_began = perf_counter()
-        elif self._gc_began:
-            self.gc_seconds += perf_counter() - self._gc_began
-            self._gc_began = 0.0
+            self.facts.add("grad_scaler")
 
 
 class DeviceTime:
@@ -141,8 +117,8 @@ class DeviceTime:
             self.seconds = covered(_intervals(profiler.events())) or None
 
     @property
-    def each(self) -> float | None:
-        """Seconds of a step."""
+    def per_step(self) -> float | None:
+        """Seconds in a step that the device works."""
         return self.seconds / self.steps if self.seconds is not None and self.steps else None
 
 

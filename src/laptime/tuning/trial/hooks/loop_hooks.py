@@ -25,8 +25,7 @@ from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegi
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls
 from laptime.tuning.trial.hooks.torch_hooks import TorchHooks
 from laptime.tuning.trial.loop import Loop
-from laptime.tuning.trial.plan import TrialPlan
-from laptime.tuning.trial.result import TrialResult
+from laptime.tuning.trial.messages import TrialPlan, TrialResult
 from laptime.tuning.trial.trial_mode import TrialMode
 
 UNDECIDED = 4

@@ -26,7 +26,7 @@ from laptime.instrument.hooks import SPAWN, Hooks, Listener
 from laptime.instrument.phases import OPTIMIZER
 from laptime.tuning.trial.hooks.active_changes import ActiveChanges, ForwardRegion
 from laptime.tuning.trial.hooks.constructor_calls import ConstructorCalls, bind
-from laptime.tuning.trial.result import TrialResult
+from laptime.tuning.trial.messages import TrialResult
 
 LOADER = "_laptime_loader"
 """What gives an iterator's loader is kept in it."""

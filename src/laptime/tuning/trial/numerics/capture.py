@@ -1,36 +1,13 @@
-"""Gate: what a training step does, witnessed under a recipe, and compared with the script as it is.
+"""Mode gate: captures the numerics of a few training steps under a recipe, and compares them with the base's.
 
-It begins between two steps, when the first one is over: then models, optimizers and their state are all
-there. Then
-    seeds       torch, random, numpy: anew for each batch and step, so that nobody's draws shift another's
-    state       of models and optimizers is written into what is here, from the capture, before every step:
-                each is a first one, on another batch. Rounding errors that later steps have amplified would
-                tell nothing: a ResNet-18 at a rate of 0.1 turned its gradients by 5 degrees in three steps
-    batches     of the capture are fed, inside the batches that the loader gives here (`captured_inputs`)
-    steps       are run as the script runs them, and looked at
-A capture is what the first run leaves, of the script as it is: `gate["batches"]` names its file, which is
-made when it is not there. Without the name the loader's own batches are used, and steps follow each other.
+It begins between two steps, when the first one is over: then models, optimizers and their state all exist.
+Before every step and batch the seeds of torch, random and numpy are set anew, so that nobody's draws shift
+another's; and models and optimizers get back the state of the capture, so that each step is a first one, on
+another batch. Rounding errors that later steps have amplified would tell nothing: a ResNet-18 at a rate of
+0.1 turned its gradients by 5 degrees in three steps. The captured batches are fed inside the batches that the
+loader gives here (`captured_inputs`). The steps themselves run as the script runs them.
 
-`TrialPlan.gate`:
-    write       path of this run's witness (torch.save: plain values and tensors only)
-    batches     path of the capture, see above
-    most        samples of each captured batch at most: a reference in double precision has no fast kernels
-                for convolutions. None: all
-    compare     path of the base's witness; reference: of one with "double"
-    steps       to be witnessed; 3
-    dropout     False: modules that drop out have p = 0
-    double      everything in double precision: the reference. Tensor.float gives doubles then, too
-    rounds      "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
-                how far this precision turns the gradients of this model; "last_bits": by the last bits of
-                their own type, as another order of summation does (`gates.numeric`)
-    samples     True or a number: the loader alone is run for so many batches, an epoch at most
-                (`loader_samples`); nothing is trained
-gate.json has, by step, for candidate, base and reference: loss (what backward began from, added up), rates
-(learning rate of each group), optimizer_steps, samples (effective batch), norm (of the gradients when the
-optimizer stepped), norm_before (when the last backward pass ended), clipped_from (norms that the script
-asked torch to clip), bad (non-finite values by group). And `settings` of optimizers, the rows of
-`comparison`, `data` of `loader_samples`.
-
+The first run, of the script as it is, makes the capture; `messages.CapturePlan` says what each run does.
 Gradients are those that the optimizer's own step sees: after unscaling and clipping. Batch sizes are those
 that loaders give, whatever is fed.
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
@@ -43,7 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from laptime.tuning.trial import batches, result
+from laptime.tuning import wire_format
+from laptime.tuning.trial import batches, messages
+from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.numerics import (
     captured_inputs,
     comparison,
@@ -51,10 +30,9 @@ from laptime.tuning.trial.numerics import (
     model_variants,
     tensor_summary,
 )
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.numerics.document import NumericsComparison
 from laptime.tuning.trial.trial_mode import TrialMode
 
-STEPS = 3
 SEED = 20_240_229
 
 
@@ -62,14 +40,13 @@ class NumericsCapture(TrialMode):
     """Mode gate."""
 
     def __init__(self, plan: TrialPlan, hooks: Any) -> None:
-        self._plan, self._hooks, self._gate = plan, hooks, plan.gate
-        self._wanted = int(self._gate.get("steps", STEPS))
+        self._folder, self._plan, self._hooks = plan.folder, plan.capture, hooks
         self._seed = SEED if plan.seed is None else plan.seed
-        self._state = "waits"  # then witnesses, done
-        self._busy = False
+        self._state = "waiting"  # then capturing, done
+        self._reads_samples = False
         self._fed: list[list[Any]] = []
-        self._taken: list[list[Any]] = []
-        self._feeds = self._captures = False
+        self._captured_batches: list[list[Any]] = []
+        self._feeds = self._makes_capture = False
         self._fetches = 0
         self._start: dict[str, Any] = {}
         self._initial: dict[str, Any] = {}
@@ -78,169 +55,173 @@ class NumericsCapture(TrialMode):
         self._data: list[dict[str, Any]] = []
         self._notes: list[str] = []
         self._undo: list[Callable[[], None]] = []
-        self._every = 1
-        self._awaited: Any = None
-        self._open: dict[str, Any] = _open_step()
+        self._stride = 1
+        self._stepping: Any = None
+        self._step = _empty_step()
+        self._norms_before: dict[int, float] = {}
 
-    # What the loop does.
+    # The loop.
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         """The batch of the capture, in the shape of the loader's own."""
-        if self._state != "witnesses" or self._busy or not self._trains(loader):
-            return take()
         batch = take()
-        self._open["samples"] += batches.size(batch)
+        if self._state != "capturing" or self._reads_samples or not self._trains(loader):
+            return batch
+        self._step["samples"] += batches.size(batch)
         number = self._fetches
         self._fetches += 1
-        if self._captures:
-            most = self._gate.get("most")
-            self._taken.append(captured_inputs.keep(batch, most))
-            batch = batch if most is None else captured_inputs.given_back(batch, self._taken[-1])
+        if self._makes_capture:
+            most = self._plan.most
+            self._captured_batches.append(captured_inputs.tensors_of(batch, most))
+            if most is not None:
+                batch = captured_inputs.filled(batch, self._captured_batches[-1])
         elif self._feeds:
-            batch = self._swapped(batch, number)
-        if self._gate.get("double"):
+            batch = self._captured_batch(batch, number)
+        if self._plan.double:
             batch = batches.mapped(batch, model_variants.doubled)
         captured_inputs.seed_everything(self._seed + 1000 * (number + 1))
         return batch
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """Keeps the loss, and the norm of the gradients before anything is done to them."""
-        found = run()
-        if self._state == "witnesses":
-            self._open["losses"] += _values(root)
-            self._open["before"] = {
-                id(each): tensor_summary.norm_of_gradients(_parameters_of(each))
-                for each in self._hooks.optimizers
+        result = run()
+        if self._state == "capturing":
+            self._step["losses"] += _loss(root)
+            self._norms_before = {
+                id(optimizer): tensor_summary.norm_of_gradients(_parameters_of(optimizer))
+                for optimizer in self._hooks.optimizers
             }
-        return found
+        return result
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
-        """The optimizer's own step, inside whatever a change has put around it, is seen by `_stepping`."""
-        self._awaited = optimizer
+        """Lets `_before_step` see the optimizer's own step, inside whatever a change has put around it."""
+        self._stepping = optimizer
         try:
             return run()
         finally:
-            self._awaited = None
+            self._stepping = None
 
-    def _stepping(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Keeps the gradients that this optimizer sees. A hook of torch's, before every step."""
-        if self._state != "witnesses" or optimizer is not self._awaited:
+        if self._state != "capturing" or optimizer is not self._stepping:
             return
-        self._awaited = None  # a subclass that calls its parent's step is hooked twice
-        opened = self._open
+        self._stepping = None  # a subclass that calls its parent's step is hooked twice
         scale = getattr(optimizer, "grad_scale", None)
         factor = 1.0 if scale is None else 1.0 / float(scale)
-        names = {id(tensor): name for name, tensor in self._named()[0].items()}
+        names = {id(tensor): name for name, tensor in self._named_tensors()[0].items()}
         gradients = {}
         for parameter in _parameters_of(optimizer):
             if parameter.grad is not None and id(parameter) in names:
-                own = parameter.grad if factor == 1.0 else parameter.grad * factor
-                gradients[names[id(parameter)]] = tensor_summary.kept(own, self._every)
-        opened["gradients"] |= gradients
-        opened["norm"].append(sum(each["norm"] ** 2 for each in gradients.values()) ** 0.5)
-        opened["norm_before"].append(opened["before"].get(id(optimizer), 0.0) * factor)
-        opened["rates"] += [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
-        opened["optimizer_steps"] += 1
+                gradient = parameter.grad if factor == 1.0 else parameter.grad * factor
+                gradients[names[id(parameter)]] = tensor_summary.summary(gradient, self._stride)
+        step = self._step
+        step["gradients"] |= gradients
+        step["norm"].append(sum(each["norm"] ** 2 for each in gradients.values()) ** 0.5)
+        step["norm_before"].append(self._norms_before.get(id(optimizer), 0.0) * factor)
+        step["rates"] += [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
+        step["optimizer_steps"] += 1
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """Begins, keeps a step, ends."""
-        if self._busy:
+        if self._reads_samples:
             return
-        if self._state == "witnesses" and ended:
-            self._close()
-            if len(self._steps) >= self._wanted:
+        if self._state == "capturing" and ended:
+            self._keep_step()
+            if len(self._steps) >= self._plan.steps:
                 self._state = "done"
                 self._hooks.stop()
             self._restore()
-        elif self._state == "waits" and begins:
-            if self._gate.get("samples"):
-                self._look_at_samples()
+        elif self._state == "waiting" and begins:
+            if self._plan.samples is not None:
+                self._read_samples(self._plan.samples)
                 self._state = "done"
-                self._hooks.stop()
             else:
                 self._begin()
-        elif self._state == "done":
+        if self._state == "done":
             self._hooks.stop()
-        if self._state == "witnesses":
-            self._open = _open_step()
+        if self._state == "capturing":
+            self._step, self._norms_before = _empty_step(), {}
             captured_inputs.seed_everything(self._seed + len(self._steps))
 
     def finish(self) -> None:
-        """Gives everything back, writes the witness, and gate.json when there is something to compare."""
+        """Gives everything back, writes what was captured, and sends the comparison."""
         for undo in reversed(self._undo):
             undo()
         self._undo = []
-        witness = self._witness()
-        if self._gate.get("write"):
-            captured_inputs.write(self._gate["write"], witness)
-        if self._captures and len(self._steps) >= self._wanted:
-            captured = {"batches": self._taken, "state": self._initial}
-            captured_inputs.write(self._gate["batches"], captured)
-        result.write(self._plan.folder, "gate.json", comparison.plain(self._document(witness)))
+        captured = {
+            "steps": self._steps,
+            "start": self._start,
+            "settings": self._settings,
+            "data": self._data,
+            "double": self._plan.double,
+            "fed": self._feeds or self._makes_capture,
+            "apart": bool(self._initial),
+        }
+        if self._plan.write:
+            captured_inputs.write(self._plan.write, captured)
+        if self._makes_capture and self._plan.batches and len(self._steps) >= self._plan.steps:
+            inputs = {"batches": self._captured_batches, "state": self._initial}
+            captured_inputs.write(self._plan.batches, inputs)
+        messages.write(self._folder, self._comparison(captured))
 
     # How it begins.
 
     def _begin(self) -> None:
-        import torch
         from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-        self._state = "witnesses"
-        self._undo.append(register_optimizer_step_pre_hook(self._stepping).remove)
-        self._undo.append(
-            model_variants.watched_clipping(lambda norm: self._open["clipped_from"].append(norm))
-        )
-        path = self._gate.get("batches")
-        parameters, buffers = self._named()
-        optimizers = self._hooks.optimizers
+        self._state = "capturing"
+        models, optimizers = self._hooks.models, self._hooks.optimizers
+        self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
+        self._undo.append(model_variants.on_clipping(lambda norm: self._step["clipped_from"].append(norm)))
+        path = self._plan.batches
         if path and Path(path).exists():
-            stored = captured_inputs.read(path)
-            self._fed, self._feeds, self._initial = stored["batches"], True, stored["state"]
+            inputs = captured_inputs.read(path)
+            self._fed, self._feeds, self._initial = inputs["batches"], True, inputs["state"]
         elif path:
-            self._captures = True
-            self._initial = captured_inputs.state_of(parameters, buffers, optimizers)
-        if self._gate.get("dropout") is False:
+            self._makes_capture = True
+            self._initial = captured_inputs.state_of(*self._named_tensors(), optimizers)
+        if not self._plan.dropout:
             self._undo += [
-                model_variants.without_dropout(tensor_summary.unwrapped(each)) for each in self._hooks.models
+                model_variants.without_dropout(tensor_summary.unwrapped(model)) for model in models
             ]
-        if self._gate.get("rounds"):
-            self._undo.append(model_variants.rounded(self._hooks.models, self._gate["rounds"]))
-        if self._gate.get("double"):
-            default, single = torch.get_default_dtype(), torch.Tensor.float
-            self._undo.append(lambda: torch.set_default_dtype(default))
-            self._undo.append(lambda: setattr(torch.Tensor, "float", single))
-            model_variants.to_double(self._hooks.models, optimizers)
+        if self._plan.rounds:
+            self._undo.append(model_variants.rounded(models, self._plan.rounds))
+        if self._plan.double:
+            self._undo.append(model_variants.to_double(models, optimizers))
         self._restore()
-        parameters, buffers = self._named()
-        self._every = tensor_summary.stride(parameters, buffers, self._wanted)
-        self._start = {name: tensor_summary.kept(each, self._every) for name, each in parameters.items()}
+        parameters, buffers = self._named_tensors()
+        self._stride = tensor_summary.stride(parameters, buffers, self._plan.steps)
+        self._start = tensor_summary.summaries(parameters, self._stride)
         self._settings = [
-            model_variants.settings(group) for each in optimizers for group in each.param_groups
+            model_variants.settings(group) for optimizer in optimizers for group in optimizer.param_groups
         ]
 
     def _restore(self) -> None:
-        """Every step begins where the first began: errors that grow from step to step are nobody's fault."""
+        """Every step begins where the first began."""
         if not self._initial:
             return
-        parameters, buffers = self._named()
-        for name in captured_inputs.put_back(self._initial, parameters, buffers, self._hooks.optimizers)[:10]:
+        parameters, buffers = self._named_tensors()
+        names = captured_inputs.put_back(self._initial, parameters, buffers, self._hooks.optimizers)
+        for name in names[:10]:
             self._note(f"{name} is not in the capture, or of another shape")
 
-    def _named(self) -> tuple[dict[str, Any], dict[str, Any]]:
+    def _named_tensors(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters and buffers by name."""
         return tensor_summary.named(self._hooks.models, self._hooks.optimizers)
 
     def _trains(self, loader: Any) -> bool:
-        """Whether these batches go into training; of a loader that nobody has told us of they do."""
-        known = self._hooks.loaders
-        return not known or any(loader is each for each in known)
+        """Whether these batches go into training; any loader's do while no training loader is known."""
+        loaders = self._hooks.loaders
+        return not loaders or any(loader is each for each in loaders)
 
-    def _swapped(self, batch: Any, number: int) -> Any:
+    def _captured_batch(self, batch: Any, number: int) -> Any:
         """The captured batch in place of this one; the loader's own where it does not fit."""
         if number >= len(self._fed):
             self._feeds = False
             self._note("more batches were asked for than were captured: the last ones are the loader's own")
             return batch
         try:
-            return captured_inputs.given_back(batch, self._fed[number])
+            return captured_inputs.filled(batch, self._fed[number])
         except captured_inputs.DoesNotFit as error:
             self._feeds = False
             self._note(f"the loader's own batches were used: {error}")
@@ -248,111 +229,83 @@ class NumericsCapture(TrialMode):
 
     # What is kept.
 
-    def _close(self) -> None:
-        opened = self._open
-        parameters, buffers = self._named()
-        groups = {
-            "gradients": opened["gradients"],
-            "parameters": {name: tensor_summary.kept(each, self._every) for name, each in parameters.items()},
-            "buffers": {name: tensor_summary.kept(each, self._every) for name, each in buffers.items()},
-            "optimizer": {
-                name: tensor_summary.kept(each, self._every)
-                for name, each in tensor_summary.states(self._hooks.optimizers, parameters).items()
-            },
+    def _keep_step(self) -> None:
+        parameters, buffers = self._named_tensors()
+        states = tensor_summary.states(self._hooks.optimizers, parameters)
+        groups = {"parameters": parameters, "buffers": buffers, "optimizer": states}
+        summaries = {
+            name: tensor_summary.summaries(tensors, self._stride) for name, tensors in groups.items()
         }
-        names = ("losses", "rates", "optimizer_steps", "samples", "norm", "norm_before", "clipped_from")
-        self._steps.append({**{name: opened[name] for name in names}, **groups})
+        self._steps.append(self._step | summaries)
 
-    def _look_at_samples(self) -> None:
-        most = self._gate["samples"]
-        limit = loader_samples.BATCHES if most is True else int(most)
-        self._busy = True
+    def _read_samples(self, most: int) -> None:
+        self._reads_samples = True
         try:
             for loader in self._hooks.loaders:
-                self._data.append(loader_samples.epoch(loader, seed=self._seed, most=limit))
+                self._data.append(loader_samples.epoch(loader, seed=self._seed, most=most))
         finally:
-            self._busy = False
+            self._reads_samples = False
 
     def _note(self, text: str) -> None:
         if text not in self._notes:
             self._notes.append(text)
 
-    def _witness(self) -> dict[str, Any]:
-        return {
-            "steps": self._steps,
-            "start": self._start,
-            "settings": self._settings,
-            "data": self._data,
-            "double": bool(self._gate.get("double")),
-            "fed": self._feeds or self._captures,
-            "apart": bool(self._initial),
-        }
-
-    def _document(self, mine: dict[str, Any]) -> dict[str, Any]:
-        base = self._read("compare")
-        reference = self._read("reference")
-        found: dict[str, Any] = {
+    def _comparison(self, captured: dict[str, Any]) -> NumericsComparison:
+        base, reference = self._read("compare"), self._read("reference")
+        document: dict[str, Any] = {
             "steps": len(self._steps),
-            "asked": 0 if self._gate.get("samples") else self._wanted,
-            "fed": mine["fed"],
-            "apart": mine["apart"],
-            "sampled": self._every,
+            "asked": self._plan.steps if self._plan.samples is None else 0,
+            "fed": captured["fed"],
+            "apart": captured["apart"],
+            "sampled": self._stride,
             "notes": self._notes,
             "refused": list(self._hooks.refused),
-            "candidate": _told(mine),
-            "base": _told(base),
-            "reference": _told(reference),
+            "candidate": _without_tensors(captured),
+            "base": _without_tensors(base),
+            "reference": _without_tensors(reference),
             "data": {"candidate": self._data, "base": base["data"] if base else []},
         }
-        if base is not None and mine["steps"] and base["steps"]:
-            found |= comparison.compared(mine, base, reference)
-        return found
+        if base is not None and captured["steps"] and base["steps"]:
+            document |= comparison.compared(captured, base, reference)
+        return wire_format.build(NumericsComparison, comparison.finite(document))
 
-    def _read(self, name: str) -> dict[str, Any] | None:
-        path = self._gate.get(name)
+    def _read(self, role: str) -> dict[str, Any] | None:
+        path = getattr(self._plan, role)
         if not path:
             return None
         try:
             return captured_inputs.read(path)
-        except Exception as error:  # damaged in whatever way: then nothing is known, and it is said
-            self._note(f"{name} cannot be read: {type(error).__name__}: {error}"[:200])
+        except Exception as error:  # damaged in whatever way: then nothing is known, and a note says so
+            self._note(f"{role} cannot be read: {type(error).__name__}: {error}"[:200])
             return None
 
 
-def _open_step() -> dict[str, Any]:
-    return {
-        "losses": [],
-        "gradients": {},
-        "norm": [],
-        "before": {},
-        "norm_before": [],
-        "clipped_from": [],
-        "rates": [],
-        "optimizer_steps": 0,
-        "samples": 0,
-    }
+def _empty_step() -> dict[str, Any]:
+    """Fields of `document.CapturedStep` that grow during a step, and its gradients."""
+    lists: dict[str, Any] = {name: [] for name in ("losses", "rates", "norm", "norm_before", "clipped_from")}
+    return {**lists, "gradients": {}, "optimizer_steps": 0, "samples": 0}
 
 
-def _told(witness: dict[str, Any] | None) -> dict[str, Any]:
-    """What gate.json says of a witness without its tensors."""
-    if witness is None:
-        return {"steps": [], "settings": []}
+def _without_tensors(captured: dict[str, Any] | None) -> dict[str, Any]:
+    """Fields of `document.CapturedRun`."""
+    if captured is None:
+        return {}
     steps = []
-    for step in witness["steps"]:
-        own = {name: value for name, value in step.items() if name not in comparison.GROUPS}
+    for step in captured["steps"]:
+        plain = {name: value for name, value in step.items() if name not in comparison.GROUPS}
         bad = {name: sum(each["bad"] for each in step[name].values()) for name in comparison.GROUPS}
-        steps.append({**own, "loss": sum(step["losses"]) if step["losses"] else None, "bad": bad})
-    return {"steps": steps, "settings": witness["settings"]}
+        steps.append({**plain, "loss": sum(step["losses"]) if step["losses"] else None, "bad": bad})
+    return {"steps": steps, "settings": captured["settings"]}
 
 
 def _parameters_of(optimizer: Any) -> list[Any]:
-    return [each for group in optimizer.param_groups for each in group["params"]]
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def _values(root: Any) -> list[float]:
+def _loss(root: Any) -> list[float]:
     """The loss of a backward pass: the sum of the tensors that it began from."""
     import torch
 
     roots = root if isinstance(root, (list, tuple)) else [root]
-    found = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
-    return [sum(found)] if found else []
+    values = [float(each.detach().double().sum()) for each in roots if isinstance(each, torch.Tensor)]
+    return [sum(values)] if values else []

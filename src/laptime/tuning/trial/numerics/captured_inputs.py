@@ -1,7 +1,7 @@
-"""Batches and the state of models and optimizers, kept by one process and given back in another.
+"""Inputs of training steps, kept by one process and fed to another: batches, state of models and optimizers.
 
-A batch is kept as the list of its tensors. It is given back inside a batch that the loader itself has just
-made, whose tensors are replaced: so its type, whatever class it is, needs no pickling.
+A batch is kept as the list of its tensors. It is fed inside a batch that the loader itself has just made,
+whose tensors are replaced: so its type, whatever class it is, needs no pickling.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from laptime.tuning.trial.numerics import tensor_summary
 
 
 class DoesNotFit(Exception):
-    """What was kept is not what is here; the text says what differs."""
+    """What was captured does not fit what is here; the text says what differs."""
 
 
 def seed_everything(seed: int) -> None:
@@ -30,7 +30,7 @@ def seed_everything(seed: int) -> None:
         numpy.random.seed(seed % (1 << 32))
 
 
-def keep(batch: Any, most: int | None = None) -> list[Any]:
+def tensors_of(batch: Any, most: int | None = None) -> list[Any]:
     """Copies of a batch's tensors, on the CPU; of those with a row a sample the first `most` rows."""
     count = batches.size(batch)
     return [
@@ -42,48 +42,47 @@ def keep(batch: Any, most: int | None = None) -> list[Any]:
     ]
 
 
-def given_back(template: Any, stored: list[Any]) -> Any:
-    """`template` with the kept tensors in it: on its devices, in its memory formats, pinned where it is.
+def filled(batch: Any, stored: list[Any]) -> Any:
+    """The batch with captured tensors in it: on its devices, in its memory formats, pinned where it is.
 
     Raises:
-        DoesNotFit: another number of tensors, or other types: the loader gives something else here.
+        DoesNotFit: there are more or fewer tensors, or other types.
     """
     import torch
 
-    own = [tensor for _, tensor in batches.tensors(template)]
-    if [tensor.dtype for tensor in own] != [tensor.dtype for tensor in stored]:
+    if [tensor.dtype for _, tensor in batches.tensors(batch)] != [tensor.dtype for tensor in stored]:
         raise DoesNotFit("the loader gives tensors of other number or type than those that were captured")
     remaining = iter(stored)
 
     def swap(tensor: Any) -> Any:
-        kept = next(remaining)
-        if tensor.shape != kept.shape:  # the last batch of an epoch, longer sentences
-            return kept.to(tensor.device, copy=True)
-        found = torch.empty_like(tensor, memory_format=torch.preserve_format).copy_(kept)
-        return found.pin_memory() if tensor.is_pinned() else found
+        captured = next(remaining)
+        if tensor.shape != captured.shape:  # the last batch of an epoch, longer sentences
+            return captured.to(tensor.device, copy=True)
+        copy = torch.empty_like(tensor, memory_format=torch.preserve_format).copy_(captured)
+        return copy.pin_memory() if tensor.is_pinned() else copy
 
-    return batches.mapped(template, swap)
+    return batches.mapped(batch, swap)
 
 
-def write(path: str, what: dict[str, Any]) -> None:
+def write(path: str, content: dict[str, Any]) -> None:
     """torch.save in one move: a reader never sees half of it."""
     import torch
 
     draft = f"{path}.tmp"
-    torch.save(what, draft)
+    torch.save(content, draft)
     Path(draft).replace(path)
 
 
 def read(path: str) -> dict[str, Any]:
-    """What `write` has written: plain values and tensors only, mapped into memory and not copied.
+    """The content of a file of `write`: plain values and tensors only, mapped into memory and not copied.
 
     Raises:
         OSError, RuntimeError, pickle.UnpicklingError: it is no such file.
     """
     import torch
 
-    found: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
-    return found
+    content: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
+    return content
 
 
 def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]) -> dict[str, Any]:
@@ -94,15 +93,15 @@ def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: li
         "optimizer": tensor_summary.states(optimizers, parameters),
     }
     return {
-        group: {name: tensor.detach().cpu().clone() for name, tensor in found.items()}
-        for group, found in groups.items()
+        group: {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
+        for group, tensors in groups.items()
     }
 
 
 def put_back(
     stored: dict[str, Any], parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]
 ) -> list[str]:
-    """Write kept values into what is here, in place (memory formats and captured graphs stay valid).
+    """Write captured values into what is here, in place: memory formats and captured graphs stay valid.
 
     Learning rates and switches of the optimizers are left as the script has set them.
 
@@ -114,13 +113,13 @@ def put_back(
     unmatched: list[str] = []
     here = {"parameters": parameters, "buffers": buffers}
     with torch.no_grad():
-        for group, own in here.items():
-            for name in sorted(set(own) | set(stored[group])):
-                mine, kept = own.get(name), stored[group].get(name)
-                if mine is None or kept is None or mine.shape != kept.shape:
+        for group, tensors in here.items():
+            for name in sorted(set(tensors) | set(stored[group])):
+                tensor, captured = tensors.get(name), stored[group].get(name)
+                if tensor is None or captured is None or tensor.shape != captured.shape:
                     unmatched.append(name)
                 else:
-                    mine.copy_(kept)
+                    tensor.copy_(captured)
         unmatched += _put_back_states(stored["optimizer"], parameters, optimizers)
     return unmatched
 

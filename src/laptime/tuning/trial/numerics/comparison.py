@@ -1,18 +1,7 @@
-"""How alike two witnesses are, step by step and tensor by tensor: figures only, what is allowed is not said.
+"""How far the numerics of a candidate are from the base's, step by step and tensor by tensor: figures only.
 
-For each step and group (gradients, parameters, updates, buffers, optimizer) there is a row for all tensors
-together and one for each of the worst. A row has
-
-    equal             bit for bit, the whole tensor (of `total` rows: all of them)
-    norm, base_norm   exact 2-norms, of the whole
-    rms               of the base: its norm over the root of its elements
-    error             root mean square of candidate minus base, over the elements that were kept
-    candidate_error, base_error     the same of candidate and base minus the reference in double precision;
-                      missing without one
-    reference_norm    of the reference's kept elements, as if they were all
-    cosine            between candidate and base, over the kept elements; missing when one of them is zero
-    largest           of all absolute differences
-`updates` are parameters after a step minus parameters before it.
+For each step and group there is a row for all tensors together and one for each of the worst, with the fields
+of `document.TensorComparison`. What is allowed is the business of `gates`.
 """
 
 from __future__ import annotations
@@ -21,9 +10,9 @@ import math
 from typing import Any
 
 WORST = 20
-"""Rows by each measure."""
+"""Rows that are kept by each measure."""
 ALL = 200
-"""Rows that are all written, whichever they are."""
+"""Up to so many rows all are kept."""
 _CHUNK = 1 << 20
 GROUPS = ("gradients", "parameters", "buffers", "optimizer")
 
@@ -41,7 +30,7 @@ class _Sums:
         self.point = True
 
     def add(self, other: _Sums) -> None:
-        """What another has summed up."""
+        """Add the sums of another pair."""
         for name in ("kept", "elements", "aa", "bb", "rr", "ab", "dd", "da", "db"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.norm = math.hypot(self.norm, other.norm)
@@ -51,9 +40,9 @@ class _Sums:
         self.has_reference = self.has_reference and other.has_reference
 
     def row(self, step: int, group: str, name: str) -> dict[str, Any]:
-        """As it is written."""
+        """Fields of `document.TensorComparison`."""
         kept = max(self.kept, 1)
-        found: dict[str, Any] = {
+        row: dict[str, Any] = {
             "step": step,
             "group": group,
             "name": name,
@@ -67,90 +56,85 @@ class _Sums:
             "largest": self.largest,
         }
         if self.aa > 0 and self.bb > 0:
-            found["cosine"] = self.ab / math.sqrt(self.aa) / math.sqrt(self.bb)
+            row["cosine"] = self.ab / math.sqrt(self.aa) / math.sqrt(self.bb)
         if self.has_reference:
-            found["candidate_error"] = math.sqrt(self.da / kept)
-            found["base_error"] = math.sqrt(self.db / kept)
-            found["reference_norm"] = math.sqrt(self.rr * max(self.elements, 1) / kept)
-        return found
+            row["candidate_error"] = math.sqrt(self.da / kept)
+            row["base_error"] = math.sqrt(self.db / kept)
+            row["reference_norm"] = math.sqrt(self.rr * max(self.elements, 1) / kept)
+        return row
 
 
 def _summed(a: Any, b: Any, r: Any | None) -> _Sums:
     """Of the values of candidate, base and reference."""
-    found = _Sums()
-    found.kept, found.has_reference = a.numel(), r is not None
+    sums = _Sums()
+    sums.kept, sums.has_reference = a.numel(), r is not None
     for start in range(0, a.numel(), _CHUNK):
-        mine, base = a[start : start + _CHUNK].double(), b[start : start + _CHUNK].double()
-        apart = mine - base
-        found.aa += float(mine @ mine)
-        found.bb += float(base @ base)
-        found.ab += float(mine @ base)
-        found.dd += float(apart @ apart)
-        found.largest = max(found.largest, float(apart.abs().max()))
+        candidate, base = a[start : start + _CHUNK].double(), b[start : start + _CHUNK].double()
+        difference = candidate - base
+        sums.aa += float(candidate @ candidate)
+        sums.bb += float(base @ base)
+        sums.ab += float(candidate @ base)
+        sums.dd += float(difference @ difference)
+        sums.largest = max(sums.largest, float(difference.abs().max()))
         if r is not None:
             exact = r[start : start + _CHUNK].double()
-            found.rr += float(exact @ exact)
-            found.da += float((mine - exact) @ (mine - exact))
-            found.db += float((base - exact) @ (base - exact))
-    return found
+            sums.rr += float(exact @ exact)
+            sums.da += float((candidate - exact) @ (candidate - exact))
+            sums.db += float((base - exact) @ (base - exact))
+    return sums
 
 
 def _of_tensor(a: dict[str, Any], b: dict[str, Any], r: dict[str, Any] | None) -> _Sums | None:
-    """Of one tensor as it was kept; None when they are not of one size."""
+    """Of the summaries of one tensor; None when they are not of one size."""
     if a["elements"] != b["elements"] or a["values"].numel() != b["values"].numel():
         return None
-    usable = r is not None and r["values"].numel() == a["values"].numel()
-    found = _summed(a["values"], b["values"], r["values"] if usable and r is not None else None)
-    found.elements, found.norm, found.base_norm = a["elements"], a["norm"], b["norm"]
-    found.equal = a["bits"] == b["bits"] and a["dtype"] == b["dtype"]
-    found.point = a["point"]
-    return found
+    exact = r["values"] if r is not None and r["values"].numel() == a["values"].numel() else None
+    sums = _summed(a["values"], b["values"], exact)
+    sums.elements, sums.norm, sums.base_norm = a["elements"], a["norm"], b["norm"]
+    sums.equal = a["bits"] == b["bits"] and a["dtype"] == b["dtype"]
+    sums.point = a["point"]
+    return sums
 
 
-def _of_update(now: list[Any], before: list[Any]) -> _Sums | None:
-    """Of an update; lists of candidate, base, reference (None without one)."""
-    values = [
+def _of_update(after: list[Any], before: list[Any]) -> _Sums | None:
+    """Of an update; lists of the summaries of candidate, base, reference (None without one)."""
+    a, b, r = [
         one["values"].double() - other["values"].double() if one is not None and other is not None else None
-        for one, other in zip(now, before, strict=True)
+        for one, other in zip(after, before, strict=True)
     ]
-    a, b, r = values
     if a is None or b is None or a.numel() != b.numel():
         return None
-    found = _summed(a, b, r if r is not None and r.numel() == a.numel() else None)
-    scale = math.sqrt(now[0]["elements"] / max(found.kept, 1))
-    found.elements = now[0]["elements"]
-    found.norm, found.base_norm = math.sqrt(found.aa) * scale, math.sqrt(found.bb) * scale
-    found.equal = found.dd == 0
-    return found
+    sums = _summed(a, b, r if r is not None and r.numel() == a.numel() else None)
+    sums.elements = after[0]["elements"]
+    scale = math.sqrt(sums.elements / max(sums.kept, 1))
+    sums.norm, sums.base_norm = math.sqrt(sums.aa) * scale, math.sqrt(sums.bb) * scale
+    sums.equal = sums.dd == 0
+    return sums
 
 
-def compared(mine: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None) -> dict[str, Any]:
-    """Rows of two witnesses.
-
-    Returns:
-        totals (a row a step and group), tensors (the worst rows), unmatched (names that only one has, or of
-        another size), dtypes (parameters and states whose type is another), at most WORST names of each.
-    """
+def compared(
+    candidate: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None
+) -> dict[str, Any]:
+    """The rows of two captures: totals, tensors, unmatched, dtypes of `document.NumericsComparison`."""
     totals: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     unmatched: set[str] = set()
     dtypes: dict[str, tuple[str, str]] = {}
-    for number, (own, other) in enumerate(zip(mine["steps"], base["steps"], strict=False)):
+    for number, (step, base_step) in enumerate(zip(candidate["steps"], base["steps"], strict=False)):
         exact = _step(reference, number)
         for group in GROUPS:
-            names = sorted(set(own[group]) | set(other[group]))
             sums = {}
-            for name in names:
-                a, b = own[group].get(name), other[group].get(name)
-                found = _of_tensor(a, b, exact.get(group, {}).get(name)) if a and b else None
-                if found is None:
+            for name in sorted(set(step[group]) | set(base_step[group])):
+                a, b = step[group].get(name), base_step[group].get(name)
+                of_tensor = _of_tensor(a, b, exact.get(group, {}).get(name)) if a and b else None
+                if of_tensor is None:
                     unmatched.add(f"{group}: {name}")
                     continue
-                sums[name] = found
+                sums[name] = of_tensor
                 if a["dtype"] != b["dtype"]:
                     dtypes[name] = (a["dtype"], b["dtype"])
             _add(totals, rows, number, group, sums)
-        _add(totals, rows, number, "updates", _updates(mine, base, reference, number))
+        _add(totals, rows, number, "updates", _updates((candidate, base, reference), number))
     return {
         "totals": totals,
         "tensors": _worst(rows),
@@ -164,35 +148,30 @@ def compared(mine: dict[str, Any], base: dict[str, Any], reference: dict[str, An
     }
 
 
-def _step(witness: dict[str, Any] | None, number: int) -> dict[str, Any]:
-    if witness is None or number >= len(witness["steps"]):
-        return {}
-    found: dict[str, Any] = witness["steps"][number]
-    return found
+def _step(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
+    return captured["steps"][number] if captured is not None and number < len(captured["steps"]) else {}
 
 
-def _before(witness: dict[str, Any] | None, number: int) -> dict[str, Any]:
-    """Parameters before a step."""
-    if witness is None:
+def _parameters_before(captured: dict[str, Any] | None, number: int) -> dict[str, Any]:
+    """Summaries of the parameters before a step."""
+    if captured is None:
         return {}
-    if number == 0 or witness["apart"]:
-        start: dict[str, Any] = witness["start"]
+    if number == 0 or captured["apart"]:
+        start: dict[str, Any] = captured["start"]
         return start
-    found: dict[str, Any] = _step(witness, number - 1).get("parameters", {})
-    return found
+    parameters: dict[str, Any] = _step(captured, number - 1).get("parameters", {})
+    return parameters
 
 
-def _updates(
-    mine: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None, number: int
-) -> dict[str, _Sums]:
-    witnesses = (mine, base, reference)
+def _updates(captures: tuple[dict[str, Any] | None, ...], number: int) -> dict[str, _Sums]:
+    """Of candidate, base and reference."""
     sums = {}
-    for name in sorted(mine["steps"][number]["parameters"]):
-        now = [_step(each, number).get("parameters", {}).get(name) for each in witnesses]
-        before = [_before(each, number).get(name) for each in witnesses]
-        found = _of_update(now, before)
-        if found is not None:
-            sums[name] = found
+    for name in sorted(_step(captures[0], number)["parameters"]):
+        after = [_step(each, number).get("parameters", {}).get(name) for each in captures]
+        before = [_parameters_before(each, number).get(name) for each in captures]
+        of_update = _of_update(after, before)
+        if of_update is not None:
+            sums[name] = of_update
     return sums
 
 
@@ -202,13 +181,13 @@ def _add(
     """Rows of a group, and the one of all its floating tensors together."""
     if not sums:
         return
-    whole = _Sums()
+    everything = _Sums()
     for each in sums.values():
         if each.point:
-            whole.add(each)
+            everything.add(each)
         else:
-            whole.equal = whole.equal and each.equal
-    total = whole.row(step, group, "")
+            everything.equal = everything.equal and each.equal
+    total = everything.row(step, group, "")
     total["tensors"] = len(sums)
     total["unequal"] = sum(not each.equal for each in sums.values())
     totals.append(total)
@@ -224,14 +203,14 @@ def _worst(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     first = [row for row in rows if row["step"] == 0]
     for of in (first, [row for row in rows if row["step"] > 0]):
         for group in (*GROUPS, "updates"):
-            own = [row for row in of if row["group"] == group]
+            of_group = [row for row in of if row["group"] == group]
             for measure in measures:
-                for row in sorted(own, key=measure, reverse=True)[:WORST]:
+                for row in sorted(of_group, key=measure, reverse=True)[:WORST]:
                     chosen[row["step"], row["group"], row["name"]] = row
     return list(chosen.values())
 
 
-def _number(value: float) -> float:
+def _finite_or_infinity(value: float) -> float:
     return value if math.isfinite(value) else math.inf
 
 
@@ -240,12 +219,12 @@ def _unequal(row: dict[str, Any]) -> float:
 
 
 def _relative(row: dict[str, Any]) -> float:
-    return _number(row["error"] / max(row["rms"], 1e-30))
+    return _finite_or_infinity(row["error"] / max(row["rms"], 1e-30))
 
 
 def _against_reference(row: dict[str, Any]) -> float:
-    apart = row.get("candidate_error", 0.0) - 2 * row.get("base_error", 0.0)
-    return float(_number(apart / max(row["rms"], 1e-30)))
+    excess = row.get("candidate_error", 0.0) - 2 * row.get("base_error", 0.0)
+    return float(_finite_or_infinity(excess / max(row["rms"], 1e-30)))
 
 
 def _turned(row: dict[str, Any]) -> float:
@@ -256,12 +235,12 @@ def _stretched(row: dict[str, Any]) -> float:
     return abs(math.log(max(row["norm"], 1e-30) / max(row["base_norm"], 1e-30)))
 
 
-def plain(value: Any) -> Any:
-    """Ready for JSON: what is not finite has no number there, and becomes None."""
+def finite(value: Any) -> Any:
+    """The same plain value with None in place of numbers that are not finite."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {key: plain(each) for key, each in value.items()}
+        return {key: finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(each) for each in value]
+        return [finite(each) for each in value]
     return value

@@ -1,4 +1,4 @@
-"""What a training loader gives in an epoch: which samples, how they are augmented. The loader alone is run.
+"""What a training loader gives in an epoch: which samples, how they are augmented. Only the loader is run.
 
     ids      what its samplers asked the dataset for, in order; unknown for an IterableDataset
     hashes   of each sample as it came out of the loader
@@ -23,13 +23,13 @@ from laptime.tuning.trial import batches
 from laptime.tuning.trial.numerics.captured_inputs import seed_everything
 
 BATCHES = 256
-"""Of an epoch, at most, where the plan does not say."""
+"""Read of an epoch, at most."""
 SECONDS = 30.0
 """For an epoch, at most."""
 MOST = 10_000
-"""Samples that are written down."""
+"""Samples that are kept."""
 COPIES = 8
-"""Times that a worker reads the same sample in a pass, at least: chance repeats a coin's row once in 256."""
+"""Times that a worker reads the same sample in a pass, at least: a coin gives the same row once in 256."""
 PASSES = 2
 
 
@@ -37,15 +37,13 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
     """Run a loader for an epoch, or as far as these limits go, and then read one sample many times.
 
     Returns:
-        ids, sizes (of batches), complete (the epoch ended), length (batches of an epoch as the loader says),
-        dataset (samples in it), batch_size, drop_last, workers, iterable, hashes, values, draws
-        [pass][worker][read].
+        fields of `document.LoaderSamples`.
     """
     from torch.utils.data import IterableDataset
 
     _dismiss(loader)
     iterable = isinstance(loader.dataset, IterableDataset)
-    found: dict[str, Any] = {
+    samples: dict[str, Any] = {
         "iterable": iterable,
         "workers": int(loader.num_workers),
         "batch_size": loader.batch_size,
@@ -53,15 +51,14 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
         "length": _length(loader),
         "dataset": _length(loader.dataset),
     }
-    found |= _epoch(loader, seed, most, seconds)
-    first = None if iterable else next(iter(found.pop("_keys", [])), None)
-    found.pop("_keys", None)
-    found["draws"] = [] if first is None else _draws(loader, first, seed)
-    return found
+    samples |= _epoch(loader, seed, most, seconds)
+    keys = samples.pop("_keys")
+    samples["draws"] = [] if iterable or not keys or keys[0] is None else _draws(loader, keys[0], seed)
+    return samples
 
 
 def _dismiss(loader: Any) -> None:
-    """End the workers of all epochs that have begun: nobody reads on beside us. Visits are counted anew."""
+    """End the workers of all epochs that have begun, so that nobody reads on beside us; reset visits."""
     import torch
     from torch.utils.data import dataloader
 
@@ -82,10 +79,10 @@ def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:
     sizes: list[int] = []
     hashes: list[str] = []
     values: list[float] = []
-    asked: list[list[Any]] = []
+    keys_by_batch: list[list[Any]] = []
 
     def note(index: Any) -> Any:
-        asked.append(list(index) if isinstance(index, (list, tuple)) else [index])
+        keys_by_batch.append(list(index) if isinstance(index, (list, tuple)) else [index])
         return index
 
     seed_everything(seed)
@@ -94,7 +91,7 @@ def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:
         for batch in _iterated(loader):
             samples = _rows(batch)
             sizes.append(len(samples) or batches.size(batch) or 1)
-            keys += asked[len(sizes) - 1] if len(asked) >= len(sizes) else []
+            keys += keys_by_batch[len(sizes) - 1] if len(keys_by_batch) >= len(sizes) else []
             for sample in samples[: max(0, MOST - len(hashes))]:
                 hashes.append(_hash(sample))
                 values.append(_value(sample))
@@ -116,7 +113,7 @@ def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:
 def _draws(loader: Any, first: Any, seed: int) -> list[list[list[str]]]:
     """One sample, read by every worker COPIES times and more, twice over."""
     streams = max(1, int(loader.num_workers))
-    found: list[list[list[str]]] = []
+    passes: list[list[list[str]]] = []
 
     def same(index: Any) -> Any:
         return [first] * min(len(index), COPIES) if isinstance(index, (list, tuple)) else first
@@ -129,12 +126,12 @@ def _draws(loader: Any, first: Any, seed: int) -> list[list[list[str]]]:
                 rows[number % streams] += [_hash(sample) for sample in _rows(batch)]
                 if all(len(row) >= COPIES for row in rows):
                     break
-            found.append(rows)
-    return found
+            passes.append(rows)
+    return passes
 
 
 def _iterated(loader: Any) -> Iterator[Any]:
-    """One pass; its workers are sent home, however it ends."""
+    """One pass; its workers are shut down, however it ends."""
     iterator = iter(loader)
     try:
         yield from iterator
@@ -168,17 +165,17 @@ def _length(of: Any) -> int | None:
 def _rows(batch: Any) -> list[list[Any]]:
     """A batch as its samples: of each, the rows of all tensors that have a row for every sample."""
     count = batches.size(batch)
-    own = [each.detach().cpu() for _, each in batches.tensors(batch) if each.dim() and len(each) == count]
-    return [[tensor[row] for tensor in own] for row in range(count)] if own else []
+    tensors = [each.detach().cpu() for _, each in batches.tensors(batch) if each.dim() and len(each) == count]
+    return [[tensor[row] for tensor in tensors] for row in range(count)] if tensors else []
 
 
 def _hash(sample: list[Any]) -> str:
     import torch
 
-    found = blake2b(digest_size=8)
+    digest = blake2b(digest_size=8)
     for tensor in sample:
-        found.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()
+        digest.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _value(sample: list[Any]) -> float:

@@ -1,4 +1,4 @@
-"""Models and optimizers as a witness wants them: without dropout, in double precision; and their settings."""
+"""Models and optimizers changed for a capture: without dropout, in double precision, rounded."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ _HIDDEN = ("params", "lr", "initial_lr", "foreach", "fused", "capturable", "diff
 
 def settings(group: dict[str, Any]) -> dict[str, Any]:
     """Numbers of an optimizer's group that decide what it computes; learning rates are kept by step."""
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for name, value in group.items():
         if name in _HIDDEN or name.startswith("_"):
             continue
         if isinstance(value, (bool, int, float)):
-            found[name] = value
-        elif isinstance(value, (tuple, list)) and all(isinstance(each, (int, float)) for each in value):
-            found[name] = list(value)
-    return found
+            numbers[name] = value
+        elif isinstance(value, (tuple, list)) and all(isinstance(item, (int, float)) for item in value):
+            numbers[name] = list(value)
+    return numbers
 
 
 def without_dropout(model: Any) -> Callable[[], None]:
-    """Every module that drops out lets everything through."""
+    """Set every dropout probability to 0; the result undoes it."""
     changed: list[tuple[Any, str, float]] = []
     for module in model.modules():
         for name in ("p", "dropout"):
             value = getattr(module, name, None)
-            is_known = "Dropout" in type(module).__name__ or name == "dropout"
-            if is_known and isinstance(value, float) and value > 0:
+            drops_out = "Dropout" in type(module).__name__ or name == "dropout"
+            if drops_out and isinstance(value, float) and value > 0:
                 changed.append((module, name, value))
                 setattr(module, name, 0.0)
 
@@ -46,17 +46,21 @@ def without_dropout(model: Any) -> Callable[[], None]:
 
 
 def doubled(tensor: Any) -> Any:
-    """In double precision, where it is a number of that kind."""
+    """A floating tensor in double precision; others as they are."""
     return tensor.double() if tensor.is_floating_point() else tensor
 
 
-def to_double(models: list[Any], optimizers: list[Any]) -> None:
-    """Models, optimizer states and everything that is made from now on."""
+def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
+    """Put models, optimizer states and everything that is made from now on into double precision.
+
+    Tensor.float gives doubles, too. The result undoes the switches, not the conversion.
+    """
     import torch
 
-    kind: Any = torch.Tensor
+    tensor_class: Any = torch.Tensor
+    default, to_single = torch.get_default_dtype(), tensor_class.float
     torch.set_default_dtype(torch.float64)
-    kind.float = torch.Tensor.double
+    tensor_class.float = torch.Tensor.double
     for model in models:
         model.double()
     for optimizer in optimizers:
@@ -65,32 +69,38 @@ def to_double(models: list[Any], optimizers: list[Any]) -> None:
                 if isinstance(value, torch.Tensor) and value.is_floating_point() and value.dim():
                     state[key] = value.double()
 
+    def undo() -> None:
+        torch.set_default_dtype(default)
+        tensor_class.float = to_single
 
-def watched_clipping(told: Callable[[float], None]) -> Callable[[], None]:
-    """Tell every norm that gradients are about to be clipped from; the result undoes it.
+    return undo
+
+
+def on_clipping(report: Callable[[float], None]) -> Callable[[], None]:
+    """Report every norm that gradients are about to be clipped from; the result undoes it.
 
     A script has its own name for the function that clips; what that function calls has one only.
     """
     from torch.nn.utils import clip_grad
 
-    place: Any = clip_grad
+    module: Any = clip_grad
     name = "_clip_grads_with_norm_"
-    original = getattr(place, name, None)
+    original = getattr(module, name, None)
     if original is None:  # before torch 2.6: `norm_before` is all there is
         return lambda: None
 
     def clip(parameters: Any, max_norm: Any, total_norm: Any, *rest: Any, **more: Any) -> Any:
-        told(float(total_norm))
+        report(float(total_norm))
         return original(parameters, max_norm, total_norm, *rest, **more)
 
-    setattr(place, name, clip)
-    return lambda: setattr(place, name, original)
+    setattr(module, name, clip)
+    return lambda: setattr(module, name, original)
 
 
 def rounded(models: list[Any], kind: str) -> Callable[[], None]:
-    """What every innermost module takes and gives is rounded, gradients on their way back, too.
+    """Round inputs and outputs of every innermost module, and their gradients on the way back.
 
-    So much does a precision turn gradients without any fault in how it is used. The result undoes it.
+    That shows how far a precision turns gradients without any fault in how it is used. The result undoes it.
 
     Args:
         kind: name of a smaller type of torch, or `LAST_BITS`.
@@ -100,21 +110,23 @@ def rounded(models: list[Any], kind: str) -> Callable[[], None]:
     small = None if kind == LAST_BITS else getattr(torch, kind)
     shorten = _last_bits() if small is None else None
 
-    def each(value: Any) -> Any:
+    def rounded_value(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if not value.is_floating_point():
                 return value
             return shorten(value) if shorten is not None else value.to(small).to(value.dtype)
         if type(value) in (tuple, list):
-            return type(value)(each(part) for part in value)
+            return type(value)(rounded_value(part) for part in value)
         return value
 
     handles = []
     for model in models:
         for module in model.modules():
-            if not any(True for _ in module.children()):
-                handles.append(module.register_forward_pre_hook(lambda module, taken: each(taken)))
-                handles.append(module.register_forward_hook(lambda module, taken, given: each(given)))
+            if next(module.children(), None) is None:
+                handles.append(module.register_forward_pre_hook(lambda module, inputs: rounded_value(inputs)))
+                handles.append(
+                    module.register_forward_hook(lambda module, inputs, outputs: rounded_value(outputs))
+                )
 
     def undo() -> None:
         for handle in handles:

@@ -1,4 +1,4 @@
-"""Tensors of a training step by name, and what is kept of each: values, norm, a checksum of all its bits.
+"""Tensors of a training step by name, and a summary of each: values, norm, a checksum of all its bits.
 
 Names are the same whatever stands around a model: `_orig_mod.` of torch.compile and `module.` of
 DistributedDataParallel and DataParallel are taken off.
@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 LIMIT = 20_000_000
-"""Elements that one witness keeps in all: 80 MB in single precision."""
+"""Elements that one capture keeps in all: 80 MB in single precision."""
 SMALL = 4096
 """Tensors up to this size are always whole."""
 _CHUNK = 1 << 20
@@ -40,13 +40,16 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
     seen: set[int] = set()
     inner: list[Any] = []
     for model in models:
-        own = unwrapped(model)
-        if all(own is not other for other in inner):
-            inner.append(own)
+        module = unwrapped(model)
+        if all(module is not other for other in inner):
+            inner.append(module)
     for number, model in enumerate(inner):
         prefix = f"{number}." if len(inner) > 1 else ""
-        for found, into in ((model.named_parameters(), parameters), (model.named_buffers(), buffers)):
-            for name, tensor in found:
+        for named_tensors, into in (
+            (model.named_parameters(), parameters),
+            (model.named_buffers(), buffers),
+        ):
+            for name, tensor in named_tensors:
                 if id(tensor) not in seen:
                     seen.add(id(tensor))
                     into[prefix + name.replace("_orig_mod.", "")] = tensor
@@ -64,7 +67,7 @@ def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
     import torch
 
     names = {id(tensor): name for name, tensor in parameters.items()}
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for optimizer in optimizers:
         for parameter, state in optimizer.state.items():
             if not isinstance(state, dict):
@@ -72,10 +75,10 @@ def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
             for key, value in state.items():
                 where = f"{names.get(id(parameter), '?')}/{key}"
                 if isinstance(value, torch.Tensor):
-                    found[where] = value
+                    tensors[where] = value
                 elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                    found[where] = torch.tensor(float(value))
-    return found
+                    tensors[where] = torch.tensor(float(value))
+    return tensors
 
 
 def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> int:
@@ -83,13 +86,13 @@ def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> i
 
     Gradients, parameters and two states (Adam's) a step, and the parameters of the start.
     """
-    own: int = sum(tensor.numel() for tensor in parameters.values())
+    trained: int = sum(tensor.numel() for tensor in parameters.values())
     others: int = sum(tensor.numel() for tensor in buffers.values())
-    return max(1, math.ceil((own * (4 * steps + 1) + others * steps) / LIMIT))
+    return max(1, math.ceil((trained * (4 * steps + 1) + others * steps) / LIMIT))
 
 
-def kept(tensor: Any, every: int) -> dict[str, Any]:
-    """What is remembered of a tensor, in plain values and one tensor: safe to load with weights_only.
+def summary(tensor: Any, every: int) -> dict[str, Any]:
+    """What is kept of a tensor, in plain values and one tensor: safe to load with weights_only.
 
     Returns:
         values (on the CPU, strided), elements, dtype, norm (of the whole, in double precision), bad
@@ -114,20 +117,25 @@ def kept(tensor: Any, every: int) -> dict[str, Any]:
     }
 
 
+def summaries(tensors: dict[str, Any], every: int) -> dict[str, dict[str, Any]]:
+    """The summary of each tensor, by name."""
+    return {name: summary(tensor, every) for name, tensor in tensors.items()}
+
+
 def _flat(tensor: Any) -> Any:
     """All elements in logical order, whatever the memory format; of a sharded tensor its own shard."""
     import torch
 
-    own = tensor.detach()
-    if hasattr(own, "to_local"):
-        own = own.to_local()
-    if own.is_sparse:
-        own = own.to_dense()
-    if own.is_quantized:
-        own = own.dequantize()
-    if own.is_complex():
-        own = torch.view_as_real(own)
-    flat = own.reshape(-1)
+    local = tensor.detach()
+    if hasattr(local, "to_local"):
+        local = local.to_local()
+    if local.is_sparse:
+        local = local.to_dense()
+    if local.is_quantized:
+        local = local.dequantize()
+    if local.is_complex():
+        local = torch.view_as_real(local)
+    flat = local.reshape(-1)
     return flat.cpu() if flat.device.type not in ("cpu", "cuda") else flat
 
 
@@ -145,19 +153,19 @@ def checksum(flat: Any) -> int:
     import torch
 
     kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
-    own = flat.contiguous()
-    own = own.to(torch.int8) if own.dtype == torch.bool else own
-    size = own.element_size()
-    if size < 8 and own.numel() * size % 8 == 0:
-        own = own.clone() if own.storage_offset() * size % 8 else own
-        own = own.view(torch.int64)  # whole words: an eighth of the work for bytes
+    words = flat.contiguous()
+    words = words.to(torch.int8) if words.dtype == torch.bool else words
+    size = words.element_size()
+    if size < 8 and words.numel() * size % 8 == 0:
+        words = words.clone() if words.storage_offset() * size % 8 else words
+        words = words.view(torch.int64)  # whole words: an eighth of the work for bytes
     else:
-        own = own.view(kinds[size])
-    weights = _weights(str(own.device), min(own.numel(), _CHUNK))
+        words = words.view(kinds[size])
+    weights = _weights(str(words.device), min(words.numel(), _CHUNK))
     total = 0
-    for number, part in enumerate(own.split(_CHUNK)):
-        words = part if part.dtype == torch.int64 else part.to(torch.int64)
-        total += (number * _MIX | 1) * int((words * weights[: part.numel()]).sum())
+    for number, part in enumerate(words.split(_CHUNK)):
+        integers = part if part.dtype == torch.int64 else part.to(torch.int64)
+        total += (number * _MIX | 1) * int((integers * weights[: part.numel()]).sum())
     return int(total % (1 << 63))
 
 

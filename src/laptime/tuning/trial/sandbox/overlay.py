@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from laptime.tuning.trial.plan import TEMPORARY
+from laptime.tuning.trial.messages import TEMPORARY
 
 SYSTEM = ("/dev/", "/proc/", "/sys/")
 """What lies there is no file of the user's."""

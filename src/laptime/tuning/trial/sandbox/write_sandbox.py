@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
-from laptime.tuning.trial.plan import TrialPlan
+from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.sandbox.overlay import SYSTEM, Overlay, named
 
 REFUSED = "laptime keeps the user's files safe: a trial must not change"

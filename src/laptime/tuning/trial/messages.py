@@ -1,0 +1,245 @@
+"""What crosses into a trial and out of it, all of it JSON as in `tuning.wire_format`.
+
+in     a `TrialPlan`, in an environment variable; a file `stop` in its folder ends the trial at the next
+boundary out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProfile` or
+`NumericsComparison` where
+       the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from laptime.tuning import wire_format
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.trial.numerics.document import NumericsComparison
+
+VARIABLE = "LAPTIME_TRIAL"
+"""Environment variable that holds the plan."""
+TEMPORARY = "LAPTIME_TEMPORARY"
+"""Environment variable with the folder where temporary files usually go; those of a trial go into its own."""
+FILE = "messages.jsonl"
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturePlan:
+    """Mode gate: which numerics are captured, and what they are compared with. Files are torch.save's.
+
+    Attributes:
+        write: file for what is captured. compare: that of the base. reference: of one with `double`.
+        batches: file of the inputs, batches and initial state; it is made when it does not exist. Without it
+            the loader's own batches are used, and steps follow each other.
+        most: samples of each captured batch at most: a reference in double precision has no fast kernels for
+            convolutions. None: all.
+        steps: to be captured.
+        dropout: False sets p = 0 in modules that drop out.
+        double: everything in double precision: the reference. Tensor.float gives doubles then, too.
+        rounds: "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
+            how far this precision turns the gradients of this model; "last_bits": by the last bits of their
+            own type, as another order of summation does (`gates.rounding_noise`).
+        samples: batches for which the loader alone is run, an epoch at most (`numerics.loader_samples`); no
+            step is trained. None: steps are captured.
+    """
+
+    write: str | None = None
+    compare: str | None = None
+    reference: str | None = None
+    batches: str | None = None
+    most: int | None = None
+    steps: int = 3
+    dropout: bool = True
+    double: bool = False
+    rounds: str | None = None
+    samples: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialPlan:
+    """What a trial is to do.
+
+    Attributes:
+        folder: where its messages go.
+        mode: race, diagnose, gate, or plain (a script timed with no hooks of a recipe).
+        base: changes that are on from the start to the end, as `Recipe.to_json`.
+        arms: changes on top of it, one list an arm; arms alternate in random order, a block each, round by
+            round. One empty arm times the base alone. Several arms need changes whose TOGGLE is live.
+        settle: steps before anything counts, at least; the trial takes more while compilation goes on.
+        resettle: steps that do not count after a switch of arms.
+        steps: timed steps in a block. rounds: rounds at most. seconds: of timing at most, after `settle`.
+        order: seed of the random order of arms.
+        seed: added to the seeds that the script sets, and set at its start; None leaves them alone.
+        memory: bytes of this process and its children at most; above, the trial ends as `memory`. None: no
+            limit.
+        step_by: optimizer, loader or forward; "" finds out.
+        scratch: folder for the script's writes; "" lets them through.
+        sources: files in place of the user's, by absolute path: a patched script runs under its own name.
+        keep_losses: keep the loss of each step (read at the end of a block, so that nothing is synchronised).
+        capture: for mode gate.
+    """
+
+    folder: str
+    mode: str = "race"
+    base: list[dict[str, Any]] = field(default_factory=list)
+    arms: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
+    settle: int = 2
+    resettle: int = 1
+    steps: int = 3
+    rounds: int = 12
+    seconds: float = 60.0
+    order: int = 0
+    seed: int | None = None
+    memory: int | None = None
+    step_by: str = ""
+    scratch: str = ""
+    sources: dict[str, str] = field(default_factory=dict)
+    keep_losses: bool = True
+    capture: CapturePlan = CapturePlan()
+
+    @classmethod
+    def from_environment(cls) -> TrialPlan | None:
+        """The plan of this process, None when there is none.
+
+        Raises:
+            WireError: the variable holds no plan.
+        """
+        text = os.environ.get(VARIABLE)
+        return wire_format.decode(text, cls) if text else None
+
+
+@dataclass
+class Block:
+    """Timed steps of one arm, back to back.
+
+    Attributes:
+        round, arm: which. seconds: wall time of each step, the device waited for at both ends of the block;
+            with an accelerator its steps are the block's time divided evenly.
+        losses: of each step, where a scalar was backpropagated; samples: in each step.
+        compiling: of the seconds, those of torch.compile: another shape came by. cpu: CPU seconds of the
+            block. process: 0-based number, set by who reads several trials.
+    """
+
+    round: int
+    arm: int
+    seconds: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
+    cpu: float = 0.0
+    process: int = 0
+    compiling: float = 0.0
+
+
+@dataclass
+class TrialResult:
+    """How a trial went.
+
+    Attributes:
+        ended: stopped (we had enough), returned, exited, raised, memory, recompiles, refused, died.
+        error: one line. traceback: without our frames. status: exit status.
+        source: what steps were found by; "" when there was none. settled: steps before the timing.
+        settling: seconds of each of them. imported: seconds until torch was imported; first: until the
+            first step ended.
+        compile_seconds: of torch.compile in all; recompiles: after settling; graph_breaks.
+        peak: bytes, of the process (RSS, CPU) or the device's allocator. peaks: by arm.
+        optimizer_steps, batch, learning_rates: of the timed steps.
+        world: processes of the job; rank. device: cpu, cuda:0 ...
+        writes: files that the script has written (into the scratch folder), as it named them.
+        left: what an `undo` could not give back; empty when all is well.
+        refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
+        seen: signals by kind, as in `instrument.result.Observed`.
+    """
+
+    ended: str = ""
+    error: str = ""
+    traceback: str = ""
+    status: int = 0
+    source: str = ""
+    settled: int = 0
+    settling: list[float] = field(default_factory=list)
+    imported: float | None = None
+    first: float | None = None
+    compile_seconds: float = 0.0
+    recompiles: int = 0
+    graph_breaks: int = 0
+    peak: int | None = None
+    peaks: list[int | None] = field(default_factory=list)
+    optimizer_steps: int = 0
+    batch: int = 0
+    learning_rates: list[float] = field(default_factory=list)
+    world: int = 1
+    rank: int = 0
+    torch: bool = False
+    device: str = "cpu"
+    writes: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    refused: list[dict[str, str]] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)
+    libraries: dict[str, str] = field(default_factory=dict)
+    devices: list[dict[str, Any]] = field(default_factory=list)
+    knobs: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+KINDS = (Block, LoopProfile, NumericsComparison, TrialResult)
+
+
+def write(folder: str, message: Any, rank: int = 0) -> None:
+    """Append a message in one write, so that a reader that follows the file sees whole lines. Ranks other
+    than the first have a file of their own."""
+    line = (wire_format.encode(message) + "\n").encode()
+    path = Path(folder) / (f"{rank}-{FILE}" if rank else FILE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        if os.write(descriptor, line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    finally:
+        os.close(descriptor)
+
+
+class Messages:
+    """Reads the messages of a trial, also while it runs; an incomplete line is left for later."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self._path = Path(folder) / FILE
+        self._offset = 0
+        self._blocks: list[Block] = []
+        self._latest: dict[type, Any] = {}
+
+    def new_blocks(self) -> list[Block]:
+        """Blocks that were written since the last call.
+
+        Raises:
+            WireError: a line is no message.
+        """
+        self._read()
+        blocks, self._blocks = self._blocks, []
+        return blocks
+
+    def latest(self, kind: type[_T]) -> _T | None:
+        """The last message of this kind, None without one.
+
+        Raises:
+            WireError: a line is no message.
+        """
+        self._read()
+        return self._latest.get(kind)
+
+    def _read(self) -> None:
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                data = file.read()
+        except OSError:
+            return
+        complete = data[: data.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.splitlines():
+            message: Any = wire_format.decode(line, *KINDS)
+            if isinstance(message, Block):
+                self._blocks.append(message)
+            else:
+                self._latest[type(message)] = message
