@@ -17,7 +17,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.trial.messages import CapturePlan
-from laptime.tuning.trial.numerics.document import NumericsComparison
+from laptime.tuning.trial.numerics_comparison import NumericsComparison
 
 if TYPE_CHECKING:
     from laptime.tuning.session.trial_runner import TrialRunner

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from laptime.tuning import wire_format
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.trial.numerics.document import NumericsComparison
+from laptime.tuning.trial.numerics_comparison import NumericsComparison
 
 VARIABLE = "LAPTIME_TRIAL"
 """Environment variable that holds the plan."""

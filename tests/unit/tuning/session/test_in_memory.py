@@ -21,7 +21,7 @@ from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.messages import CapturePlan, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture
-from laptime.tuning.trial.numerics.document import NumericsComparison
+from laptime.tuning.trial.numerics_comparison import NumericsComparison
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot, training
 
 torch = pytest.importorskip("torch")

@@ -21,7 +21,7 @@ from laptime.tuning.session import gating, tuning_record
 from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
-from laptime.tuning.trial.numerics.document import NumericsComparison
+from laptime.tuning.trial.numerics_comparison import NumericsComparison
 
 LAST = Recipe.from_json([{"name": "channels_last"}])
 WORKERS = Recipe.from_json([{"name": "num_workers", "options": {"value": 2}}])

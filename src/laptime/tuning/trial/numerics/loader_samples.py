@@ -37,7 +37,7 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
     """Run a loader for an epoch, or as far as these limits go, and then read one sample many times.
 
     Returns:
-        fields of `document.LoaderSamples`.
+        fields of `numerics_comparison.LoaderSamples`.
     """
     from torch.utils.data import IterableDataset
 
