@@ -139,7 +139,7 @@ def share(rounds: list[dict[str, float]], name: str) -> float | None:
 def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     """No session: the script is diagnosed, and what the tuner would race first is written as its patch."""
     from laptime.tuning.optimization import Recipe
-    from laptime.tuning.patch.source import Sources
+    from laptime.tuning.patch.sources import Sources
     from laptime.tuning.search import ranking
     from laptime.tuning.session import patching, tuning_record
     from laptime.tuning.session.request import TuneRequest, choice_of, program_of

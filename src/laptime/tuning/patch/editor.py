@@ -1,81 +1,332 @@
-"""What `edit` of an optimization may ask for. `patch.source` implements it; it knows where things are from
-the sites that a diagnosing trial has found (`loop_profile.Site`), so that a change lands at the very call
-that was made.
+"""What `edit` of an optimization may ask for, and how it is done.
+
+Sites that a diagnosing trial has found (`loop_profile.Site`) say where things are, so that a change lands at
+the very call that was made.
 
 Every method raises `optimization.CannotEdit`, with the reason, where the source does not allow it: the call
-is inside a library, is
-made by `*args`, the object has no name there, the file cannot be written. Expressions and statements are
-Python source.
-Names in braces are filled in from the site: {model}, {optimizer}, {loader}, {batch}, {device}, {loss}.
-Asking twice for the same is asking once: edits are idempotent. A comment that a change wants is put above
-its first edit.
+is inside a library, is made by `*args`, the object has no name there, the file cannot be written. Expressions
+and statements are Python source. Names in braces are filled in from the site: {model}, {optimizer}, {loader},
+{batch}, {device}, {loss}. Asking twice for the same is asking once.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+import re
+
+import libcst as cst
+
+from laptime.tuning.optimization import CannotEdit
+from laptime.tuning.patch.edit import arguments, batches, forward, models, statements, top_level
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
+from laptime.tuning.patch.text import Mark
+
+COMMENT = "# laptime: "
+STATEMENT = re.compile(r"(if|with|for|while|pass|del|try|return)\b")
+OUT_OF_HAND = re.compile(r"(accelerator|fabric|engine|booster|trainer|self|model)$", re.IGNORECASE)
+"""Objects whose `backward(loss)` does more than a backward pass."""
 
 
-class Editor(Protocol):
-    """The user's source during one change."""
+class Editor:
+    """The user's source during one change. `Sources.apply` makes it, and calls `finish` at the end.
 
-    comment: str
-    """Put above the first edited statement of this change; "" for none. Set by who calls `edit`."""
+    Attributes:
+        comment: put above the first edited statement of each file; "" for none.
+    """
+
+    def __init__(self, located: LocatedSites, comment: str = "") -> None:
+        self.comment = comment
+        self._located = located
+        self._edited: list[tuple[File, Mark]] = []
+        self._before = {path: file.text for path, file in located.files.items()}
+        self._definitions: list[tuple[str, tuple[str, ...]]] = []
 
     def has_site(self, kind: str) -> bool:
         """Whether this was seen in the user's own files."""
+        return any(place.site.kind == kind for place in self._located.places)
 
-    def set_arguments(self, kind: str, **arguments: str) -> None:
+    def set_arguments(self, kind: str, **values: str) -> None:
         """Keyword arguments of the call at every site of a kind (loader: the training loaders only;
-        optimizer,
-        parallel, zero_grad, hf_arguments, lightning_trainer), added or replaced: `num_workers="2"`. A
-        positional one is replaced in place."""
+        optimizer, parallel, zero_grad, hf_arguments, lightning_trainer), added or replaced: `lr="2"`.
+        One that is given by position is replaced in its place."""
+        for place in self._places(kind):
+            changed, missing = False, {}
+            mark = self._line(place)
+            for name, value in values.items():
+                arg = self._argument(place, name)
+                if arg is None:
+                    missing[name] = value
+                elif arguments.set_value(place.file, place.file.tree, arg.value, value):
+                    changed = True
+            if missing:
+                changed = arguments.add(place.file, place.file.tree, place.call(), missing) or changed
+            if changed:
+                self._note(place.file, mark, " ".join(values.values()))
 
     def remove_argument(self, kind: str, name: str) -> None:
         """The call goes without it, where it has it."""
+        for place in self._places(kind):
+            arg = self._argument(place, name)
+            if arg is None:
+                self._refuse_spread(place, name)
+            elif arg.keyword is None:
+                raise CannotEdit(f"{name} is given by position at {place.where}")
+            else:
+                mark = self._line(place)
+                arguments.remove(place.file, place.file.tree, place.call(), arg)
+                self._note(place.file, mark)
 
     def argument(self, kind: str, name: str) -> str | None:
         """Source of an argument of the call, None where it is not given."""
+        place = self._places(kind)[0]
+        arg = self._argument(place, name)
+        if arg is None:
+            self._refuse_spread(place, name)
+            return None
+        return place.file.tree.source(arg.value)
 
     def wrap_argument(self, kind: str, name: str, template: str) -> None:
         """An argument, replaced by an expression around it: `template` holds {} for the present one."""
+        for place in self._places(kind):
+            arg = self._argument(place, name)
+            if arg is None:
+                raise CannotEdit(f"{noun(kind)} at {place.where} is given no {name}")
+            present = place.file.tree.source(arg.value)
+            if not statements.matches(template, present):
+                mark, (start, end) = self._line(place), place.file.tree.outer(arg.value)
+                place.file.replace(start, end, statements.fill(template, present=present))
+                self._note(place.file, mark, template)
 
     def at_start(self, statement: str, *imports: str) -> None:
-        """A statement of the whole process, after the imports of the script's main file (behind a
-        docstring, `from __future__`
-        and all top-level imports); `imports` are statements that must have been made before: `import
-        torch`."""
+        """A statement of the whole process, behind the imports that the script's main file begins with;
+        `imports` are statements that must have been made before: `import torch`."""
+        if re.match(r"(import|from)\b", statement):
+            self._definitions.append(("", (*imports, statement)))
+            return
+        if self._located.main is None:
+            raise CannotEdit("the script is a module: its main file is not known")
+        file = self._located.file(self._located.main)
+        if not top_level.has(file, statement):
+            top_level.put_imports(file, imports, statement)
+            self._note(file, top_level.put(file, statement))
 
     def define(self, code: str, *imports: str) -> None:
-        """A function or class at the top level of the file that is edited, before its first use."""
+        """A function, class or variable at the top level of every file whose edits use it."""
+        self._definitions.append((code.strip("\n"), imports))
 
     def after_model(self, statement: str) -> None:
-        """A statement once the trained models exist, once a run: behind the statement that makes the
-        optimizer.
-        {model} is filled in; one statement a trained model."""
+        """A statement for each trained model ({model}), once a run: behind the statement that makes its
+        optimizer."""
+        for file, mark in models.after_model(self._located, statement):
+            self._note(file, mark, statement)
 
     def after_optimizer(self, statement: str) -> None:
-        """Behind the statement that makes the optimizer; {optimizer} is filled in where it has a name. Once,
-        behind the last optimizer, where it is not in the statement."""
+        """Behind the statement that makes the optimizer ({optimizer}); behind the last one, where it names
+        none."""
+        places = self._places("optimizer")
+        for place in places if "{optimizer}" in statement else places[-1:]:
+            self._note(place.file, models.after_optimizer(place, statement), statement)
 
     def around_forward(self, header: str) -> None:
-        """`with ...:` (or other header) around the statements of the loop body from the first that calls a
-        trained model up to
-        the one before the backward call; where both are in one statement, it is split: `loss = ...` inside,
+        """`with ...:` (or another header) around the statements from the first that calls a trained model up
+        to the one before the backward call. One statement with both is split: `loss = ...` inside,
         `.backward()` behind."""
+        for place in self._places("backward"):
+            for file, mark in forward.around(self._located, place, header):
+                self._note(file, mark, header)
 
     def replace_backward(self, template: str) -> None:
-        """`{loss}.backward()` replaced: `scaler.scale({loss}).backward()`."""
+        """`{loss}.backward()` replaced: `scaler.scale({loss}).backward()`. Further lines of the template are
+        put behind the last backward pass before the optimizer's step."""
+        first, _, more = template.partition("\n")
+        for place in self._places("backward"):
+            call, tree = place.call(), place.file.tree
+            around = [each.func for each in (call, *tree.ancestors(call)) if isinstance(each, cst.Call)]
+            if not any(statements.matches(first.removesuffix("()"), tree.source(each)) for each in around):
+                self._replace_backward(place, call, first)
+            if more:
+                self._behind_backward(place, more)
 
     def replace_step(self, template: str) -> None:
         """`{optimizer}.step()` replaced, may be several statements."""
+        for place in self._places("step"):
+            call, tree = place.call(), place.file.tree
+            if statements.matches(template.split("\n")[0], tree.source(call)):
+                continue
+            if not isinstance(call.func, cst.Attribute) or not isinstance(tree.parent(call), cst.Expr):
+                raise CannotEdit(f"the result of `{tree.source(call)}` at {place.where} is used")
+            if call.args:
+                raise CannotEdit(f"`{tree.source(call)}` at {place.where} is given arguments: a closure")
+            start = tree.outer(call)[0]
+            mark = statements.replace(place.file, call, template, optimizer=tree.source(call.func.value))
+            step = re.search(r"\bstep\s*\(", place.file.text[start:])
+            if step:
+                place.mark.offset = start + step.end() - 1
+            self._note(place.file, mark, template)
 
     def on_batch(self, statement: str) -> None:
         """First statement of the body of the training loop; {batch} is the loop's target (a name or a tuple
         of names)."""
+        for place in self._places("fetch"):
+            self._note(place.file, batches.first(self._located, place, statement), statement)
 
     def non_blocking(self) -> None:
         """`.to(device)` and `.cuda()` of batch tensors in the training loop get `non_blocking=True`."""
+        for file, mark in batches.non_blocking(self._places("fetch")):
+            self._note(file, mark)
 
     def replace_text(self, kind: str, template: str, index: int = 0) -> None:
         """The expression or statement at a site of a kind (sync ...), replaced; {} is the present one."""
+        place = self._nth(kind, index)
+        node, file = place.node(), place.file
+        tree = file.tree
+        # The module itself is left out: libcst has it end behind the text where no newline does.
+        around = [each for each in (node, *tree.ancestors(node)) if not isinstance(each, cst.Module)]
+        if any(statements.matches(template, tree.bare(each)) for each in around):
+            return
+        small = tree.small(node)
+        if "\n" in template or small is node or STATEMENT.match(template):
+            if small is None:
+                raise CannotEdit(f"what is at {place.where} is part of a header and no statement of its own")
+            mark = statements.replace(file, small, template, present=tree.bare(small))
+        else:
+            mark, (start, end) = self._line(place), tree.outer(node)
+            file.replace(start, end, statements.fill(template, present=tree.source(node)))
+        self._note(file, mark, template)
+
+    def finish(self) -> None:
+        """Put definitions where they are used, and the comment above the first edit of each file."""
+        for code, imports in self._definitions:
+            self._define(code, imports)
+        self._definitions = []
+        if self.comment:
+            for file in {id(file): file for file, _ in self._edited}.values():
+                marks = [mark for each, mark in self._edited if each is file and mark.offset >= 0]
+                first = min(marks, key=lambda mark: mark.offset)
+                if file.text != self._text_before(file):
+                    indent = file.indentation(first.offset)
+                    file.insert_above(first, indent + COMMENT + self.comment.replace("\n", " "))
+        self._edited = []
+
+    def _places(self, kind: str) -> list[Place]:
+        """Where a kind was seen.
+
+        Raises:
+            CannotEdit: nowhere, or a part of it cannot be edited.
+        """
+        for site, why in self._located.left_out.items():
+            if site.kind == kind:
+                raise CannotEdit(why)
+        places = [place for place in self._located.places if place.site.kind == kind]
+        if not places:
+            raise CannotEdit(f"{noun(kind)} was not seen in your files")
+        return places
+
+    def _nth(self, kind: str, index: int) -> Place:
+        """Where the site of this number is."""
+        wanted = [site for site in self._located.sites if site.kind == kind][index : index + 1]
+        if not wanted:
+            raise CannotEdit(f"{noun(kind)} was not seen in your files")
+        if wanted[0] in self._located.left_out:
+            raise CannotEdit(self._located.left_out[wanted[0]])
+        places = [place for place in self._located.places if place.site.kind == kind]
+        return next(place for place in places if wanted[0] in (place.site, *place.others))
+
+    def _argument(self, place: Place, name: str) -> cst.Arg | None:
+        tree, call = place.file.tree, place.call()
+        parameters = arguments.order(tree, call, place.site.kind, place.site.detail)
+        return arguments.find(tree, call, name, parameters, f"{noun(place.site.kind)} at {place.where}")
+
+    def _refuse_spread(self, place: Place, name: str) -> None:
+        mapping = arguments.spread(place.call())
+        # A mapping that holds it would say its name somewhere.
+        if mapping is not None and name in top_level.words(place.file.original):
+            source = place.file.tree.source(mapping.value)
+            raise CannotEdit(
+                f"{noun(place.site.kind)} at {place.where} is given **{source}: {name} may be in it"
+            )
+
+    def _line(self, place: Place) -> Mark:
+        """A mark on the first line of the statement at a place."""
+        tree = place.file.tree
+        start = tree.first_line(tree.statement(place.node()))
+        return place.file.mark(place.file.line_start(start))
+
+    def _note(self, file: File, mark: Mark | None, code: str = "") -> None:
+        """Remember an edit; the name torch must be bound where inserted code uses it."""
+        if mark is not None:
+            self._edited.append((file, mark))
+            top_level.put_imports(file, (), code)
+
+    def _replace_backward(self, place: Place, call: cst.Call, template: str) -> None:
+        file, tree = place.file, place.file.tree
+        if not isinstance(call.func, cst.Attribute):
+            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is no method of the loss")
+        owner = tree.source(call.func.value)
+        if any(arg.keyword is None for arg in call.args):
+            if OUT_OF_HAND.search(owner):
+                raise CannotEdit(f"the backward pass at {place.where} is done by `{owner}`")
+            raise CannotEdit(f"`{tree.source(call)}` at {place.where} is given more than the loss")
+        head, _, tail = template.partition("{loss}")
+        if call.args:
+            keywords = file.text[tree.paren(call) + 1 : tree.close(call)]
+            tail = re.sub(r"\(\)$", lambda _: f"({keywords})", tail)
+        start, end = tree.outer(call.func.value)
+        mark = self._line(place)
+        file.replace(end, tree.end(call), tail)
+        place.mark.offset = end + tail.rfind("backward(") + len("backward(") - 1
+        file.insert(start, head)
+        self._note(file, mark, template)
+
+    def _behind_backward(self, place: Place, code: str) -> None:
+        """What belongs between the last backward pass and the step of its optimizer."""
+        tree, call = place.file.tree, place.call()
+        scope = tree.function(call)
+
+        def behind(kind: str) -> list[Place]:
+            later = [
+                each
+                for each in self._places(kind)
+                if each.file is place.file and each.mark.offset > place.mark.offset
+            ]
+            same = [each for each in later if tree.function(each.node()) is scope]
+            return sorted(same, key=lambda each: each.mark.offset)
+
+        steps, others = behind("step"), behind("backward")
+        if not steps:
+            raise CannotEdit(f"no step of an optimizer follows the backward pass at {place.where}")
+        if others and others[0].mark.offset < steps[0].mark.offset:
+            return
+        func = steps[0].call().func
+        if not isinstance(tree.parent(call), cst.Expr) or not isinstance(func, cst.Attribute):
+            raise CannotEdit(f"the backward pass at {place.where} is no statement of its own")
+        name = steps[0].site.expression or tree.source(func.value)
+        mark = statements.after(place.file, call, statements.fill(code, optimizer=name))
+        self._note(place.file, mark, code)
+
+    def _define(self, code: str, imports: tuple[str, ...]) -> None:
+        """A definition in every file whose edits use it; imports alone are put there, too."""
+        names = top_level.bound_by(code or "\n".join(imports))
+        before = self._text_before
+        touched = [file for file in self._located.files.values() if file.text != before(file)]
+        using = [file for file in touched if names & top_level.words(_new(before(file), file.text))]
+        for file in using or touched:
+            if code and top_level.has(file, code):
+                continue
+            taken = names & top_level.words(before(file))
+            if code and taken:
+                raise CannotEdit(f"{file.shown} has something else of the name {', '.join(sorted(taken))}")
+            top_level.put_imports(file, imports, code)
+            if code:
+                apart = code.startswith(("def ", "class ", "async ", "@"))
+                self._edited.append((file, top_level.put(file, code, apart=apart)))
+
+    def _text_before(self, file: File) -> str:
+        """What a file held before this change."""
+        return self._before.get(file.path, file.original)
+
+
+def _new(before: str, after: str) -> str:
+    """Lines that were not there before."""
+    old = set(before.split("\n"))
+    return "\n".join(line for line in after.split("\n") if line not in old)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch import diff
+from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import Text
-from laptime.tuning.patch.tree import Tree
 
 
 class File(Text):

@@ -9,6 +9,19 @@ from dataclasses import dataclass
 NEWLINE = re.compile(r"\r\n|\n|\r")
 
 
+def flat(source: str) -> str:
+    """An expression in one line, as it is compared: white space at brackets and commas does not count."""
+    line = re.sub(r"\s+", " ", source.strip())
+    line = re.sub(r"\s*([()\[\]{},])\s*", r"\1", line)
+    return re.sub(r",([)\]}])", r"\1", line)
+
+
+def first_line(source: str) -> str:
+    """What a message shows of source: its first line, 60 characters at most."""
+    line = source.strip().split("\n")[0].strip()
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
 @dataclass(eq=False)
 class Mark:
     """A place in a text: characters from its start; -1 once what it stood on is gone."""

@@ -16,7 +16,7 @@ from laptime.tuning.candidates import suggested
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as patch_check
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult

@@ -12,7 +12,7 @@ import pytest
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import Change
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 SCRIPT = '''"""A script."""
 import torch

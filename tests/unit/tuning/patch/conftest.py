@@ -13,7 +13,7 @@ import pytest
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import Change
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

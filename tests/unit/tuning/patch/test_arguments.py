@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 IMPORT = "from torch.utils.data import DataLoader\n"
 WORKERS = 'script.set_arguments("loader", num_workers="2")'
@@ -198,3 +198,11 @@ def test_arguments_from_the_command_line_are_refused(script: Callable[..., Sourc
     assert not sources.editor().has_site("hf_arguments")
     with pytest.raises(CannotEdit, match="command line"):
         sources.editor().set_arguments("hf_arguments", bf16="True")
+
+
+def test_an_expression_is_replaced_where_the_last_line_has_no_newline(
+    script: Callable[..., Sources], edited: Callable[..., str]
+) -> None:
+    sources = script("loader = DataLoader(ds)\nrun(loader)", ("loader", "DataLoader(ds)"))
+    text = edited(sources, 'script.replace_text("loader", "Prefetcher({})")')
+    assert text == "loader = Prefetcher(DataLoader(ds))\nrun(loader)"

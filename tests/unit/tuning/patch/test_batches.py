@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 TRIM = 'script.on_batch("{batch} = trim({batch})")'
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 AROUND = 'script.around_forward("with region():")'
 SCALE = 'script.replace_backward("scaler.scale({loss}).backward()")'

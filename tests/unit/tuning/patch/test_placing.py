@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.source import Sources
+from laptime.tuning.patch.sources import Sources
 
 THREADS = 'script.at_start("torch.set_num_threads(1)", "import torch")'
 LAST = 'script.after_model("{model}.to(memory_format=torch.channels_last)")'

@@ -19,13 +19,14 @@ from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit, Change
 from laptime.tuning.patch import diff
 from laptime.tuning.patch.diff import Hunk
-from laptime.tuning.patch.edits import Edits
-from laptime.tuning.patch.places import Located
-from laptime.tuning.patch.tree import BOM
+from laptime.tuning.patch.editor import Editor
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.find.sites import LocatedSites
+from laptime.tuning.patch.find.syntax_tree import BOM
 
 
-class Sources(Located):
-    """The user's files that sites lie in, and the script's main file; see `Located`.
+class Sources(LocatedSites):
+    """The user's files that sites lie in, and the script's main file; see `LocatedSites`.
 
     Attributes:
         applied: changes that are in the files, in order.
@@ -35,9 +36,9 @@ class Sources(Located):
         super().__init__(sites, main, device)
         self.applied: list[Change] = []
 
-    def editor(self) -> Edits:
-        """An editor whose edits stay as they are made; `apply` makes one that takes back half a change."""
-        return Edits(self)
+    def editor(self, comment: str = "") -> Editor:
+        """An editor whose edits stay as they are made; `apply` takes back half a change."""
+        return Editor(self, comment)
 
     def apply(self, change: Change, comment: str = "") -> list[str]:
         """Edit the files as a change's `edit` says, or leave all as they are.
@@ -53,8 +54,7 @@ class Sources(Located):
         kept = {path: file.snapshot() for path, file in self.files.items()}
         try:
             module = optimization.load(change.name)
-            editor = self.editor()
-            editor.comment = comment
+            editor = self.editor(comment)
             module.edit(editor, change.options)
             editor.finish()
             touched = self._settle({path: each[0] for path, each in kept.items()}, str(change), change.name)
@@ -68,24 +68,21 @@ class Sources(Located):
     def diff(self, strip: Path | None = None) -> str:
         """One unified diff of all files; its paths are relative to `strip`, else to `root`."""
         base = self.root if strip is None else Path(os.path.abspath(strip))  # noqa: PTH100
-        parts = []
-        for file in sorted(self.files.values(), key=lambda each: each.shown):
-            shown = os.path.relpath(file.path, base).replace(os.sep, "/")
-            parts.append(
-                diff.unified(
-                    file.original, file.text, shown, diff.hunks(file.original, file.text, file.labels)
-                )
+        return "".join(
+            diff.unified(
+                file.original, file.text, os.path.relpath(file.path, base).replace(os.sep, "/"), hunks
             )
-        return "".join(parts)
+            for file, hunks in self._hunks()
+        )
 
     @property
     def hunks(self) -> list[tuple[str, Hunk]]:
         """Every hunk of the diff with its file's path as in the diff; a hunk knows its changes' names."""
-        return [
-            (file.shown, hunk)
-            for file in sorted(self.files.values(), key=lambda each: each.shown)
-            for hunk in diff.hunks(file.original, file.text, file.labels)
-        ]
+        return [(file.shown, hunk) for file, hunks in self._hunks() for hunk in hunks]
+
+    def _hunks(self) -> list[tuple[File, list[Hunk]]]:
+        files = sorted(self.files.values(), key=lambda file: file.shown)
+        return [(file, diff.hunks(file.original, file.text, file.labels)) for file in files]
 
     def _settle(self, before: dict[Path, str], label: str, name: str) -> list[str]:
         """What an edit has left must be Python; its lines are the change's."""

@@ -10,10 +10,11 @@ import libcst as cst
 
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch import calls
 from laptime.tuning.patch.files import File, is_foreign, read, root_of
-from laptime.tuning.patch.text import Mark
-from laptime.tuning.patch.tree import Tree
+from laptime.tuning.patch.find import calls
+from laptime.tuning.patch.find.names import last_name
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import Mark, first_line
 
 NODES: dict[str, tuple[type[cst.CSTNode], ...]] = {
     "call": (cst.Call,),
@@ -58,13 +59,13 @@ class Place:
 
     def call(self) -> cst.Call:
         """The call that stands there now."""
-        found = self.node()
-        if not isinstance(found, cst.Call):
+        node = self.node()
+        if not isinstance(node, cst.Call):
             raise CannotEdit(f"there is no call at {self.where}")
-        return found
+        return node
 
 
-class Located:
+class LocatedSites:
     """Sites and the files that they lie in.
 
     Attributes:
@@ -90,6 +91,13 @@ class Located:
         for site in sites:
             self._place(site)
 
+    @property
+    def called_model(self) -> str:
+        """What the first model is called as where its forward is called; "" where it has no name there."""
+        return next(
+            (site.expression for site in self.sites if site.kind == "forward" and site.expression), ""
+        )
+
     def file(self, path: Path) -> File:
         """A file, read once."""
         if path not in self.files:
@@ -106,7 +114,7 @@ class Located:
             return
         for place in self.places:
             same = place.site.kind == site.kind and place.file is file and place.mark.offset == offset
-            if same and (place.site.expression == site.expression or site.kind not in ("model",)):
+            if same and (place.site.expression == site.expression or site.kind != "model"):
                 place.others.append(site)
                 return
         self.places.append(Place(site, file, what, file.mark(offset)))
@@ -121,19 +129,14 @@ def _anchor(file: File, site: Site) -> tuple[str, int]:
         loop = _loop(tree, site)
         if loop is not None:
             return "loop", tree.start(loop)
-    found = calls.at(tree, site)
-    if found is not None:
-        return "call", tree.paren(found)
+    call = calls.at(tree, site)
+    if call is not None:
+        return "call", tree.paren(call)
     if site.kind in ("sync", "backward", "forward"):
         for node in tree.nodes:
-            if isinstance(node, cst.SimpleStatementLine) and _within(tree, node, site):
+            if isinstance(node, cst.SimpleStatementLine) and tree.covers(node, site.line):
                 return "statement", tree.start(node.body[0])
     raise CannotEdit(_nothing(tree, site, file.shown))
-
-
-def _within(tree: Tree, node: cst.CSTNode, site: Site) -> bool:
-    first, last = tree.lines(node)
-    return first <= site.line <= last
 
 
 def _loop(tree: Tree, site: Site) -> cst.For | None:
@@ -181,16 +184,11 @@ def _nothing(tree: Tree, site: Site, shown: str) -> str:
     """Why there is no call of the kind at a site."""
     where = f"{shown}:{site.line}"
     lines = tree.text.splitlines()
-    text = lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""
-    text = text if len(text) <= 60 else text[:57] + "..."
-    names = {
-        calls.last_name(call)
-        for call in tree.calls
-        if tree.lines(call)[0] <= site.line <= tree.lines(call)[1]
-    }
+    text = first_line(lines[site.line - 1]) if 0 < site.line <= len(lines) else ""
+    names = {last_name(call) for call in tree.calls if tree.covers(call, site.line)}
     for node in tree.nodes:
         if isinstance(node, cst.Assign) and isinstance(node.value, cst.Call):
-            is_partial = calls.last_name(node.value) == "partial"
+            is_partial = last_name(node.value) == "partial"
             if is_partial and tree.source(node.targets[0].target) in names:
                 return f"{noun(site.kind)} at {where} is made by a functools.partial: `{text}`"
     if "parse_args_into_dataclasses" in names:

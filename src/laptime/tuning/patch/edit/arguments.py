@@ -1,4 +1,4 @@
-"""The call at a site, and its arguments."""
+"""Arguments of a call: found, replaced, added, removed."""
 
 from __future__ import annotations
 
@@ -7,104 +7,15 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.imports import aliases, bases, dotted, resolved
-from laptime.tuning.patch.signatures import ORDER
-from laptime.tuning.patch.text import NEWLINE, Text
-from laptime.tuning.patch.tree import Tree, flat
+from laptime.tuning.patch.edit.parameter_order import ORDER
+from laptime.tuning.patch.find.calls import CLASSES
+from laptime.tuning.patch.find.names import aliases, dotted, resolved
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import NEWLINE, Text, flat
 
-CLASSES = {
-    "loader": "DataLoader",
-    "parallel": "DistributedDataParallel",
-    "hf_arguments": "TrainingArguments",
-    "lightning_trainer": "Trainer",
-    "hf_trainer": "Trainer",
-}
-"""The class that is called at a site of a kind, where the site does not say so itself."""
-METHODS = {"backward": "backward", "step": "step", "zero_grad": "zero_grad"}
 LONG = 100
 """Characters of a line that is left in one piece."""
-OPTIMIZER = re.compile(
-    r"(?i)(adam|sgd|optim|lamb|lion|rmsprop|adagrad|adadelta|adafactor|muon|shampoo|lbfgs)"
-)
-
-
-def at(tree: Tree, site: Site) -> cst.Call | None:
-    """The call that a site means; None when there is none of its kind on its lines."""
-    near = [call for call in tree.calls if _covers(tree, call, site)]
-    exact = [call for call in near if tree.lines(call) == (site.line, site.end_line or site.line)]
-    known, derived = aliases(tree), bases(tree)
-    for calls in (exact, near):
-        fitting = [call for call in calls if fits(call, site, known, derived)]
-        named = [
-            call
-            for call in fitting
-            if site.expression and owner(tree, call, site.kind) == flat(site.expression)
-        ]
-        if named or fitting:
-            return (named or fitting)[0]
-    if site.kind == "forward" and exact:
-        return exact[-1]
-    return None
-
-
-def _covers(tree: Tree, call: cst.Call, site: Site) -> bool:
-    first, last = tree.lines(call)
-    return first <= site.line <= last
-
-
-def owner(tree: Tree, call: cst.Call, kind: str) -> str:
-    """What a site's expression is compared with: the object whose method is called, else what is called."""
-    if kind in METHODS and isinstance(call.func, cst.Attribute):
-        return tree.name_of(call.func.value)
-    return tree.name_of(call.func)
-
-
-def fits(call: cst.Call, site: Site, known: dict[str, str], derived: dict[str, list[str]]) -> bool:
-    """Whether this can be the call of a site, by what is called."""
-    if site.kind in METHODS:
-        return last_name(call) == METHODS[site.kind]
-    if site.kind == "fetch":
-        return last_name(call) in ("next", "__next__")
-    if site.kind == "forward":
-        return bool(site.expression) and flat(dotted(call.func)) == flat(site.expression)
-    if last_name(call) == "__init__":
-        return True
-    name = resolved(dotted(call.func), known)
-    wanted = site.detail or CLASSES.get(site.kind, "")
-    if site.kind in ("optimizer", "model"):
-        return _is_optimizer(call, name, known) or (bool(wanted) and _is(name, wanted, derived))
-    return (bool(wanted) and _is(name, wanted, derived)) or _is(name, CLASSES.get(site.kind, wanted), derived)
-
-
-def _is_optimizer(call: cst.Call, name: str, known: dict[str, str]) -> bool:
-    if isinstance(call.func, cst.Call) and last_name(call.func) == "getattr" and call.func.args:
-        return "optim" in resolved(dotted(call.func.args[0].value), known)
-    return name.startswith("torch.optim.") or (
-        bool(OPTIMIZER.search(name.rpartition(".")[2])) and name[:1] != "" and _is_class(name)
-    )
-
-
-def _is_class(name: str) -> bool:
-    return name.rpartition(".")[2][:1].isupper()
-
-
-def _is(name: str, wanted: str, derived: dict[str, list[str]], deep: int = 8) -> bool:
-    """Whether a class is the wanted one or, in the same file, derives from it."""
-    last = name.rpartition(".")[2]
-    if not last or not wanted:
-        return False
-    if last == wanted or (last.endswith(wanted) and last[:1].isupper()):
-        return True
-    return deep > 0 and any(_is(base, wanted, derived, deep - 1) for base in derived.get(last, ()))
-
-
-def last_name(call: cst.Call) -> str:
-    """`step` of `optimizer.step()`; "" for the call of something without a name."""
-    if isinstance(call.func, cst.Attribute):
-        return str(call.func.attr.value)
-    return dotted(call.func)
 
 
 def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]:
@@ -138,9 +49,9 @@ def spread(call: cst.Call) -> cst.Arg | None:
     return next((arg for arg in reversed(call.args) if arg.star == "**"), None)
 
 
-def value(file: Text, tree: Tree, arg: cst.Arg, new: str) -> bool:
-    """Another value for an argument; whether that changes anything."""
-    start, end = tree.outer(arg.value)
+def set_value(file: Text, tree: Tree, value: cst.BaseExpression, new: str) -> bool:
+    """Another expression in place of a value; whether that changes anything."""
+    start, end = tree.outer(value)
     if flat(file.text[start:end]) == flat(new):
         return False
     file.replace(start, end, new)
@@ -149,12 +60,10 @@ def value(file: Text, tree: Tree, arg: cst.Arg, new: str) -> bool:
 
 def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     """Further keyword arguments, formatted as the others are."""
-    if not new:
-        return False
     mapping = spread(call)
     if mapping is not None:
         changed = _add_to_mapping(file, tree, mapping, new)
-        _broken(file, tree, call, len(file.text) - len(tree.text))
+        _break_line(file, tree, call, len(file.text) - len(tree.text))
         return changed
     texts = [f"{name}={text}" for name, text in new.items()]
     if not call.args:
@@ -173,7 +82,7 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     if line.strip() or not NEWLINE.search(between):
         more = "".join(f", {text}" for text in texts)
         file.insert(end, more)
-        _broken(file, tree, call, len(more))
+        _break_line(file, tree, call, len(more))
         return True
     # One argument a line: the new ones get lines of their own, behind a comment of the last one.
     behind = file.next_line(end)
@@ -184,8 +93,8 @@ def add(file: Text, tree: Tree, call: cst.Call, new: dict[str, str]) -> bool:
     return True
 
 
-def _broken(file: Text, tree: Tree, call: cst.Call, more: int) -> None:
-    """A call that has become too long for its line, with its arguments on a line of their own.
+def _break_line(file: Text, tree: Tree, call: cst.Call, more: int) -> None:
+    """Put the arguments of a call that has become too long for its line on a line of their own.
 
     One inside another expression stays as it is: broken in its middle that would be harder to read.
     """
@@ -212,11 +121,7 @@ def _add_to_mapping(file: Text, tree: Tree, mapping: cst.Arg, new: dict[str, str
         key = element.key if isinstance(element, cst.DictElement) else None
         name = str(key.evaluated_value) if isinstance(key, cst.SimpleString) else ""
         if name in missing:
-            start, end = tree.outer(element.value)
-            wanted = missing.pop(name)
-            if flat(file.text[start:end]) != flat(wanted):
-                file.replace(start, end, wanted)
-                changed = True
+            changed = set_value(file, tree, element.value, missing.pop(name)) or changed
     if missing:
         end = tree.end(mapping.value) - 1 + len(file.text) - len(tree.text)
         items = ", ".join(f'"{name}": {text}' for name, text in missing.items())
@@ -234,9 +139,8 @@ def remove(file: Text, tree: Tree, call: cst.Call, arg: cst.Arg) -> None:
         file.replace(line, following, "")
     elif number + 1 < len(call.args):
         behind = call.args[number + 1]
-        file.replace(
-            start, tree.start(behind) if behind.keyword or behind.star else tree.outer(behind.value)[0], ""
-        )
+        until = tree.start(behind) if behind.keyword or behind.star else tree.outer(behind.value)[0]
+        file.replace(start, until, "")
     elif number > 0:
         file.replace(tree.outer(call.args[number - 1].value)[1], end, "")
     else:

@@ -12,7 +12,7 @@ import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch.text import NEWLINE
+from laptime.tuning.patch.text import NEWLINE, flat
 
 Function = cst.FunctionDef | cst.Lambda
 Loop = cst.For | cst.While
@@ -37,8 +37,7 @@ def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
 
 def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The nodes in a node, in the order of the source; `CSTNode.children` takes 20 times as long."""
-    names = _fields(type(node))
-    for name in names:
+    for name in _fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, cst.CSTNode):
             yield value
@@ -92,6 +91,20 @@ class Tree:
         place = self._positions[node].end
         return self._lines[int(place.line) - 1] + int(place.column)
 
+    def covers(self, node: cst.CSTNode, line: int) -> bool:
+        """Whether it stands on a line."""
+        first, last = self.lines(node)
+        return first <= line <= last
+
+    def names(self, node: cst.CSTNode) -> set[str]:
+        """Every name in it."""
+        return {each.value for each in self.inside(node) if isinstance(each, cst.Name)}
+
+    def is_alone(self, node: cst.CSTNode) -> bool:
+        """Whether the statement of a node has its line for itself."""
+        statement = self.statement(node)
+        return isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+
     def lines(self, node: cst.CSTNode) -> tuple[int, int]:
         """Its first and last line, from 1."""
         place = self._positions[node]
@@ -108,7 +121,11 @@ class Tree:
         start, end = self.outer(node)
         return self.text[start:end]
 
-    def name_of(self, node: cst.CSTNode) -> str:
+    def bare(self, node: cst.CSTNode) -> str:
+        """Its text, without its own parentheses."""
+        return self.text[self.start(node) : self.end(node)]
+
+    def flat(self, node: cst.CSTNode) -> str:
         """Its text in one line, to compare it with."""
         return flat(self.source(node))
 
@@ -118,18 +135,18 @@ class Tree:
 
     def ancestors(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """Nodes around it, inside out."""
-        found = self._parents.get(node)
-        while found is not None:
-            yield found
-            found = self._parents.get(found)
+        outer = self._parents.get(node)
+        while outer is not None:
+            yield outer
+            outer = self._parents.get(outer)
 
     def inside(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """The node and everything in it, in the order of the source."""
         waiting = [node]
         while waiting:
-            found = waiting.pop()
-            yield found
-            waiting.extend(reversed(self._children[found]))
+            inner = waiting.pop()
+            yield inner
+            waiting.extend(reversed(self._children[inner]))
 
     def paren(self, call: cst.Call) -> int:
         """Offset of the parenthesis that opens its arguments: no two calls share one."""
@@ -144,18 +161,17 @@ class Tree:
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The whole statement, on lines of its own, that a node is part of; of `if x: y()` the `if`."""
-        found: cst.CSTNode = node
-        parent = self._parents.get(found)
+        parent = self._parents.get(node)
         while parent is not None and not isinstance(parent, cst.IndentedBlock | cst.Module):
-            found, parent = parent, self._parents.get(parent)
-        return found
+            node, parent = parent, self._parents.get(parent)
+        return node
 
     def small(self, node: cst.CSTNode) -> cst.BaseSmallStatement | None:
         """The simple statement that an expression is part of; None in the header of a compound one."""
-        for found in (node, *self.ancestors(node)):
-            if isinstance(found, cst.BaseSmallStatement):
-                return found
-            if isinstance(found, cst.BaseCompoundStatement | cst.Lambda):
+        for outer in (node, *self.ancestors(node)):
+            if isinstance(outer, cst.BaseSmallStatement):
+                return outer
+            if isinstance(outer, cst.BaseCompoundStatement | cst.Lambda):
                 return None
         return None
 
@@ -171,32 +187,25 @@ class Tree:
 
     def function(self, node: cst.CSTNode) -> Function | None:
         """The innermost function around a node; None at the top level and in the body of a class."""
-        for found in self.ancestors(node):
-            if isinstance(found, cst.FunctionDef | cst.Lambda):
-                return found
-            if isinstance(found, cst.ClassDef):
+        for outer in self.ancestors(node):
+            if isinstance(outer, cst.FunctionDef | cst.Lambda):
+                return outer
+            if isinstance(outer, cst.ClassDef):
                 return None
         return None
 
     def loops(self, node: cst.CSTNode) -> list[Loop]:
         """The loops around a node within its function, inside out."""
-        found: list[Loop] = []
-        for each in self.ancestors(node):
-            if isinstance(each, cst.FunctionDef | cst.Lambda | cst.ClassDef):
+        loops: list[Loop] = []
+        for outer in self.ancestors(node):
+            if isinstance(outer, cst.FunctionDef | cst.Lambda | cst.ClassDef):
                 break
-            if isinstance(each, cst.For | cst.While):
-                found.append(each)
-        return found
+            if isinstance(outer, cst.For | cst.While):
+                loops.append(outer)
+        return loops
 
     def strings(self) -> list[tuple[int, int]]:
         """Ranges of the strings that go over several lines."""
         kinds = cst.SimpleString | cst.FormattedString
-        found = [(self.start(node), self.end(node)) for node in self.nodes if isinstance(node, kinds)]
-        return [(start, end) for start, end in found if NEWLINE.search(self.text, start, end)]
-
-
-def flat(source: str) -> str:
-    """An expression in one line, as it is compared: white space at brackets and commas does not count."""
-    found = re.sub(r"\s+", " ", source.strip())
-    found = re.sub(r"\s*([()\[\]{},])\s*", r"\1", found)
-    return re.sub(r",([)\]}])", r"\1", found)
+        ranges = [(self.start(node), self.end(node)) for node in self.nodes if isinstance(node, kinds)]
+        return [(start, end) for start, end in ranges if NEWLINE.search(self.text, start, end)]

@@ -9,18 +9,18 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.files import File
-from laptime.tuning.patch.text import NEWLINE, Mark
-from laptime.tuning.patch.tree import Tree, flat
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import NEWLINE, Mark, first_line, flat
 
 
 def fill(template: str, **values: str) -> str:
     """Names in braces replaced, with `!r` by a string literal; other braces stay. `{}` is `present`."""
 
-    def value(found: re.Match[str]) -> str:
-        text = values.get(found.group(1) or "present")
+    def value(name: re.Match[str]) -> str:
+        text = values.get(name.group(1) or "present")
         if text is None:
-            return found.group()
-        return f'"{text}"' if found.group(2) else text
+            return name.group()
+        return f'"{text}"' if name.group(2) else text
 
     return re.sub(r"\{(\w*)(!r)?\}", value, template)
 
@@ -28,13 +28,8 @@ def fill(template: str, **values: str) -> str:
 def matches(template: str, source: str) -> bool:
     """Whether a source is what a template gives for some value of its names."""
     parts = re.split(r"\{\w*(?:!r)?\}", template)
-    pattern = ".+".join(re.escape(flat_part(part)) for part in parts)
-    return re.fullmatch(pattern, flat_part(source), re.DOTALL) is not None
-
-
-def flat_part(source: str) -> str:
-    """A piece of source without white space, to compare it with."""
-    return re.sub(r"\s+", "", source)
+    pattern = ".+".join(re.escape("".join(part.split())) for part in parts)
+    return re.fullmatch(pattern, "".join(source.split()), re.DOTALL) is not None
 
 
 def indented(code: str, by: str) -> str:
@@ -45,25 +40,21 @@ def indented(code: str, by: str) -> str:
 def sources(code: str) -> list[str]:
     """The statements of a piece of code, each in one line, to compare them with."""
     tree = Tree(code + "\n", "code")
-    return [
-        flat(tree.text[tree.first_line(each) : tree.end(each)])
-        for each in small_or_compound(tree.module.body)
-    ]
+    return in_lines(tree, tree.module.body)
 
 
-def small_or_compound(body: Iterable[cst.CSTNode]) -> list[cst.CSTNode]:
-    """The statements of a block; those that share a line each by itself."""
-    found: list[cst.CSTNode] = []
-    for each in body:
-        found += list(each.body) if isinstance(each, cst.SimpleStatementLine) else [each]
-    return found
+def in_lines(tree: Tree, block: Iterable[cst.CSTNode]) -> list[str]:
+    """The statements of a block, each in one line; those that share a line each by itself."""
+    statements: list[cst.CSTNode] = []
+    for each in block:
+        statements += list(each.body) if isinstance(each, cst.SimpleStatementLine) else [each]
+    return [flat(tree.text[tree.first_line(each) : tree.end(each)]) for each in statements]
 
 
 def is_present(tree: Tree, block: Iterable[cst.CSTNode], code: str) -> bool:
     """Whether the statements of some code stand in a block already, one behind the other."""
-    there = [flat(tree.text[tree.start(each) : tree.end(each)]) for each in small_or_compound(block)]
-    wanted = sources(code)
-    return any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
+    present, wanted = in_lines(tree, block), sources(code)
+    return any(present[at : at + len(wanted)] == wanted for at in range(len(present)))
 
 
 def suite(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -91,6 +82,27 @@ def after(file: File, node: cst.CSTNode, code: str) -> Mark | None:
     return file.insert_lines(file.next_line(tree.end(statement)), indented(code, indent))
 
 
+def behind_binding(file: File, call: cst.Call, code: str) -> Mark | None:
+    """Code behind what binds the result of a call, on whatever branch; above the `return` of it."""
+    tree = file.tree
+    statement, anchor = tree.statement(call), settled(tree, call)
+    if isinstance(tree.small(call), cst.Return) and anchor is statement:
+        return before(file, anchor, code)
+    return after(file, call if anchor is statement else anchor, code)
+
+
+def move_out(file: File, expression: cst.BaseExpression, name: str, lead: str, trail: str) -> Mark:
+    """A name in place of an expression, which moves above its statement, between `lead` and `trail`."""
+    tree = file.tree
+    start, end = tree.outer(expression)
+    line = file.line_start(tree.start(tree.statement(expression)))
+    file.insert(start, name)
+    file.move(start + len(name), end + len(name), line)
+    file.insert(line, lead)
+    file.insert(line + len(lead) + (end - start), trail)
+    return file.mark(line)
+
+
 def before(file: File, statement: cst.CSTNode, code: str) -> Mark | None:
     """Code on lines of its own above a statement; None where it stands in the block already."""
     tree = file.tree
@@ -111,9 +123,7 @@ def one_line(code: str, where: str) -> str:
     """
     body = Tree(code + "\n", "code").module.body
     if not all(isinstance(each, cst.SimpleStatementLine) for each in body):
-        raise CannotEdit(
-            f"there is no room in {where} for several lines behind a statement that shares its line"
-        )
+        raise CannotEdit(f"there is no room in {where} for several lines behind one of two statements")
     return "; ".join(line.strip() for line in code.split("\n") if line.strip())
 
 
@@ -122,14 +132,11 @@ def replace(file: File, node: cst.CSTNode, template: str, **values: str) -> Mark
     tree = file.tree
     small = tree.small(node)
     if small is None:
-        raise CannotEdit(
-            f"a part of `{_first(tree.source(tree.statement(node)))}` cannot be replaced by itself"
-        )
-    statement, line = tree.statement(node), tree.parent(small)
-    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-    mark = file.mark(file.line_start(tree.first_line(statement)))
+        part = first_line(tree.source(tree.statement(node)))
+        raise CannotEdit(f"a part of `{part}` cannot be replaced by itself")
+    mark = file.mark(file.line_start(tree.first_line(tree.statement(node))))
     start, end = tree.start(small), tree.end(small)
-    if alone:
+    if tree.is_alone(small):
         # What is filled in keeps its lines as they are: there may be strings in them.
         code = indented(template, file.indentation(start)).lstrip().replace("\n", file.newline)
     else:
@@ -154,11 +161,6 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
     return file.mark(start)
 
 
-def _first(source: str) -> str:
-    line = source.strip().split("\n")[0].strip()
-    return line if len(line) <= 60 else line[:57] + "..."
-
-
 def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
     """What the simple statement of a node binds: names, attributes, elements, as they are written."""
     small = tree.small(node)
@@ -167,14 +169,14 @@ def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
         targets = [each.target for each in small.targets]
     elif isinstance(small, cst.AnnAssign):
         targets = [small.target]
-    found: set[str] = set()
+    names: set[str] = set()
     while targets:
         target = targets.pop()
         if isinstance(target, cst.Tuple | cst.List):
             targets += [each.value for each in target.elements]
         else:
-            found.add(tree.name_of(target))
-    return found
+            names.add(tree.flat(target))
+    return names
 
 
 def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
@@ -182,18 +184,13 @@ def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
 
     `if` and `try` are left where another branch binds the same.
     """
-    names = bound(tree, node)
-    statement = tree.statement(node)
-    inner = tree.small(node)
-    if inner is not None and isinstance(tree.parent(inner), cst.SimpleStatementSuite):
-        block: cst.CSTNode | None = tree.parent(inner)
-    else:
-        block, statement = tree.parent(statement), statement
+    names, statement, small = bound(tree, node), tree.statement(node), tree.small(node)
+    line = None if small is None else tree.parent(small)
+    block = line if isinstance(line, cst.SimpleStatementSuite) else tree.parent(statement)
     while isinstance(block, cst.IndentedBlock | cst.SimpleStatementSuite):
         owner = tree.statement(block)
-        if not isinstance(owner, cst.If | cst.Try | cst.TryStar | cst.Match):
-            break
-        if not _binds_elsewhere(tree, owner, block, names):
+        is_branch = isinstance(owner, cst.If | cst.Try | cst.TryStar | cst.Match)
+        if not is_branch or not _binds_elsewhere(tree, owner, block, names):
             break
         statement, block = owner, tree.parent(owner)
     return statement

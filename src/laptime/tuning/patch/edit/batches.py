@@ -7,27 +7,18 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch import calls, statements
+from laptime.tuning.patch.edit import arguments, statements
 from laptime.tuning.patch.files import File
-from laptime.tuning.patch.imports import dotted
-from laptime.tuning.patch.places import Located, Place
-from laptime.tuning.patch.text import Mark
-from laptime.tuning.patch.tree import Tree, flat
+from laptime.tuning.patch.find.names import dotted, last_name
+from laptime.tuning.patch.find.sites import LocatedSites, Place
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import Mark, flat
 
-KEPT = (
-    "float",
-    "double",
-    "half",
-    "bfloat16",
-    "long",
-    "int",
-    "contiguous",
-    "squeeze",
-    "unsqueeze",
-    "view",
-    "reshape",
-)
-"""Methods of a batch tensor whose result is the batch still."""
+SAME_BATCH = frozenset({
+    *("float", "double", "half", "bfloat16", "long", "int", "contiguous", "squeeze", "unsqueeze", "view"),
+    *("reshape", "to", "cuda", "items", "values"),
+})  # fmt: skip
+"""Methods whose result is the batch still, or a part of it."""
 NO_DEVICE = re.compile(
     r"^(torch\.(float|double|half|bfloat|int|long|uint|bool|short|complex)\w*|['\"]cpu['\"]|dtype)"
 )
@@ -35,7 +26,7 @@ DEEP = 3
 """Calls that are followed from the loop to where a batch is copied."""
 
 
-def first(sources: Located, place: Place, statement: str) -> Mark | None:
+def first(sources: LocatedSites, place: Place, statement: str) -> Mark | None:
     """A statement at the start of a training loop's body, or behind `batch = next(iterator)`."""
     file, tree, node = place.file, place.file.tree, place.node()
     if isinstance(node, cst.For):
@@ -52,20 +43,16 @@ def first(sources: Located, place: Place, statement: str) -> Mark | None:
     if not isinstance(small, cst.Assign) or small.value is not node:
         raise CannotEdit(f"the batch has no name at {place.where}")
     code = _filled(sources, place, statement, _target(tree, small.targets[0].target))
-    anchor = statements.settled(tree, node)
-    return statements.after(file, node if anchor is tree.statement(node) else anchor, code)
+    return statements.behind_binding(file, place.call(), code)
 
 
-def _filled(sources: Located, place: Place, statement: str, batch: str) -> str:
+def _filled(sources: LocatedSites, place: Place, statement: str, batch: str) -> str:
     if "{device}" in statement:
-        model = next(
-            (each.expression for each in sources.sites if each.kind == "forward" and each.expression), ""
-        )
-        if not model:
+        if not sources.called_model:
             raise CannotEdit(f"the device has no name at {place.where}")
-        statement = statements.fill(statement, device=f"next({model}.parameters()).device")
+        statement = statements.fill(statement, device=f"next({sources.called_model}.parameters()).device")
     bare = batch[1:-1] if batch.startswith("(") and not batch.endswith(",)") else batch
-    statement = re.sub(r"^\{batch\} =", lambda found: f"{bare} =", statement)
+    statement = re.sub(r"^\{batch\} =", lambda _: f"{bare} =", statement)
     return statements.fill(statement, batch=batch, loader=place.site.expression)
 
 
@@ -74,12 +61,12 @@ def _target(tree: Tree, target: cst.BaseExpression) -> str:
     return f"({source})" if isinstance(target, cst.Tuple) and not target.lpar else source
 
 
-def _element(tree: Tree, target: cst.BaseExpression, asked: cst.BaseExpression, place: Place) -> str:
+def _element(tree: Tree, target: cst.BaseExpression, iterated: cst.BaseExpression, place: Place) -> str:
     """The part of a loop's target that is the batch: `(x, y)` of `for i, (x, y) in enumerate(loader)`."""
-    if not isinstance(asked, cst.Call):
+    if not isinstance(iterated, cst.Call):
         return _target(tree, target)
-    name = calls.last_name(asked)
-    given = [arg.value for arg in asked.args if arg.keyword is None and not arg.star]
+    name = last_name(iterated)
+    given = [arg.value for arg in iterated.args if arg.keyword is None and not arg.star]
     if name == "zip":
         wanted = [at for at, each in enumerate(given) if _mentions(tree, each, place.site.expression)]
         if len(wanted) != 1 or not isinstance(target, cst.Tuple) or len(target.elements) != len(given):
@@ -90,34 +77,30 @@ def _element(tree: Tree, target: cst.BaseExpression, asked: cst.BaseExpression, 
             raise CannotEdit(f"the batch has no name in the loop at {place.where}")
         return _element(tree, target.elements[1].value, given[0], place)
     inner = [each for each in given if isinstance(each, cst.Call)]
-    if inner and calls.last_name(inner[0]) in ("enumerate", "zip"):
+    if inner and last_name(inner[0]) in ("enumerate", "zip"):
         return _element(tree, target, inner[0], place)
     return _target(tree, target)
 
 
 def _mentions(tree: Tree, node: cst.BaseExpression, expression: str) -> bool:
     return bool(expression) and any(
-        tree.name_of(each) == flat(expression)
+        tree.flat(each) == flat(expression)
         for each in tree.inside(node)
         if isinstance(each, cst.Name | cst.Attribute)
     )
 
 
-def non_blocking(sources: Located, places: list[Place]) -> list[tuple[File, Mark]]:
+def non_blocking(places: list[Place]) -> list[tuple[File, Mark]]:
     """`non_blocking=True` for copies of batch tensors, in the loops and in functions that they call."""
     wanted: dict[tuple[int, int], File] = {}
     for place in places:
         node, tree = place.node(), place.file.tree
         if isinstance(node, cst.For):
-            names = {each.value for each in tree.inside(node.target) if isinstance(each, cst.Name)}
-            body: cst.CSTNode = node.body
+            names, body = tree.names(node.target), node.body
         else:
-            small = tree.small(node)
-            names = (
-                {each for each in statements.bound(tree, small) if each.isidentifier()} if small else set()
-            )
+            names = _names_bound(tree, node)
             loops = tree.loops(node)
-            body = loops[0] if loops else tree.function(node) or tree.module
+            body = loops[0] if loops else tree.function(node) or tree.module  # type: ignore[assignment]
         for paren in _copies(tree, body, names, DEEP):
             wanted[id(place.file), paren] = place.file
     if not wanted:
@@ -126,11 +109,15 @@ def non_blocking(sources: Located, places: list[Place]) -> list[tuple[File, Mark
     for (_, paren), file in sorted(wanted.items(), key=lambda item: -item[0][1]):
         tree = file.tree
         call = next(each for each in tree.calls if tree.paren(each) == paren)
-        if calls.find(tree, call, "non_blocking", (), "") is None:
+        if arguments.find(tree, call, "non_blocking", (), "") is None:
             mark = file.mark(file.line_start(tree.first_line(tree.statement(call))))
-            calls.add(file, tree, call, {"non_blocking": "True"})
+            arguments.add(file, tree, call, {"non_blocking": "True"})
             made.append((file, mark))
     return made
+
+
+def _names_bound(tree: Tree, node: cst.CSTNode) -> set[str]:
+    return {name for name in statements.bound(tree, node) if name.isidentifier()}
 
 
 def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[int]:
@@ -140,28 +127,25 @@ def _copies(tree: Tree, body: cst.CSTNode, names: set[str], deep: int) -> set[in
     for _ in range(3):
         for node in nodes:
             if isinstance(node, cst.Assign) and _is_batch(node.value, names):
-                names |= {each for each in statements.bound(tree, node) if each.isidentifier()}
+                names |= _names_bound(tree, node)
             elif isinstance(node, cst.CompFor | cst.For) and _is_batch(node.iter, names):
-                names |= {each.value for each in tree.inside(node.target) if isinstance(each, cst.Name)}
-    found = set()
+                names |= tree.names(node.target)
+    parens = set()
     for node in nodes:
         if not isinstance(node, cst.Call):
             continue
-        if (
-            isinstance(node.func, cst.Attribute)
-            and _is_batch(node.func.value, names)
-            and _copies_to_device(tree, node)
-        ):
-            found.add(tree.paren(node))
+        is_method = isinstance(node.func, cst.Attribute) and _is_batch(node.func.value, names)
+        if is_method and _copies_to_device(tree, node):
+            parens.add(tree.paren(node))
         elif deep > 0 and any(_is_batch(arg.value, names) for arg in node.args):
-            found |= _followed(tree, node, names, deep)
-    return found
+            parens |= _followed(tree, node, names, deep)
+    return parens
 
 
 def _followed(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int]:
     """Copies in a function of the same file that is given a batch."""
     for node in tree.nodes:
-        if isinstance(node, cst.FunctionDef) and node.name.value == calls.last_name(call):
+        if isinstance(node, cst.FunctionDef) and node.name.value == last_name(call):
             parameters = [each.name.value for each in node.params.params if each.name.value != "self"]
             given = {
                 arg.keyword.value if arg.keyword is not None else parameters[number]
@@ -182,8 +166,7 @@ def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
         return any(_is_batch(each.value, names) for each in node.elements)
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute):
-            known = (*KEPT, "to", "cuda", "items", "values")
-            return node.func.attr.value in known and _is_batch(node.func.value, names)
+            return node.func.attr.value in SAME_BATCH and _is_batch(node.func.value, names)
         return dotted(node.func) in ("list", "tuple", "enumerate", "zip", "iter") and any(
             _is_batch(arg.value, names) for arg in node.args
         )
@@ -191,14 +174,12 @@ def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
 
 
 def _copies_to_device(tree: Tree, call: cst.Call) -> bool:
-    name = calls.last_name(call)
+    name = last_name(call)
     if name == "cuda":
         return True
     if name != "to" or not call.args:
         return False
-    arg = next(
-        (arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "device"), call.args[0]
-    )
+    arg = arguments.find(tree, call, "device", (), "") or call.args[0]
     if arg.keyword is not None and arg.keyword.value != "device":
         return False
     return not arg.star and NO_DEVICE.match(tree.source(arg.value)) is None

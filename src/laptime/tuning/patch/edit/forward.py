@@ -8,11 +8,19 @@ from dataclasses import dataclass
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch import flow, statements
+from laptime.tuning.patch.edit import statements
 from laptime.tuning.patch.files import File
-from laptime.tuning.patch.places import Located, Place
-from laptime.tuning.patch.text import Mark
-from laptime.tuning.patch.tree import Tree, flat
+from laptime.tuning.patch.find.call_graph import (
+    Scope,
+    calls_in,
+    is_without_gradients,
+    leads,
+    reaching,
+    scope_of,
+)
+from laptime.tuning.patch.find.sites import LocatedSites, Place
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import Mark, flat
 
 NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
@@ -30,7 +38,7 @@ class Region:
     call: cst.Call | None = None
 
 
-def around(sources: Located, place: Place, header: str) -> list[tuple[File, Mark | None]]:
+def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File, Mark | None]]:
     """Put the header around the forward part that ends at a backward call; gives where."""
     reasons: list[str] = []
     for file, scope, end in _scopes(sources, place):
@@ -50,41 +58,39 @@ def around(sources: Located, place: Place, header: str) -> list[tuple[File, Mark
     raise CannotEdit(reasons[0] if reasons else f"no call of the model was found before {place.where}")
 
 
-def _header(sources: Located, header: str) -> str:
+def _header(sources: LocatedSites, header: str) -> str:
     """The header with the kind of device; where it is not known, the model is asked."""
     if sources.device:
         return statements.fill(header, device=sources.device)
-    name = next((site.expression for site in sources.sites if site.kind == "forward" and site.expression), "")
-    if "{device" in header and not name:
+    if "{device" in header and not sources.called_model:
         raise CannotEdit("the device has no name in your files")
-    return header.replace("{device!r}", f"next({name}.parameters()).device.type")
+    return header.replace("{device!r}", f"next({sources.called_model}.parameters()).device.type")
 
 
-def _scopes(sources: Located, place: Place) -> list[tuple[File, flow.Scope, list[cst.Call]]]:
+def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, list[cst.Call]]]:
     """Functions in which the backward pass is seen, with the calls that lead to it: its own one first."""
     tree = place.file.tree
     node = place.node()
-    own = next((each for each in tree.inside(node) if isinstance(each, cst.Call)), None)
-    call = node if isinstance(node, cst.Call) else own
+    call = next((each for each in tree.inside(node) if isinstance(each, cst.Call)), None)
     if call is None:
         raise CannotEdit(f"there is no backward call at {place.where}")
-    scope = flow.scope_of(tree, call)
-    found: list[tuple[File, flow.Scope, list[cst.Call]]] = [(place.file, scope, [call])]
-    names = flow.reaching(sources.files.values(), [place])
+    scope = scope_of(tree, call)
+    found: list[tuple[File, Scope, list[cst.Call]]] = [(place.file, scope, [call])]
+    names = reaching(sources.files.values(), [place])
     taken = {each.mark.offset for each in sources.places if each.site.kind in ("step", "zero_grad")}
     for other in [each for kind in ("forward", "fetch") for each in sources.places if each.site.kind == kind]:
-        outer = flow.scope_of(other.file.tree, other.node())
+        outer = scope_of(other.file.tree, other.node())
         if any(outer is each for _, each, _ in found):
             continue
         tree = other.file.tree
-        leading = [each for each in flow.calls_in(tree, outer) if flow.leads(tree, each, names, taken)]
+        leading = [each for each in calls_in(tree, outer) if leads(tree, each, names, taken)]
         if leading:
             found.append((other.file, outer, leading[:1]))
     return found
 
 
 def _region(
-    sources: Located, file: File, scope: flow.Scope, ends: list[cst.Call]
+    sources: LocatedSites, file: File, scope: Scope, ends: list[cst.Call]
 ) -> tuple[Region | None, str]:
     """The region before a call in a scope; or why there is none, "" where an earlier one has covered it."""
     tree, end = file.tree, ends[0]
@@ -106,14 +112,14 @@ def _region(
     return None, f"no call of the model was found before the backward pass at {where}"
 
 
-def _backwards(sources: Located, file: File, scope: flow.Scope) -> list[cst.Call]:
+def _backwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]:
     marks = {
         each.mark.offset for each in sources.places if each.site.kind == "backward" and each.file is file
     }
-    return [call for call in flow.calls_in(file.tree, scope) if file.tree.paren(call) in marks]
+    return [call for call in calls_in(file.tree, scope) if file.tree.paren(call) in marks]
 
 
-def _forwards(sources: Located, file: File, scope: flow.Scope) -> list[cst.Call]:
+def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]:
     """Calls of trained models in a scope, and of functions that call one."""
     tree = file.tree
     places = [each for each in sources.places if each.site.kind == "forward"]
@@ -121,16 +127,16 @@ def _forwards(sources: Located, file: File, scope: flow.Scope) -> list[cst.Call]
     expressions = {
         flat(each.site.expression)
         for each in places
-        if each.file is file and each.site.expression and flow.scope_of(tree, each.node()) is scope
+        if each.file is file and each.site.expression and scope_of(tree, each.node()) is scope
     }
-    away = [each for each in places if flow.scope_of(each.file.tree, each.node()) is not scope]
-    names = flow.reaching(sources.files.values(), away)
+    away = [each for each in places if scope_of(each.file.tree, each.node()) is not scope]
+    names = reaching(sources.files.values(), away)
     kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
     taken = {each.mark.offset for each in sources.places if each.site.kind in kinds and each.file is file}
     found = []
-    for call in flow.calls_in(tree, scope):
-        direct = tree.paren(call) in marks or tree.name_of(call.func) in expressions
-        if (direct or flow.leads(tree, call, names, taken)) and not flow.is_off(tree, call):
+    for call in calls_in(tree, scope):
+        direct = tree.paren(call) in marks or tree.flat(call.func) in expressions
+        if (direct or leads(tree, call, names, taken)) and not is_without_gradients(tree, call):
             found.append(call)
     return sorted(found, key=tree.start)
 
@@ -144,32 +150,27 @@ def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> tuple[Reg
     last = outer[id(tree.parent(start))]
     if start is last:
         line = tree.statement(end)
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        if alone and tree.parent(end) is line.body[0] and isinstance(line.body[0], cst.Expr):  # type: ignore[attr-defined]
+        if tree.is_alone(end) and isinstance(tree.parent(end), cst.Expr):
             return Region(line, line, end), ""
         return None, f"the model's call and the backward pass share the statement at {where}"
     block = tree.block(start)
     begin = next(at for at, each in enumerate(block) if each is start)
     until = next(at for at, each in enumerate(block) if each is last)
-    while until - 1 > begin and re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", _text(tree, block[until - 1])):
+    while until - 1 > begin and re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", tree.bare(block[until - 1])):
         until -= 1
     return Region(block[begin], block[until - 1]), ""
 
 
 def _chain(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
     """The statements that a node is in, within its function, inside out."""
-    found: list[cst.CSTNode] = [tree.statement(node)]
+    chain: list[cst.CSTNode] = [tree.statement(node)]
     while True:
-        block = tree.parent(found[-1])
+        block = tree.parent(chain[-1])
         if not isinstance(block, cst.IndentedBlock):
-            return found
+            return chain
         if isinstance(tree.parent(block), cst.FunctionDef | cst.ClassDef):
-            return found
-        found.append(tree.statement(block))
-
-
-def _text(tree: Tree, statement: cst.CSTNode) -> str:
-    return tree.text[tree.start(statement) : tree.end(statement)]
+            return chain
+        chain.append(tree.statement(block))
 
 
 def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
@@ -193,15 +194,8 @@ def _split(file: File, call: cst.Call, header: str) -> Mark:
         given = positional[0] if positional else None
     if given is None:
         raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
-    scope = flow.scope_of(tree, call)
-    taken = {node.value for node in tree.inside(scope) if isinstance(node, cst.Name)}
+    taken = tree.names(scope_of(tree, call))
     name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
-    start, end = tree.outer(given)
-    line = file.line_start(tree.start(tree.statement(call)))
-    indent, unit = file.indentation(line), tree.module.default_indent
+    indent, unit = file.indentation(tree.start(tree.statement(call))), tree.module.default_indent
     lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
-    file.insert(start, name)
-    file.move(start + len(name), end + len(name), line)
-    file.insert(line, lead)
-    file.insert(line + len(lead) + (end - start), file.newline)
-    return file.mark(line)
+    return statements.move_out(file, given, name, lead, file.newline)

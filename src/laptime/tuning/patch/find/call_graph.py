@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from laptime.tuning.patch.calls import last_name
 from laptime.tuning.patch.files import File
-from laptime.tuning.patch.places import Place
-from laptime.tuning.patch.tree import Tree, flat
+from laptime.tuning.patch.find.names import last_name
+from laptime.tuning.patch.find.sites import Place
+from laptime.tuning.patch.find.syntax_tree import Tree
 
 Scope = cst.FunctionDef | cst.Lambda | cst.Module
 
@@ -27,7 +27,7 @@ def calls_in(tree: Tree, scope: Scope) -> list[cst.Call]:
 def reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:
     """Names of the functions in which the places are, and of all that call one of these."""
     names = {_plain(place.site.function) for place in places} - {""}
-    edges: dict[str, set[str]] = {}
+    called_by: dict[str, set[str]] = {}
     for file in files:
         if file.why:
             continue
@@ -35,42 +35,29 @@ def reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:
         for node in tree.nodes:
             if isinstance(node, cst.FunctionDef):
                 called = {last_name(call) for call in tree.calls if tree.function(call) is node}
-                edges.setdefault(node.name.value, set()).update(called)
-    grown = True
-    while grown:
-        more = {name for name, called in edges.items() if called & names} - names
-        grown = bool(more)
+                called_by.setdefault(node.name.value, set()).update(called)
+    while more := {name for name, called in called_by.items() if called & names} - names:
         names |= more
     return names
 
 
-def leads(tree: Tree, call: cst.Call, names: set[str], taken: set[int]) -> bool:
-    """Whether a call is of a function of these names. `taken` are places of calls that are something else."""
+def leads(tree: Tree, call: cst.Call, names: set[str], others: set[int]) -> bool:
+    """Whether a call is of a function of these names. `others` are places of other calls."""
     name = last_name(call)
-    if name not in names or tree.paren(call) in taken:
+    if name not in names or tree.paren(call) in others:
         return False
-    return not (
-        isinstance(call.func, cst.Attribute)
-        and name in ("step", "backward", "zero_grad")
-        and not _is_self(call)
-    )
+    if isinstance(call.func, cst.Attribute) and name in ("step", "backward", "zero_grad"):
+        return isinstance(call.func.value, cst.Name) and call.func.value.value == "self"
+    return True
 
 
-def _is_self(call: cst.Call) -> bool:
-    return (
-        isinstance(call.func, cst.Attribute)
-        and isinstance(call.func.value, cst.Name)
-        and call.func.value.value == "self"
-    )
-
-
-def is_off(tree: Tree, node: cst.CSTNode) -> bool:
+def is_without_gradients(tree: Tree, node: cst.CSTNode) -> bool:
     """Whether gradients are switched off around a node."""
-    for each in tree.ancestors(node):
-        if isinstance(each, cst.FunctionDef | cst.Lambda):
+    for outer in tree.ancestors(node):
+        if isinstance(outer, cst.FunctionDef | cst.Lambda):
             return False
-        if isinstance(each, cst.With):
-            header = " ".join(flat(tree.source(item.item)) for item in each.items)
+        if isinstance(outer, cst.With):
+            header = " ".join(tree.flat(item.item) for item in outer.items)
             if "no_grad" in header or "inference_mode" in header:
                 return True
     return False

@@ -7,11 +7,11 @@ import re
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
-from laptime.tuning.patch import statements
+from laptime.tuning.patch.edit import statements
 from laptime.tuning.patch.files import File
-from laptime.tuning.patch.places import Located, Place
+from laptime.tuning.patch.find.sites import LocatedSites, Place
+from laptime.tuning.patch.find.syntax_tree import Function, Tree
 from laptime.tuning.patch.text import Mark
-from laptime.tuning.patch.tree import Function, Tree
 
 REBINDS = re.compile(r"\{model\}\s*=[^=]")
 REPEATABLE = re.compile(r"\{model\}\.to\(")
@@ -21,7 +21,7 @@ ONCE = "if {model}._compiled_call_impl is None:"
 """What `Module.compile` sets."""
 
 
-def after_model(sources: Located, statement: str) -> list[tuple[File, Mark]]:
+def after_model(sources: LocatedSites, statement: str) -> list[tuple[File, Mark]]:
     """The statement for every trained model; gives where it was put in."""
     chosen = _chosen(sources)
     made: list[tuple[File, Mark]] = []
@@ -34,7 +34,7 @@ def after_model(sources: Located, statement: str) -> list[tuple[File, Mark]]:
     return made
 
 
-def _chosen(sources: Located) -> list[Place]:
+def _chosen(sources: LocatedSites) -> list[Place]:
     """One place a model: where it is called as in the loop, else at the last optimizer."""
     by_model: dict[int, list[Place]] = {}
     for place in sources.places:
@@ -49,7 +49,7 @@ def _chosen(sources: Located) -> list[Place]:
     return chosen
 
 
-def _forwards(sources: Located, known: set[int]) -> list[Place]:
+def _forwards(sources: LocatedSites, known: set[int]) -> list[Place]:
     """A place where a model is called, for every model that has no name where its optimizer is made."""
     found: dict[int, Place] = {}
     for place in sources.places:
@@ -65,13 +65,9 @@ def _behind_optimizer(place: Place, statement: str) -> Mark | None:
     tree, call = place.file.tree, place.call()
     name = place.site.expression
     code = statements.fill(statement, model=name, device=f"next({name}.parameters()).device")
-    small = tree.small(call)
-    anchor = statements.settled(tree, call)
     if REBINDS.match(statement):
-        _check_rebinding(tree, anchor, name, place)
-    if isinstance(small, cst.Return) and anchor is tree.statement(call):
-        return statements.before(place.file, anchor, code)
-    return statements.after(place.file, call if anchor is tree.statement(call) else anchor, code)
+        _check_rebinding(tree, statements.settled(tree, call), name, place)
+    return statements.behind_binding(place.file, call, code)
 
 
 def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -> None:
@@ -83,13 +79,8 @@ def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -
         return
     if not _is_local(tree, function, name):
         raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
-    end = tree.end(anchor)
-    later = (
-        node
-        for node in tree.inside(function)
-        if isinstance(node, cst.Name) and node.value == name and tree.start(node) > end
-    )
-    if next(later, None) is None:
+    uses = [node for node in tree.inside(function) if isinstance(node, cst.Name) and node.value == name]
+    if not any(tree.start(node) > tree.end(anchor) for node in uses):
         raise CannotEdit(f"{name} is not used behind {place.where}: who trains it would keep the old one")
 
 
@@ -101,21 +92,13 @@ def _is_local(tree: Tree, function: Function, name: str) -> bool:
             return True
         if isinstance(node, cst.Assign | cst.AnnAssign) and name in statements.bound(tree, node):
             return True
-        if isinstance(node, cst.WithItem | cst.For) and name in _as_names(tree, node):
+        target = getattr(node, "target" if isinstance(node, cst.For) else "asname", None)
+        if isinstance(node, cst.WithItem | cst.For) and target is not None and name in tree.names(target):
             return True
     return False
 
 
-def _as_names(tree: Tree, node: cst.WithItem | cst.For) -> set[str]:
-    target = node.target if isinstance(node, cst.For) else node.asname
-    return (
-        set()
-        if target is None
-        else {each.value for each in tree.inside(target) if isinstance(each, cst.Name)}
-    )
-
-
-def _before_loop(sources: Located, place: Place, statement: str) -> list[tuple[File, Mark]]:
+def _before_loop(sources: LocatedSites, place: Place, statement: str) -> list[tuple[File, Mark]]:
     """Before the outermost loop around the model's call: there it has a name."""
     tree, name = place.file.tree, place.site.expression
     loops = tree.loops(place.node())
@@ -138,7 +121,7 @@ def _before_loop(sources: Located, place: Place, statement: str) -> list[tuple[F
     return [] if mark is None else [(place.file, mark)]
 
 
-def _loops_of_fetch(sources: Located, place: Place) -> list[cst.For | cst.While]:
+def _loops_of_fetch(sources: LocatedSites, place: Place) -> list[cst.For | cst.While]:
     """The loops around the fetch, where it is in a method of the class whose method calls the model."""
     owner = place.site.function.rpartition(".")[0]
     for fetch in sources.places:
@@ -151,24 +134,18 @@ def _loops_of_fetch(sources: Located, place: Place) -> list[cst.For | cst.While]
 
 def after_optimizer(place: Place, statement: str) -> Mark | None:
     """The statement behind the one that makes the optimizer."""
-    file, tree, call = place.file, place.file.tree, place.call()
-    small = tree.small(call)
-    if "{optimizer}" not in statement:
-        anchor = statements.settled(tree, call)
-        if isinstance(small, cst.Return) and anchor is tree.statement(call):
-            return statements.before(file, anchor, statement)
-        return statements.after(file, call if anchor is tree.statement(call) else anchor, statement)
-    if isinstance(small, cst.Return):
-        return _split_return(place, statement)
-    name = name_of(tree, call)
-    if not name:
-        raise CannotEdit(f"the optimizer has no name at {place.where}")
-    anchor = statements.settled(tree, call)
-    code = statements.fill(statement, optimizer=name)
-    return statements.after(file, call if anchor is tree.statement(call) else anchor, code)
+    tree, call = place.file.tree, place.call()
+    if "{optimizer}" in statement:
+        if isinstance(tree.small(call), cst.Return):
+            return _split_return(place, statement)
+        name = _name_of(tree, call)
+        if not name:
+            raise CannotEdit(f"the optimizer has no name at {place.where}")
+        statement = statements.fill(statement, optimizer=name)
+    return statements.behind_binding(place.file, call, statement)
 
 
-def name_of(tree: Tree, call: cst.Call) -> str:
+def _name_of(tree: Tree, call: cst.Call) -> str:
     """What the result of a call is bound to; "" where it is used at once."""
     small = tree.small(call)
     if isinstance(small, cst.AnnAssign) and small.value is call:
@@ -190,20 +167,11 @@ def name_of(tree: Tree, call: cst.Call) -> str:
 def _split_return(place: Place, statement: str) -> Mark:
     """`return SGD(...)`: the optimizer gets a name first."""
     file, tree, call = place.file, place.file.tree, place.call()
-    line = tree.statement(call)
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+    if not tree.is_alone(call):
         raise CannotEdit(f"the optimizer is returned in the middle of a line at {place.where}")
-    function = tree.function(call)
-    taken = {node.value for node in tree.inside(function or tree.module) if isinstance(node, cst.Name)}
+    taken = tree.names(tree.function(call) or tree.module)
     name = next(each for each in ("optimizer", "made_optimizer", "_optimizer") if each not in taken)
-    start, end = tree.outer(call)
-    at = file.line_start(tree.start(line))
-    indent = file.indentation(at)
-    code = statements.indented(statements.fill(statement, optimizer=name), indent).replace("\n", file.newline)
-    lead = f"{indent}{name} = "
-    trail = f"{file.newline}{code}{file.newline}"
-    file.insert(start, name)
-    file.move(start + len(name), end + len(name), at)
-    file.insert(at, lead)
-    file.insert(at + len(lead) + (end - start), trail)
-    return file.mark(at)
+    indent = file.indentation(tree.start(tree.statement(call)))
+    code = statements.indented(statements.fill(statement, optimizer=name), indent)
+    trail = f"\n{code}\n".replace("\n", file.newline)
+    return statements.move_out(file, call, name, f"{indent}{name} = ", trail)

@@ -1,0 +1,113 @@
+"""Imports, definitions and statements of the whole process, at the top level of a file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import libcst as cst
+
+from laptime.tuning.patch.edit import statements
+from laptime.tuning.patch.files import File
+from laptime.tuning.patch.find.names import name_of_import
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import Mark
+
+
+def put(file: File, code: str, *, apart: bool = False) -> Mark:
+    """Code behind the imports that the file begins with; `apart`: with two empty lines around."""
+    at = _behind_imports(file)
+    wanted = 2 if apart else int(file.behind(at) == at)
+    at = file.behind(at)
+    is_first = at == file.tree.begin
+    above = "" if is_first else "\n" * max(0, wanted - _empty_lines(file.text[:at].split("\n")[-2::-1]))
+    below = "\n" * max(0, wanted - _empty_lines(file.text[at:].split("\n"))) if apart else ""
+    mark = file.insert_lines(at, above + code + below)
+    return file.mark(mark.offset + len(above) * len(file.newline))
+
+
+def put_imports(file: File, wanted: Iterable[str], code: str) -> None:
+    """Import statements that the file does not begin with yet; and torch, where code uses the name."""
+    for statement in wanted:
+        if not bound_by(statement) <= _top_imports(file.tree, max(_head(file.tree), 0)):
+            file.insert_lines(_behind_imports(file), statement, behind=False)
+    uses_torch = re.search(r"(?<![\w.])torch\b", code)
+    if uses_torch and "torch" not in _top_imports(file.tree, len(file.text)):
+        file.insert_lines(_behind_imports(file), "import torch", behind=False)
+
+
+def has(file: File, code: str) -> bool:
+    """Whether the statements of some code stand at the top level already."""
+    return set(statements.sources(code)) <= set(statements.in_lines(file.tree, file.tree.module.body))
+
+
+def words(code: str) -> set[str]:
+    """Whatever looks like a name in a piece of code."""
+    return set(re.findall(r"[^\W\d]\w*", code))
+
+
+def bound_by(code: str) -> set[str]:
+    """Names that a piece of code binds at its top level: functions, classes, variables, imports."""
+    tree = Tree(code + "\n", "code")
+    names = _imported(tree.nodes)
+    for statement in tree.module.body:
+        if isinstance(statement, cst.FunctionDef | cst.ClassDef):
+            names.add(statement.name.value)
+        elif isinstance(statement, cst.SimpleStatementLine):
+            names |= {name for each in statement.body for name in statements.bound(tree, each)}
+    return names
+
+
+def _behind_imports(file: File) -> int:
+    """Offset of the line behind the imports that the file begins with, else behind its first comments."""
+    end = _head(file.tree)
+    if end >= 0:
+        return file.next_line(end)
+    at = file.tree.begin
+    while file.text[at : at + 1] == "#":
+        at = file.next_line(at)
+    return at
+
+
+def _head(tree: Tree) -> int:
+    """Offset of the end of the imports that the file begins with; -1 without any.
+
+    Imports further down, behind the first function, class or loop, belong to what stands there.
+    """
+    last: cst.CSTNode | None = None
+    for number, statement in enumerate(tree.module.body):
+        if _is_import(statement) or (number == 0 and _is_docstring(statement)):
+            last = statement
+        elif not isinstance(statement, cst.SimpleStatementLine):
+            break
+    return -1 if last is None else tree.end(last)
+
+
+def _top_imports(tree: Tree, before: int) -> set[str]:
+    """Names that imports of the top level have bound before an offset."""
+    statements_before = [each for each in tree.module.body if tree.start(each) < before and _is_import(each)]
+    return _imported(node for each in statements_before for node in tree.inside(each))
+
+
+def _imported(nodes: Iterable[cst.CSTNode]) -> set[str]:
+    return {name_of_import(node) for node in nodes if isinstance(node, cst.ImportAlias)}
+
+
+def _is_import(statement: cst.CSTNode) -> bool:
+    """An import, or `try: import ...`, or `if ...: import ...` with nothing but imports in it."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return all(isinstance(each, cst.Import | cst.ImportFrom) for each in statement.body)
+    if isinstance(statement, cst.Try) or (isinstance(statement, cst.If) and statement.orelse is None):
+        return all(_is_import(each) for each in statement.body.body)
+    return False
+
+
+def _is_docstring(statement: cst.CSTNode) -> bool:
+    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
+        return False
+    return isinstance(statement.body[0].value, cst.SimpleString | cst.ConcatenatedString)
+
+
+def _empty_lines(lines: list[str]) -> int:
+    """How many of these lines are empty before the first that is not."""
+    return next((number for number, line in enumerate(lines) if line.strip()), len(lines))

@@ -1,0 +1,8 @@
+"""What finds the node of a site: libcst reads a file, and nothing here changes it.
+
+syntax_tree   what libcst reads in a file, with the place of every node in characters
+names         what names stand for in a file
+calls         the call that a site means
+call_graph    which calls lead to a model's forward or to a backward pass
+sites         sites of the diagnosis as marks in the source
+"""

@@ -1,0 +1,81 @@
+"""The call that a site means."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from laptime.tuning.loop_profile import Site
+from laptime.tuning.patch.find.names import aliases, bases, dotted, last_name, resolved
+from laptime.tuning.patch.find.syntax_tree import Tree
+from laptime.tuning.patch.text import flat
+
+CLASSES = {
+    "loader": "DataLoader",
+    "parallel": "DistributedDataParallel",
+    "hf_arguments": "TrainingArguments",
+    "lightning_trainer": "Trainer",
+    "hf_trainer": "Trainer",
+}
+"""The class that is called at a site of a kind, where the site does not say so itself."""
+METHODS = ("backward", "step", "zero_grad")
+"""Kinds of sites that are calls of a method of this name."""
+OPTIMIZER = re.compile(
+    r"(?i)(adam|sgd|optim|lamb|lion|rmsprop|adagrad|adadelta|adafactor|muon|shampoo|lbfgs)"
+)
+
+
+def at(tree: Tree, site: Site) -> cst.Call | None:
+    """The call that a site means; None when there is none of its kind on its lines."""
+    near = [call for call in tree.calls if tree.covers(call, site.line)]
+    exact = [call for call in near if tree.lines(call) == (site.line, site.end_line or site.line)]
+    full_names, derived = aliases(tree), bases(tree)
+    for calls in (exact, near):
+        fitting = [call for call in calls if _fits(call, site, full_names, derived)]
+        named = [call for call in fitting if _is_called(tree, call, site)]
+        if named or fitting:
+            return (named or fitting)[0]
+    return exact[-1] if site.kind == "forward" and exact else None
+
+
+def _is_called(tree: Tree, call: cst.Call, site: Site) -> bool:
+    """Whether a site's expression is the object whose method is called, or what is called."""
+    is_method = site.kind in METHODS and isinstance(call.func, cst.Attribute)
+    called = call.func.value if is_method else call.func  # type: ignore[attr-defined]
+    return bool(site.expression) and tree.flat(called) == flat(site.expression)
+
+
+def _fits(call: cst.Call, site: Site, full_names: dict[str, str], derived: dict[str, list[str]]) -> bool:
+    """Whether this can be the call of a site, by what is called."""
+    last = last_name(call)
+    if site.kind in METHODS:
+        return last == site.kind
+    if site.kind == "fetch":
+        return last in ("next", "__next__")
+    if site.kind == "forward":
+        return bool(site.expression) and flat(dotted(call.func)) == flat(site.expression)
+    if last == "__init__":
+        return True
+    name = resolved(dotted(call.func), full_names)
+    if site.kind in ("optimizer", "model"):
+        return _is_optimizer(call, name, full_names) or _is(name, site.detail, derived)
+    default = CLASSES.get(site.kind, site.detail)
+    return _is(name, site.detail or default, derived) or _is(name, default, derived)
+
+
+def _is_optimizer(call: cst.Call, name: str, full_names: dict[str, str]) -> bool:
+    if isinstance(call.func, cst.Call) and last_name(call.func) == "getattr" and call.func.args:
+        return "optim" in resolved(dotted(call.func.args[0].value), full_names)
+    last = name.rpartition(".")[2]
+    return name.startswith("torch.optim.") or (bool(OPTIMIZER.search(last)) and last[:1].isupper())
+
+
+def _is(name: str, wanted: str, derived: dict[str, list[str]], deep: int = 8) -> bool:
+    """Whether a class is the wanted one or, in the same file, derives from it."""
+    last = name.rpartition(".")[2]
+    if not last or not wanted:
+        return False
+    if last == wanted or (last.endswith(wanted) and last[:1].isupper()):
+        return True
+    return deep > 0 and any(_is(base, wanted, derived, deep - 1) for base in derived.get(last, ()))
