@@ -17,7 +17,7 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import arguments, batches, forward, models, statements, top_level
-from laptime.tuning.patch.files import File
+from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
 from laptime.tuning.patch.text import Mark
 

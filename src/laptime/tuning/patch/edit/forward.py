@@ -9,7 +9,6 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.files import File
 from laptime.tuning.patch.find.call_graph import (
     Scope,
     calls_in,
@@ -18,6 +17,7 @@ from laptime.tuning.patch.find.call_graph import (
     reaching,
     scope_of,
 )
+from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place
 from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import Mark, flat

@@ -8,7 +8,7 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.files import File
+from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place
 from laptime.tuning.patch.find.syntax_tree import Function, Tree
 from laptime.tuning.patch.text import Mark

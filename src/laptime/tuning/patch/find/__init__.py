@@ -1,5 +1,6 @@
 """What finds the node of a site: libcst reads a file, and nothing here changes it.
 
+files         which of the user's files may be edited, and what they hold
 syntax_tree   what libcst reads in a file, with the place of every node in characters
 names         what names stand for in a file
 calls         the call that a site means
