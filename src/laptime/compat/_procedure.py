@@ -261,17 +261,8 @@ class Procedure:
 
     def _learn(self, program: Program) -> None:
         """Add what the backend tells of devices, libraries and knobs to the environment."""
-        loaded, before = program.loaded, self._environment
-        names = {device.name for device in before.devices}
-        self._environment = structs.replace(
-            before,
-            devices=[
-                *before.devices,
-                *(device for device in loaded.devices if device.name not in names),
-            ],
-            libraries={**before.libraries, **loaded.libraries},
-            knobs={**before.knobs, **loaded.knobs},
-        )
+        loaded = program.loaded
+        self._environment = self._environment.extended(loaded.devices, loaded.libraries, loaded.knobs)
 
     def _as_case(self, case: Case, program: Program, outputs: dict[str, Any]) -> Case:
         from laptime.backends.torch import tensors

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 
 class Device(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -77,6 +78,21 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     knobs: dict[str, Any] = {}
     packages_sha256: str | None = None
     git: dict[str, Any] | None = None
+
+    def extended(
+        self,
+        devices: Iterable[Device] = (),
+        libraries: Mapping[str, str] | None = None,
+        knobs: Mapping[str, Any] | None = None,
+    ) -> Environment:
+        """With what a process that used the machine says of it; a device that is known stays as it is."""
+        names = {device.name for device in self.devices}
+        return structs.replace(
+            self,
+            devices=[*self.devices, *(device for device in devices if device.name not in names)],
+            libraries={**self.libraries, **(libraries or {})},
+            knobs={**self.knobs, **(knobs or {})},
+        )
 
     @property
     def fingerprint(self) -> str:

@@ -82,9 +82,9 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{place} is not TOML", why=str(error), next="https://toml.io shows how") from error
-    _refuse_unknown(raw, (*Suite.__struct_fields__, "defaults"), place)
+    refuse_unknown_keys(raw, (*Suite.__struct_fields__, "defaults"), place)
     defaults = raw.pop("defaults", {})
-    _refuse_unknown(defaults, Benchmark.__struct_fields__, f"{place}: [defaults]")
+    refuse_unknown_keys(defaults, Benchmark.__struct_fields__, f"{place}: [defaults]")
     each = raw.get("benchmark")
     if not isinstance(each, list) or not each:
         raise UsageError(
@@ -93,7 +93,7 @@ def _from_toml(text: str, place: str, name: str, folder: Path) -> Suite:
             next='[[benchmark]]  name = "resnet18"  target = "torchvision:resnet18"',
         )
     for one in each:
-        _refuse_unknown(one, Benchmark.__struct_fields__, f"{place}: {_called(one)}")
+        refuse_unknown_keys(one, Benchmark.__struct_fields__, f"{place}: {_called(one)}")
     raw["benchmark"] = [_benchmark({**defaults, **one}, place, folder) for one in each]
     suite: Suite = _converted({"name": name, **raw}, Suite, place)
     return _checked(suite, place)
@@ -189,7 +189,7 @@ def _converted(raw: Any, kind: type[Struct], place: str) -> Any:
         ) from error
 
 
-def _refuse_unknown(raw: Any, known: tuple[str, ...], place: str) -> None:
+def refuse_unknown_keys(raw: Any, known: tuple[str, ...], place: str) -> None:
     """Tell an unknown key with the nearest right one.
 
     Raises:
@@ -201,5 +201,5 @@ def _refuse_unknown(raw: Any, known: tuple[str, ...], place: str) -> None:
             raise UsageError(
                 f"{place} has an unknown key {key!r}",
                 why=f"known: {', '.join(known)}",
-                next=f"did you mean {near!r}?" if near else "take it out",
+                next=f"did you mean {near!r}?" if near else f"take it out of {place}",
             )

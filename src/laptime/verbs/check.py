@@ -6,7 +6,6 @@ import fnmatch
 import re
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
@@ -23,6 +22,7 @@ from laptime.records.finding import Finding
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.records.verdict import summary as summary
+from laptime.suites.loading import refuse_unknown_keys
 from laptime.verbs.compare import compare_runs
 
 FILE = Path("laptime.toml")
@@ -71,27 +71,14 @@ def read_rules(path: Path) -> Rules:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} is not TOML", why=str(error), next="[[budget]]  max = '30 ms'") from error
-    asked = document.get("check", {})
-    tables = document.get("budget", [])
-    for found, known in ((asked, ("against", "tolerance")), *((t, Budget.__struct_fields__) for t in tables)):
-        _refuse_unknown(found, known, path)
+    check, tables = document.get("check", {}), document.get("budget", [])
+    refuse_unknown_keys(check, ("against", "tolerance"), str(path))
+    for table in tables:
+        refuse_unknown_keys(table, Budget.__struct_fields__, str(path))
     try:
-        return msgspec.convert({**asked, "budget": tables}, Rules)
+        return msgspec.convert({**check, "budget": tables}, Rules)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path} asks for something impossible", why=str(error)) from error
-
-
-def _refuse_unknown(table: Any, known: tuple[str, ...], path: Path) -> None:
-    if not isinstance(table, dict):
-        return  # told by the conversion, with its place
-    for key in table:
-        if key not in known:
-            near = closest(key, known)
-            raise UsageError(
-                f"{path} has an unknown key {key!r}",
-                why=f"known: {', '.join(known)}",
-                next=f"did you mean {near!r}?" if near else f"take it out of {path}",
-            )
 
 
 def against_budgets(run: Run, rules: Rules) -> list[Verdict]:

@@ -314,11 +314,7 @@ def combined(done: list[tuple[Item, Run]], suite_id: str, *, status: str = "comp
     runs = [run for _, run in done]
     environment = runs[0].environment if runs else machine.environment()
     for run in runs[1:]:
-        environment = structs.replace(
-            environment,
-            libraries={**environment.libraries, **run.environment.libraries},
-            knobs={**environment.knobs, **run.environment.knobs},
-        )
+        environment = environment.extended((), run.environment.libraries, run.environment.knobs)
     return told(
         Run(
             id=suite_id,

@@ -20,10 +20,11 @@ from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session import final_ab, tuning_record
+from laptime.tuning.session import final_ab
 from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_runner import Pair, TrialRunner
+from laptime.verbs.profile.run import environment
 
 PAIRS = 2
 """Pairs of the patched script against the user's: the gain is measured already, these show that it has it."""
@@ -109,7 +110,7 @@ def write_recipe(request: TuneRequest, runner: TrialRunner, recipe: Recipe, resu
         sha256=runner.program.subject.sha256,
         recipe=applied(recipe),
         speedup=results.speedup,
-        environment=environment_of(tuning_record.environment(runner)),
+        environment=environment_of(environment(runner.trial)),
         run=results.run_id,
     )
     try:

@@ -15,7 +15,6 @@ from laptime.launch.script import Program
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.environment import Device, Environment
 from laptime.records.event import (
     CaseChanged,
     ChecksMade,
@@ -41,6 +40,7 @@ from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.verbs.profile.reconcile import STEP
+from laptime.verbs.profile.run import environment
 
 SUSPECTS = 3
 """That are named."""
@@ -256,23 +256,12 @@ def finish(live: LiveRun, runner: TrialRunner, told: Tuning, *, status: Status, 
     Args:
         complaint: why its decisions could not be kept, "" when they were.
     """
-    live(EnvironmentChanged(environment(runner)))
+    live(EnvironmentChanged(environment(runner.trial)))
     for case in _cases(runner, told):
         live(CaseChanged(case))
     live(ChecksMade(_checks(told, complaint)))
     live(TuningChanged(told))
     return live.finish(status)
-
-
-def environment(runner: TrialRunner) -> Environment:
-    """This machine, with what the script's torch says of itself."""
-    here, trial = machine.environment(), runner.trial
-    return structs.replace(
-        here,
-        devices=[*(Device(**device) for device in trial.devices), *here.devices],
-        libraries={**here.libraries, **trial.libraries},
-        knobs={**here.knobs, **trial.knobs},
-    )
 
 
 def _cases(runner: TrialRunner, told: Tuning) -> list[Case]:

@@ -25,6 +25,7 @@ from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.session.work_folder import workplace
+from laptime.verbs.profile.run import environment
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +104,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
             seconds_by=runner.ledger.seconds,
             trials=runner.ledger.trials,
         )
-        now = environment_of(tuning_record.environment(runner))
+        now = environment_of(environment(runner.trial))
         live(FindingAdded(_earlier(file, finished, now, changed=program.subject.sha256 != file.sha256)))
         return tuning_record.finish(live, runner, tuning, status="complete")
 

@@ -219,15 +219,8 @@ class _Bench:
         """Add what the workers told of frameworks, devices and knobs to the environment."""
         environment = self._live.run().environment
         for worker in self._workers:
-            if worker.loaded is None:
-                continue
-            names = {device.name for device in environment.devices}
-            environment = msgspec.structs.replace(
-                environment,
-                devices=[*environment.devices, *(d for d in worker.loaded.devices if d.name not in names)],
-                libraries={**environment.libraries, **worker.loaded.libraries},
-                knobs={**environment.knobs, **worker.knobs()},
-            )
+            if (loaded := worker.loaded) is not None:
+                environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
         self._live(EnvironmentChanged(environment))
 
     def _active(self) -> list[tuple[CaseWorker, int]]:

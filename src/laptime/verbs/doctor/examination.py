@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from msgspec import structs
-
 from laptime.kit import registry
 from laptime.kit.clock import SystemClock, utc_now
 from laptime.kit.errors import LaptimeError
@@ -61,11 +59,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         _say(tell, 0.45, "measuring a program against itself")
         noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(tell))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
-    environment = structs.replace(
-        overview.environment,
-        libraries={**overview.environment.libraries, **peaks.libraries},
-        knobs={**overview.environment.knobs, **peaks.knobs},
-    )
+    environment = overview.environment.extended(libraries=peaks.libraries, knobs=peaks.knobs)
     visible = [gpu for gpu in overview.gpus if gpu.device]
     lines = [
         *host_checks.cpus(environment),

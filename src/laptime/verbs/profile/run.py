@@ -29,6 +29,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.store import folder as store
 from laptime.store.live_run import LiveRun
+from laptime.tuning.trial.result import TrialResult
 from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
@@ -181,12 +182,7 @@ def _artifact(path: Path) -> Artifact:
     return Artifact(kind="trace", path=str(path), size=path.stat().st_size, sha256=digest)
 
 
-def environment(observed: Observed) -> Environment:
-    """This machine, with what the script's torch says of itself."""
-    here = machine.environment()
-    return structs.replace(
-        here,
-        devices=[*(Device(**device) for device in observed.devices), *here.devices],
-        libraries={**here.libraries, **observed.libraries},
-        knobs={**here.knobs, **observed.knobs},
-    )
+def environment(observed: Observed | TrialResult) -> Environment:
+    """This machine, with what the script's torch says of itself; its devices come first."""
+    here = machine.environment().extended((), observed.libraries, observed.knobs)
+    return structs.replace(here, devices=[*(Device(**device) for device in observed.devices), *here.devices])
