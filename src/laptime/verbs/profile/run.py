@@ -29,7 +29,7 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.store import folder as store
 from laptime.store.live_run import LiveRun
-from laptime.tuning.trial.result import TrialResult
+from laptime.tuning.trial.messages import TrialResult
 from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
