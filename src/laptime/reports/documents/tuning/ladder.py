@@ -68,7 +68,7 @@ def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
     number = partial(Column, kind="number")
 
     return [
-        (Column(title="change", kind="code"), lambda rung: Cell(text=words.change(rung))),
+        (Column(title="change"), lambda rung: Cell(text=words.change(rung))),
         (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
         (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
         (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),

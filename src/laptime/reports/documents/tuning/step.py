@@ -112,8 +112,9 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
         for name, side in sides
         if side and sides[0][1]
     ]
-    legend = {piece.name: piece for row in rows for piece in row.parts}
-    return Bars(title=title, note=note, rows=rows, legend=list(legend.values()))
+    colours = {piece.name: piece.kind for row in rows for piece in row.parts}
+    legend = [Bar(name=name, kind=kind) for name, kind in colours.items()]
+    return Bars(title=title, note=note, rows=rows, legend=legend)
 
 
 def _coloured(side: dict[str, float]) -> list[Bar]:

@@ -22,7 +22,7 @@ NUMERICS = {
 }
 _ANSWERS = {"fail": "failed"}
 _POINTS = 200
-_WIDTH, _HEIGHT, _LEFT = 640.0, 240.0, 56.0
+_WIDTH, _HEIGHT, _LEFT = 960.0, 260.0, 56.0
 
 
 def section(tuning: Tuning) -> Section:
