@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from laptime.reports._tuning.json import Document
+from laptime.reports.documents.tuning.data import Document
 from laptime.store import lookup
 
 SCRIPTS = Path(__file__).with_name("tune_scripts")

@@ -45,9 +45,9 @@ POINTS = 6000
 def render(run: Run) -> str:
     """The whole page; a run with a profile or a tuning has a page of its own."""
     if run.tuning is not None:
-        from laptime.reports._tuning import page as tuning  # needed by few runs
+        from laptime.reports.documents.tuning import document as tuning_document  # needed by few runs
 
-        return tuning.render(run)
+        return page.render(tuning_document(run))
     if run.profile is not None:
         from laptime.reports.documents.profile import document as profile_document  # needed by few runs
 

@@ -102,9 +102,9 @@ class Report(Struct, frozen=True, kw_only=True):
 def render(run: Run) -> str:
     """The document, indented, with a line break at its end."""
     if run.tuning is not None:
-        from laptime.reports._tuning import json as tuning  # it is built from the structs of this file
+        from laptime.reports.documents.tuning import data  # needed by few runs
 
-        return tuning.render(run)
+        return written(plain(data.document(run))) + "\n"
     if run.profile is not None:
         from laptime.reports.documents.profile import schema as profile  # needed by few runs
 

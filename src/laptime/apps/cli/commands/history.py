@@ -85,11 +85,11 @@ def _known(path: Path) -> Path:
 
 
 def _rendered(found: list[History], suffix: str, by: By) -> str:
-    from laptime.reports import _history, _history_page
+    from laptime.reports import _history, page
+    from laptime.reports.documents.history import data, document
 
     if suffix == ".json":
-        document = {"schema": "laptime.history/1", "histories": [msgspec.to_builtins(each) for each in found]}
-        return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+        return msgspec.json.format(msgspec.json.encode(data(found)), indent=2).decode()
     if suffix == ".html":
-        return _history_page.html(found, by=by)
+        return page.render(document(found, by=by))
     return _history.markdown(found, by=by) if suffix == ".md" else _history.text(found, by=by)

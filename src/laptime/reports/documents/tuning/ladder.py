@@ -15,7 +15,6 @@ from laptime.reports.document import Bar, Bars, Cell, Column, Extra, Facts, Fold
 from laptime.reports.documents.tuning import words
 
 _RULED_OUT = 4
-_TONES = {"faster": "better", "smaller": "better", "slower": "worse", "larger": "worse", "failed": "worse"}
 _LEGEND = (("held", "what was reached before"), ("won", "gained and kept"), ("lost", "not kept"))
 
 
@@ -72,7 +71,7 @@ def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
         (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
         (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
         (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
-        (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=_TONES.get(rung.verdict, ""))),
+        (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=rung.verdict)),
         (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
         (Column(title="gate"), lambda rung: _gate(rung.gate)),
         (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
@@ -111,8 +110,9 @@ def _kept(rung: Rung) -> str:
 
 
 def _gate(gate: Gate) -> Cell:
-    tone = {"failed": "worse", "undecided": "warn"}.get(gate.word, "")
-    return Cell(text="" if gate.word == "none" else gate.word, tone=tone)
+    return Cell(
+        text="" if gate.word == "none" else gate.word, tone="" if gate.word == "passed" else gate.word
+    )
 
 
 def _notes(rung: Rung) -> list[str]:
@@ -144,7 +144,7 @@ def questions(gate: Gate, id: str) -> Table:
 
 
 def _question(check: GateCheck) -> Row:
-    answer = Cell(text=check.outcome, tone={"fail": "worse", "unknown": "warn"}.get(check.outcome, ""))
+    answer = Cell(text=check.outcome, tone=check.outcome)
     numbers = [
         Cell(text="" if number is None else f"{number:.3g}", value=number)
         for number in (check.value, check.limit)
