@@ -61,7 +61,7 @@ def render(document: Document) -> str:
     has_timeline = any(isinstance(block, Timeline) for block in blocks)
     style = asset("document.css")
     script = asset("shell.js", "tables.js", *["timeline.js"] * has_timeline, *["tooltips.js"] * bool(charts))
-    return template(asset("document.html")).render(
+    whole = template(asset("document.html")).render(
         document=document,
         sections=sections,
         policy=policy(style, script),
@@ -81,6 +81,7 @@ def render(document: Document) -> str:
         share=columns.share,
         packed=packed,
     )
+    return whole.lstrip()  # the macros before it leave empty lines
 
 
 def _section(section: Section) -> Section:

@@ -14,7 +14,6 @@ from msgspec import structs
 from fixtures import tunings
 from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
-from laptime.reports._tuning import page
 from laptime.reports.document import Chart
 from laptime.reports.documents.tuning import ladder, step, training
 from laptime.reports.formats import html
@@ -94,10 +93,16 @@ def test_folders_of_this_machine_are_left_out():
 
 def test_lines_of_the_patch_are_told_apart():
     diff = "diff --git a b\n--- a/t.py\n+++ b/t.py\n@@ -1 +1 @@\n same\n-old\n+new\n\\ No newline"
-    kinds = [line.kind for line in page.lines(diff)]
-    assert kinds == ["file", "file", "file", "hunk", "same", "removed", "added", "same"]
-    assert page.lines("") == []
-    assert page.lines("+\tx = 1")[0].text == "+   x = 1"
+    run = tunings.full()
+
+    def kinds(text):
+        patch = structs.replace(run.tuning.patch, text=text, suggestions="")
+        shown = html.render(structs.replace(run, tuning=structs.replace(run.tuning, patch=patch)))
+        return re.findall(r'<span(?: class="(file|hunk|added|removed)")?>(.*)</span>\n', shown)
+
+    assert [kind for kind, _ in kinds(diff)] == [*["file"] * 3, "hunk", "", "removed", "added", ""]
+    assert kinds("") == []
+    assert kinds("+\tx = 1") == [("added", "+   x = 1")]
 
 
 def lengths(bar):

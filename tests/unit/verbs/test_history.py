@@ -11,7 +11,8 @@ from fixtures import runs
 from laptime.kit.errors import UsageError
 from laptime.records.history import History
 from laptime.records.run import Run
-from laptime.reports import _history, _history_page
+from laptime.reports import _history, page
+from laptime.reports.documents import history as report
 from laptime.store import files
 from laptime.verbs.history import history
 
@@ -76,7 +77,7 @@ def test_other_conditions_are_another_history_unless_asked(root: Path) -> None:
     (found,) = history(by="version", root=root)
     assert found.conditions
     assert "torch 2.9.0 to 2.10.0" in found.steps[0].sentence
-    labels = [(group.label, len(group.points)) for group in _history.groups(found, "version")]
+    labels = [(group.label, len(group.points)) for group in report.groups(found, "version")]
     assert labels == [("torch 2.9.0", 12), ("torch 2.10.0", 12)]
 
 
@@ -131,7 +132,7 @@ def test_few_runs_are_shown_and_nothing_is_said_of_changes(root: Path) -> None:
 def test_the_table_has_a_line_of_blocks_and_the_changes(root: Path) -> None:
     found = stepped(root)
     text = _history.text([found], by="run")
-    blocks = next(word for word in text.split() if set(word) <= set(_history.BLOCKS))
+    blocks = next(word for word in text.split() if set(word) <= set(report.BLOCKS))
     assert len(blocks) == 24
     assert blocks[:14] < blocks[14:]
     assert "worse 1.15x" in text
@@ -140,19 +141,19 @@ def test_the_table_has_a_line_of_blocks_and_the_changes(root: Path) -> None:
 
 
 def test_noise_of_a_percent_is_no_mountain() -> None:
-    assert set(_history.sparkline([1.0, 1.005, 0.995, 1.0])) <= set("▃▄▅▆")
-    assert _history.sparkline([2.0]) in _history.BLOCKS
-    assert len(_history.sparkline([float(n) for n in range(1, 500)])) == _history.WIDTH
+    assert set(report.sparkline([1.0, 1.005, 0.995, 1.0])) <= set("▃▄▅▆")
+    assert report.sparkline([2.0]) in report.BLOCKS
+    assert len(report.sparkline([float(n) for n in range(1, 500)])) == report.WIDTH
 
 
 def test_the_page_is_whole_and_safe(root: Path) -> None:
     found = stepped(root)
     evil = structs.replace(found, case="<img src=x onerror=alert(1)>", note="\x1b[2J</script>")
-    page = _history_page.html([found, evil], by="commit")
-    assert page == _history_page.html([found, evil], by="commit")
-    assert "<img" not in page
-    assert "\x1b" not in page
-    assert page.count("<svg") >= 2
-    assert "worse" in page
-    assert "http" not in page.replace("http-equiv", "")
-    assert len(page) < 500_000
+    source = page.render(report.document([found, evil], by="commit"))
+    assert source == page.render(report.document([found, evil], by="commit"))
+    assert "<img" not in source
+    assert "\x1b" not in source
+    assert source.count("<svg") >= 2
+    assert "worse" in source
+    assert "http" not in source.replace("http-equiv", "")
+    assert len(source) < 500_000

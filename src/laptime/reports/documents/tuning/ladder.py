@@ -15,7 +15,7 @@ from laptime.reports.document import Bar, Bars, Cell, Column, Extra, Facts, Fold
 from laptime.reports.documents.tuning import words
 
 _RULED_OUT = 4
-_LEGEND = (("held", "what was reached before"), ("won", "gained and kept"), ("lost", "not kept"))
+_LEGEND = {"held": "what was reached before", "won": "gained and kept", "lost": "not kept"}
 
 
 def section(tuning: Tuning) -> Section:
@@ -221,7 +221,7 @@ def stairs(tuning: Tuning) -> Bars:
         title="What each change did",
         note=f"{unit}, in the order of trying; thin lines are 95 % intervals",
         rows=rows,
-        legend=[Bar(name=text, kind=kind) for kind, text in _LEGEND],
+        legend=[Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
         detail="page",
     )
 
@@ -244,9 +244,13 @@ def _bar(
     kind: str = "",
     note: str = "",
 ) -> Bar:
-    text = words.per_second(value) if _start(tuning) != 1.0 else words.ratio(value)
-    parts = [Bar(name="", value=length, kind=colour) for length, colour in steps]
-    return Bar(name=name, value=value, text=text, parts=parts, interval=interval, kind=kind, note=note)
+    shown = words.per_second if _start(tuning) != 1.0 else words.ratio
+    parts = [
+        Bar(name=_LEGEND[colour], value=length, text=shown(length), kind=colour) for length, colour in steps
+    ]
+    return Bar(
+        name=name, value=value, text=shown(value), parts=parts, interval=interval, kind=kind, note=note
+    )
 
 
 def _start(tuning: Tuning) -> float:

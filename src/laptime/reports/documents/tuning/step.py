@@ -122,8 +122,15 @@ def _coloured(side: dict[str, float]) -> list[Bar]:
     colours = {
         name: _UNKNOWN_COLOURS[at % len(_UNKNOWN_COLOURS)] for at, name in enumerate(strange)
     } | COLOURS
+    whole = sum(side.values())
     return [
-        Bar(name=part(name), value=side[name], text=show(side[name], "s"), kind=colours[name])
+        Bar(
+            name=part(name),
+            value=side[name],
+            text=show(side[name], "s"),
+            share=side[name] / whole,
+            kind=colours[name],
+        )
         for name in _ordered(side)
     ]
 
