@@ -95,11 +95,23 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.batch / baseline.batch))
+    return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
+
+
+def described(
+    baseline: Case, candidate: Case, regime: str, measured: Effect, margin: float = MARGIN, doubt: str = ""
+) -> Comparison:
+    """The comparison of two cases with this effect.
+
+    Args:
+        doubt: why no word may be said, whatever the interval allows; "" when one may.
+    """
     word, ci95 = judge(measured, margin)
-    doubt = thin_evidence(left, right, measured) if word != "unclear" else ""
-    if doubt:
+    if word == "unclear":
+        doubt = ""
+    elif doubt:
         word = "unclear"
-    said = sentence(word, measured.speedup, ci95, margin)
+    text = sentence(word, measured.speedup, ci95, margin)
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
@@ -110,7 +122,7 @@ def compare(
         margin=margin,
         pairs=measured.rounds,
         processes=measured.processes,
-        sentence=f"{said}; {doubt}" if doubt else said,
+        sentence=f"{text}; {doubt}" if doubt else text,
     )
 
 

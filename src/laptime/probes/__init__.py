@@ -10,7 +10,7 @@ watch is told when a block of calls begins and when it has ended, outside of all
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from laptime.kit import registry
@@ -53,6 +53,20 @@ class Watch(Protocol):
         fewer, with the time of each in `at`. A block whose calls failed is empty, and its series are dropped.
         """
         ...
+
+
+class EndWatch:
+    """A watch of what can be read when a block has ended.
+
+    Args:
+        end: reads it.
+    """
+
+    def __init__(self, end: Callable[[TimedBlock], list[Series]]) -> None:
+        self.end = end
+
+    def begin(self) -> None:
+        """Nothing to do."""
 
 
 def watches(device: str, clock: Clock) -> list[Watch]:

@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from laptime.kit.clock import Clock
-from laptime.probes import TimedBlock, _files
+from laptime.probes import EndWatch, _files
 from laptime.records.metric import Metric
-from laptime.records.series import Series
 
 CLOCK = Metric(
     tag="disturbance/clock",
@@ -27,25 +26,12 @@ METRICS = (CLOCK,)
 Read = Callable[[], float | None]
 
 
-def watch(device: str, clock: Clock) -> ClockWatch | None:
+def watch(device: str, clock: Clock) -> EndWatch | None:
     """The device's clock at the end of each block."""
     read = reader(device)
-    return None if read is None else ClockWatch(read)
-
-
-class ClockWatch:
-    """Reads a clock when a block has ended."""
-
-    def __init__(self, read: Read) -> None:
-        self._read = read
-
-    def begin(self) -> None:
-        """Nothing to do."""
-
-    def end(self, block: TimedBlock) -> list[Series]:
-        """The clock now."""
-        hertz = self._read()
-        return [] if hertz is None else [block.beside(CLOCK, hertz)]
+    if read is None:
+        return None
+    return EndWatch(lambda block: [] if (hertz := read()) is None else [block.beside(CLOCK, hertz)])
 
 
 def reader(device: str, root: str = "/", library: Any | None = None) -> Read | None:

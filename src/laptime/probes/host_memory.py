@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from laptime.kit.clock import Clock
-from laptime.probes import TimedBlock, _cgroup, _files
+from laptime.probes import EndWatch, TimedBlock, _cgroup, _files
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 
@@ -53,27 +53,17 @@ _ROOM_TO_FAIL = 32 * 2**20
 """Bytes above the present use that a limit always leaves, so that Python can still raise and report."""
 
 
-def watch(device: str, clock: Clock) -> MemoryWatch:
-    """The memory of this process at the end of each block."""
-    return MemoryWatch(clock)
+def watch(device: str, clock: Clock) -> EndWatch:
+    """The memory of this process at the end of each block, while nothing is timed."""
 
-
-class MemoryWatch:
-    """Reads the resident set when a block has ended, while nothing is timed."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-
-    def begin(self) -> None:
-        """Nothing to do."""
-
-    def end(self, block: TimedBlock) -> list[Series]:
-        """The memory now, and when."""
+    def end(block: TimedBlock) -> list[Series]:
         memory = resident()
         if memory is None:
             return []
-        at = [round(self._clock.now(), 6)]
+        at = [round(clock.now(), 6)]
         return [Series(metric=OVER_TIME, samples=[float(memory)], at=at, probe="host_memory")]
+
+    return EndWatch(end)
 
 
 class HostPeak(NamedTuple):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from laptime.analysis.compare import compare, judge, sentence
+from msgspec import structs
+
+from laptime.analysis.compare import compare, described
 from laptime.analysis.evidence import select
-from laptime.analysis.paired import MARGIN, Effect
+from laptime.analysis.paired import Effect
+from laptime.analysis.quantiles import quantile
+from laptime.analysis.summary import quantile_interval
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
@@ -96,12 +99,6 @@ def _keys(run: Run) -> str:
     return ", ".join(case.key for case in run.cases[:2]) or "no case"
 
 
-class _Level(NamedTuple):
-    estimate: float
-    variance: float
-    n: int
-
-
 def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float) -> Comparison | None:
     for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
@@ -116,39 +113,21 @@ def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float)
 
 def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, between: float) -> Comparison:
     """Cases of two runs: levels with their own errors, plus what lies between two runs."""
-    a, b = _level(left), _level(right)
-    error = math.sqrt(a.variance + b.variance + 2 * between**2)
-    measured = Effect(
-        b.estimate - a.estimate, error, DF_APART, rounds=0, processes=len(set(left.process)) or 1
-    )
-    word, ci95 = judge(measured)
-    text = sentence(word, measured.speedup, ci95, MARGIN)
-    if word == "unclear":
-        text += "; the runs were not interleaved: laptime bench A B tells more"
-    return Comparison(
-        baseline=baseline.key,
-        candidate=candidate.key,
-        metric=f"latency/{left.regime}",
-        speedup=measured.speedup,
-        ci95=ci95,
-        word=word,
-        margin=MARGIN,
-        pairs=measured.rounds,
-        processes=measured.processes,
-        sentence=text,
-    )
+    (a, variance_a), (b, variance_b) = _level(left), _level(right)
+    error = math.sqrt(variance_a + variance_b + 2 * between**2)
+    measured = Effect(b - a, error, DF_APART, rounds=0, processes=len(set(left.process)) or 1)
+    comparison = described(baseline, candidate, left.regime or "", measured)
+    if comparison.word != "unclear":
+        return comparison
+    hint = "the runs were not interleaved: laptime bench A B tells more"
+    return structs.replace(comparison, sentence=f"{comparison.sentence}; {hint}")
 
 
-def _level(series: Series) -> _Level:
-    """Log median and the variance of that, from the statistics module's interval."""
-    from laptime.analysis.quantiles import quantile
-    from laptime.analysis.summary import quantile_interval
-
+def _level(series: Series) -> tuple[float, float]:
+    """Log median and its variance, from the 95 % interval of the median."""
     values = select(series).values
     ci95 = quantile_interval(series, 0.5)
     middle = math.log(quantile(values, 0.5))
     if ci95 is None:
-        spread = math.log(max(values) / min(values)) if len(values) > 1 else 1.0
-        return _Level(middle, spread**2, len(values))
-    half = (math.log(ci95[1]) - math.log(ci95[0])) / 2
-    return _Level(middle, (half / 1.96) ** 2, len(values))
+        return middle, (math.log(max(values) / min(values)) if len(values) > 1 else 1.0) ** 2
+    return middle, ((math.log(ci95[1]) - math.log(ci95[0])) / 2 / 1.96) ** 2
