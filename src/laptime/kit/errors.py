@@ -14,7 +14,10 @@ Each says three things: what happened, why we think so, what to type next.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
+
+from laptime.kit.text import closest
 
 
 class ExitCode(IntEnum):
@@ -54,6 +57,24 @@ class UsageError(LaptimeError):
     """The request cannot be carried out as it was typed."""
 
     exit_code = ExitCode.USAGE
+
+
+def unknown(kind: str, name: str, names: Iterable[str], *, option: str = "", example: str = "") -> UsageError:
+    """The error for a name that does not exist: tells those that do, and suggests the nearest.
+
+    Args:
+        kind: what the name should be of, in words: `backend`.
+        option: how it is typed: `--dtype`.
+        example: what to type when no name is near.
+    """
+    names = list(names)
+    near = closest(name, names)
+    typed = f"{option} {near}" if option else repr(near)
+    return UsageError(
+        f"no {kind} is called {name!r}",
+        why=f"known: {', '.join(names)}",
+        next=f"did you mean {typed}?" if near else example or "laptime --help",
+    )
 
 
 class TargetError(UsageError):

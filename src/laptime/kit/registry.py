@@ -13,8 +13,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.resources import files
 from types import ModuleType
 
-from laptime.kit.errors import LaptimeError, UsageError
-from laptime.kit.text import closest
+from laptime.kit.errors import LaptimeError, unknown
 
 ROOMS = {
     "targets": "laptime.targets",
@@ -62,12 +61,7 @@ def load(room: str, name: str) -> ModuleType:
     """
     stem = name.replace("-", "_")
     if stem not in names(room):
-        near = closest(stem, names(room))
-        raise UsageError(
-            f"no {_word(room)} is called {name!r}",
-            why=f"known: {', '.join(names(room))}",
-            next=f"did you mean {near!r}?" if near else "laptime --help",
-        )
+        raise unknown(_word(room), name, names(room))
     try:
         if stem in _own(room):
             return importlib.import_module(f"{ROOMS[room]}.{stem}")

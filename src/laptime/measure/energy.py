@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import structs
+
 from laptime.kit.clock import SystemClock
 from laptime.measure.protocol import Workload
 from laptime.probes import energy
@@ -50,17 +52,7 @@ def energy_of(
         "measured": bool(read),
         "items": items,
         "meters": [
-            {
-                "meter": one.meter,
-                "device": one.device,
-                "covers": one.covers,
-                "method": one.method,
-                "joules": one.joules,
-                "seconds": one.seconds,
-                "idle_watts": idle.get(one.meter),
-                "note": one.note,
-            }
-            for one in readings
+            {**structs.asdict(reading), "idle_watts": idle.get(reading.meter)} for reading in readings
         ],
     }
     return _series(read, idle, items), {"energy": details}

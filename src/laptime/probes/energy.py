@@ -1,4 +1,4 @@
-"""Energy of a window of work: which meters there are, why others are not, gross and net.
+"""Energy of a window of work: which meters there are, why others are not, and what they read.
 
 A meter is any probe file with `open_meters()`; the first meters were NVML, RAPL and Zeus. No reading is None,
 never 0. A counter is better than power that was sampled and integrated; each result says which it is.
@@ -101,7 +101,6 @@ class Energy(Struct, frozen=True, kw_only=True):
     Attributes:
         joules: gross energy, None without a reading.
         seconds: length of the window.
-        idle_watts: idle power of the same meter, where it was measured.
         note: why there is no reading, or what to know about this one.
     """
 
@@ -111,20 +110,12 @@ class Energy(Struct, frozen=True, kw_only=True):
     method: Method
     joules: float | None
     seconds: float
-    idle_watts: float | None = None
     note: str = ""
 
     @property
     def watts(self) -> float | None:
         """Mean power."""
         return None if self.joules is None or self.seconds <= 0 else self.joules / self.seconds
-
-    @property
-    def net_joules(self) -> float | None:
-        """Energy above idle; may come out below 0 where the work is lighter than the noise of the meter."""
-        if self.joules is None or self.idle_watts is None:
-            return None
-        return self.joules - self.idle_watts * self.seconds
 
 
 def survey() -> tuple[list[Meter], dict[str, Absence]]:
@@ -144,16 +135,6 @@ def survey() -> tuple[list[Meter], dict[str, Absence]]:
         if why is not None:
             absent[name] = why
     return working_meters, absent
-
-
-def meters(device: str | None = None) -> list[Meter]:
-    """Meters that work here; with `device` ("cuda:0", "cpu") only those that cover it."""
-    return [meter for meter in survey()[0] if device is None or meter.device == device]
-
-
-def why_not() -> dict[str, Absence]:
-    """Sources of energy readings that do not work here, and why."""
-    return survey()[1]
 
 
 def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:

@@ -48,7 +48,6 @@ def test_a_failed_reading_is_none_and_says_so(values: list[float | None]) -> Non
     found = measure([_counter(values)], lambda: None)[0]
     assert found.joules is None
     assert found.watts is None
-    assert found.net_joules is None
     assert "no reading" in found.note
 
 
@@ -64,17 +63,9 @@ def test_a_short_window_is_noted() -> None:
     assert "short" in found.note
 
 
-def test_net_is_gross_minus_idle_power_over_the_window() -> None:
-    found = energy.Energy(
-        meter="m", device="cpu", covers="x", method="counter", joules=50.0, seconds=2.0, idle_watts=10.0
-    )
-    assert found.net_joules == 30.0
-    assert found.watts == 25.0
-
-
-def test_net_without_a_baseline_is_unknown() -> None:
+def test_power_is_energy_over_the_window() -> None:
     found = energy.Energy(meter="m", device="cpu", covers="x", method="counter", joules=50.0, seconds=2.0)
-    assert found.net_joules is None
+    assert found.watts == 25.0
 
 
 def test_idle_power_leaves_out_meters_without_reading() -> None:

@@ -9,7 +9,7 @@ from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
 from laptime.verbs.bench import batch_search
-from laptime.verbs.bench.batch_search import Found, search
+from laptime.verbs.bench.batch_search import BatchSizes, search
 
 MEMORY = Failure(kind="out_of_memory", what="no memory left")
 KILLED = Failure(kind="died", what="the process that ran it was ended by SIGKILL")
@@ -23,7 +23,7 @@ def above(limit: int, failure: Failure = MEMORY) -> Any:
     return fails
 
 
-def found(stage: Any, **more: Any) -> Found:
+def found(stage: Any, **more: Any) -> BatchSizes:
     return search(Variant(target="null:noop", backend="null"), open_session=stage.open_session, **more)
 
 
@@ -55,12 +55,12 @@ def test_linear_search_finds_the_exact_limit(stage: Any, limit: int) -> None:
     stage.fails = above(limit)
     result = found(stage, linear=True)
     assert result.largest == limit
-    assert [probe.batch for probe in result.probes] == list(range(1, limit + 2))
+    assert [probe.batch for probe in result.attempts] == list(range(1, limit + 2))
 
 
 def test_no_batch_is_tried_after_the_search_has_ended(stage: Any) -> None:
     stage.fails = above(100)
-    batches = [probe.batch for probe in found(stage).probes]
+    batches = [probe.batch for probe in found(stage).attempts]
     assert batches[:8] == [1, 2, 4, 8, 16, 32, 64, 128]
     assert len(batches) <= 8 + 5
     assert len(set(batches)) == len(batches)
@@ -76,7 +76,7 @@ def test_time_that_is_up_says_at_least(stage: Any, monkeypatch: pytest.MonkeyPat
     assert "the search stopped when its time was up" in finding.sentence
     assert finding.evidence["exact"] is False
     assert finding.next
-    assert len(result.probes) == 3
+    assert len(result.attempts) == 3
 
 
 def test_a_call_that_takes_too_long_ends_the_search(stage: Any) -> None:
@@ -110,7 +110,7 @@ def test_an_error_in_the_bisection_is_told_too(stage: Any) -> None:
 
 def test_not_even_one_item_leaves_the_error_to_the_measurement(stage: Any) -> None:
     stage.fails = above(0)
-    assert found(stage) == Found([1], [], 0, found(stage).probes)
+    assert found(stage) == BatchSizes([1], [], 0, found(stage).attempts)
 
 
 def test_every_probe_near_the_limit_has_a_worker_and_a_memory_limit_of_its_own(stage: Any) -> None:

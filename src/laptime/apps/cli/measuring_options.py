@@ -9,7 +9,7 @@ import click
 from click.core import ParameterSource
 
 from laptime.kit import registry
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import UsageError, unknown
 from laptime.kit.quantity import seconds, share
 from laptime.kit.text import closest
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
@@ -98,12 +98,7 @@ def backends(text: str) -> list[str]:
     names = words(text)
     for name in names or [text]:
         if name not in available:
-            near = closest(name, available)
-            raise UsageError(
-                f"no backend is called {name!r}",
-                why=f"known: {', '.join(available)}",
-                next=f"did you mean {near!r}?" if near else "laptime doctor",
-            )
+            raise unknown("backend", name, available, example="laptime doctor")
     return names
 
 

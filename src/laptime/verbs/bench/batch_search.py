@@ -6,7 +6,7 @@
 
 Only running out of memory counts as not fitting (CUDA's out-of-memory error; on the host the limit that
 the worker's private memory is under, set below what the machine has free, so that neither swap nor the
-kernel's OOM killer is ever reached). Any other error ends the search and is told as what it is.
+kernel's OOM killer is ever reached). Any other error ends the search and is reported as what it is.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LONGEST_CALL = 20.0
 LARGEST = 1 << 20
 
 
-class Probe(NamedTuple):
+class Attempt(NamedTuple):
     """What one batch size did.
 
     Attributes:
@@ -56,13 +56,13 @@ class Probe(NamedTuple):
     on_device: bool = False
 
 
-class Found(NamedTuple):
+class BatchSizes(NamedTuple):
     """Result: batch sizes to measure, and what was learned."""
 
     batches: list[int]
     findings: list[Finding]
     largest: int
-    probes: list[Probe]
+    attempts: list[Attempt]
 
 
 def search(
@@ -73,7 +73,7 @@ def search(
     timeout: float = 120.0,
     budget: float = 60.0,
     progress: Callable[[str], None] = lambda text: None,
-) -> Found:
+) -> BatchSizes:
     """Find the largest batch that fits, within `budget` seconds; told honestly when time was up first.
 
     Args:
@@ -97,76 +97,62 @@ class _Search:
         self._timeout = timeout
         self._progress = progress
         self._end = SystemClock.now() + budget
-        self._probes: list[Probe] = []
+        self._attempts: list[Attempt] = []
         self._scout: Worker | None = None
 
-    def run(self, *, linear: bool) -> Found:
+    def run(self, *, linear: bool) -> BatchSizes:
         try:
-            stopped = self._linear() if linear else self._double()
+            batch, stopped = 1, self._step(1)
+            while stopped is None:
+                batch = batch + 1 if linear else batch * 2
+                stopped = self._step(batch)
             if stopped == "memory" and not linear:
                 stopped = self._bisect()
         finally:
             self._retire_scout()
-        return self._found(stopped)
-
-    def _linear(self) -> str:
-        batch = 1
-        while (ended := self._step(batch)) is None:
-            batch += 1
-        return ended
-
-    def _double(self) -> str:
-        batch = 1
-        while (ended := self._step(batch)) is None:
-            batch *= 2
-        return ended
+        return self._result(stopped)
 
     def _step(self, batch: int) -> str | None:
         """Try a batch; why the search ends here, or None to go on."""
-        probe = self._try(batch)
-        if probe.failure is not None:
-            return "memory" if _is_memory(probe.failure) else "error"
-        if probe.seconds > LONGEST_CALL:
+        attempt = self._try(batch)
+        if attempt.failure is not None:
+            return "memory" if _is_memory(attempt.failure) else "error"
+        if attempt.seconds > LONGEST_CALL:
             return "slow"
         if batch >= LARGEST:
             return "cap"
         return "time" if SystemClock.now() > self._end else None
 
     def _bisect(self) -> str:
-        fits = max((p.batch for p in self._probes if p.failure is None), default=0)
-        fails = min(p.batch for p in self._probes if p.failure is not None)
+        fits = max((p.batch for p in self._attempts if p.failure is None), default=0)
+        fails = min(p.batch for p in self._attempts if p.failure is not None)
         while fails - fits > max(1, RESOLUTION * fits):
             if SystemClock.now() > self._end:
                 return "time"
             middle = (fits + fails) // 2
-            probe = self._try(middle)
-            if probe.failure is None:
+            attempt = self._try(middle)
+            if attempt.failure is None:
                 fits = middle
-            elif _is_memory(probe.failure):
+            elif _is_memory(attempt.failure):
                 fails = middle
             else:
                 return "error"
         return "memory"
 
-    def _try(self, batch: int) -> Probe:
+    def _try(self, batch: int) -> Attempt:
         self._progress(f"does batch {batch} fit?")
-        if self._is_far(batch):
-            if self._scout is None:
-                self._scout = self._open(self._variant)
-                probe = self._probe(self._scout, batch, load=True)
-            else:
-                probe = self._probe(self._scout, batch, load=False)
-        else:
+        goes_on = self._is_far(batch)
+        if not goes_on:
             self._retire_scout()
-            session = self._open(self._variant)
-            try:
-                probe = self._probe(session, batch, load=True)
-            finally:
-                session.close()
-        self._probes.append(probe)
-        return probe
+        is_new = self._scout is None
+        self._scout = self._scout or self._open(self._variant)
+        attempt = self._attempt(self._scout, batch, load=is_new)
+        if not goes_on:
+            self._retire_scout()
+        self._attempts.append(attempt)
+        return attempt
 
-    def _probe(self, session: Worker, batch: int, *, load: bool) -> Probe:
+    def _attempt(self, session: Worker, batch: int, *, load: bool) -> Attempt:
         try:
             if load:
                 limit = int(available_bytes() * MEMORY_SHARE)
@@ -179,7 +165,7 @@ class _Search:
                 seconds = min(next(m.series[0].samples for m in messages if isinstance(m, Samples)))
             messages = session.ask(Pass(kind="memory", batch=batch), timeout=self._timeout)
         except CommandFailed as error:
-            return Probe(batch, float("inf"), None, error.failure)
+            return Attempt(batch, float("inf"), None, error.failure)
         sizes = {
             series.metric.tag: series.samples[0]
             for m in messages
@@ -188,18 +174,18 @@ class _Search:
         }
         device = sizes.get("memory/device/peak")
         memory = sizes.get("memory/host/increase") if device is None else device
-        return Probe(batch, seconds, memory, None, on_device=device is not None)
+        return Attempt(batch, seconds, memory, None, on_device=device is not None)
 
     def _is_far(self, batch: int) -> bool:
         """Whether this batch is predicted, linearly from the largest seen, to stay far below the limit."""
         if self._scout is not None and not self._scout.alive:
             self._retire_scout()
-        probes = [p for p in self._probes if p.failure is None and p.memory]
-        if not self._probes or batch <= 2:
+        fitting = [p for p in self._attempts if p.failure is None and p.memory]
+        if not self._attempts or batch <= 2:
             return True
-        if not probes or any(p.failure for p in self._probes):
+        if not fitting or any(p.failure for p in self._attempts):
             return False
-        last = probes[-1]
+        last = fitting[-1]
         assert last.memory is not None
         return last.memory * batch / last.batch < FAR * available_bytes()
 
@@ -208,10 +194,10 @@ class _Search:
 
         Host memory only: what a device has left is not known here.
         """
-        probes = [p for p in self._probes if p.failure is None and p.memory and not p.on_device]
-        if len(probes) < 2:
+        fitting = [p for p in self._attempts if p.failure is None and p.memory and not p.on_device]
+        if len(fitting) < 2:
             return None
-        (small, large) = sorted(probes, key=lambda p: p.batch)[-2:]
+        (small, large) = sorted(fitting, key=lambda p: p.batch)[-2:]
         assert small.memory is not None
         assert large.memory is not None
         slope = (large.memory - small.memory) / (large.batch - small.batch)
@@ -224,16 +210,18 @@ class _Search:
             self._scout.close()
             self._scout = None
 
-    def _found(self, stopped: str) -> Found:
-        fitting = sorted((p for p in self._probes if p.failure is None), key=lambda p: p.batch)
+    def _result(self, stopped: str) -> BatchSizes:
+        fitting = sorted((p for p in self._attempts if p.failure is None), key=lambda p: p.batch)
         if not fitting:
             # Not even one item: measuring batch 1 tells the error in the usual way.
-            return Found([1], [], 0, self._probes)
+            return BatchSizes([1], [], 0, self._attempts)
         largest = fitting[-1].batch
-        return Found(_worth_measuring(fitting), [self._finding(largest, stopped)], largest, self._probes)
+        return BatchSizes(
+            _worth_measuring(fitting), [self._finding(largest, stopped)], largest, self._attempts
+        )
 
     def _finding(self, largest: int, stopped: str) -> Finding:
-        failed = [p for p in self._probes if p.failure is not None]
+        failed = [p for p in self._attempts if p.failure is not None]
         predicted = self._predicted()
         guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
         smallest_failed = min((p.batch for p in failed), default=None)
@@ -262,20 +250,20 @@ class _Search:
                         "seconds": p.seconds if p.failure is None else None,
                         "memory": p.memory,
                     }
-                    for p in self._probes
+                    for p in self._attempts
                 ],
             },
             next="--budget 10m   searches on" if stopped == "time" else "",
         )
 
 
-def _worth_measuring(fitting: list[Probe]) -> list[int]:
+def _worth_measuring(fitting: list[Attempt]) -> list[int]:
     """Powers of two until throughput has stopped growing for two doublings (they show that it has)."""
     chosen: list[int] = []
     best, idle = 0.0, 0
-    for probe in _powers(fitting):
-        chosen.append(probe.batch)
-        rate = probe.batch / probe.seconds
+    for attempt in _powers(fitting):
+        chosen.append(attempt.batch)
+        rate = attempt.batch / attempt.seconds
         idle = 0 if rate > GAIN * best else idle + 1
         best = max(best, rate)
         if idle >= 2:
@@ -283,7 +271,7 @@ def _worth_measuring(fitting: list[Probe]) -> list[int]:
     return chosen or [fitting[0].batch]
 
 
-def _powers(fitting: list[Probe]) -> Iterator[Probe]:
+def _powers(fitting: list[Attempt]) -> Iterator[Attempt]:
     return (p for p in fitting if p.batch & (p.batch - 1) == 0)
 
 

@@ -6,7 +6,9 @@ import math
 from itertools import product
 from typing import Any, NamedTuple
 
-from laptime.kit.errors import UsageError
+from msgspec import structs
+
+from laptime.kit.errors import UsageError, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.launch import interpreter
@@ -21,6 +23,14 @@ from laptime.verbs.bench.backend_selection import check_installed, select_backen
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
 """The dtype that an object of this process has already."""
+
+
+RECORDED = (
+    *("preset", "batch", "dtype", "device", "backends", "python", "threads", "channels_last", "compile"),
+    *("train", "regimes", "rate", "precision", "budget", "processes", "timeout", "options", "shapes", "seed"),
+    "save",
+)
+"""Fields of a request that a run's record tells, in this order."""
 
 
 class Preset(NamedTuple):
@@ -173,30 +183,12 @@ def _settings(
     request: BenchRequest, *, precision: float, budget: float, processes: int
 ) -> dict[str, Setting]:
     """Effective values for the record, each with where it came from."""
-    rows: list[tuple[str, object, Origin]] = [
-        ("preset", request.preset, "default"),
-        ("batch", request.batch, "default"),
-        ("dtype", request.dtype, "default"),
-        ("device", request.device, "default"),
-        ("backends", request.backends or None, "default"),
-        ("python", request.python or None, "default"),
-        ("threads", request.threads or None, "default"),
-        ("channels_last", request.channels_last, "default"),
-        ("compile", request.compile or None, "default"),
-        ("train", request.train or None, "default"),
-        ("regimes", request.regimes or None, "machine"),
-        ("rate", request.rate, "default"),
-        ("precision", precision, "preset"),
-        ("budget", budget, "preset"),
-        ("processes", processes, "preset"),
-        ("timeout", request.timeout, "default"),
-        ("options", request.options or None, "default"),
-        ("shapes", request.shapes or None, "default"),
-        ("seed", request.seed, "default"),
-        ("save", request.save, "default"),
-    ]
+    filled: dict[str, float] = {"precision": precision, "budget": budget, "processes": processes}
+    origins: dict[str, Origin] = {**dict.fromkeys(filled, "preset"), "regimes": "machine", **request.origins}
+    values = {name: filled.get(name, getattr(request, name)) for name in RECORDED}
     return {
-        name: Setting(value=value, origin=request.origins.get(name, origin)) for name, value, origin in rows
+        name: Setting(value=None if value in ("", [], {}) else value, origin=origins.get(name, "default"))
+        for name, value in values.items()
     }
 
 
@@ -222,20 +214,10 @@ def _check(request: BenchRequest, *, in_memory: bool) -> None:
         )
     for dtype in request.dtype:
         if dtype not in DTYPES and not (in_memory and dtype == AS_IT_IS):
-            near = closest(dtype, DTYPES)
-            raise UsageError(
-                f"no dtype is called {dtype!r}",
-                why=f"known: {', '.join(DTYPES)}",
-                next=f"did you mean --dtype {near}?" if near else "--dtype float32,bfloat16",
-            )
+            raise unknown("dtype", dtype, DTYPES, option="--dtype", example="--dtype float32,bfloat16")
     for regime in request.regimes:
         if regime not in list(Regime):
-            near = closest(regime, Regime)
-            raise UsageError(
-                f"no regime is called {regime!r}",
-                why=f"known: {', '.join(Regime)}",
-                next=f"did you mean --regime {near}?" if near else "--regime isolated,saturated",
-            )
+            raise unknown("regime", regime, Regime, option="--regime", example="--regime isolated,saturated")
     for regime in map(Regime, request.regimes):
         if regime.needs_rate and not request.rate:
             raise UsageError(
@@ -248,12 +230,8 @@ def _check(request: BenchRequest, *, in_memory: bool) -> None:
 
 def _check_training(optimizer: str, variants: list[Variant]) -> None:
     if optimizer not in OPTIMIZERS:
-        near = closest(optimizer, OPTIMIZERS)
-        raise UsageError(
-            f"no optimizer is called {optimizer!r}",
-            why=f"known: {', '.join(OPTIMIZERS)}",
-            next=f"--train {near or OPTIMIZERS[0]}",
-        )
+        example = f"--train {OPTIMIZERS[0]}"
+        raise unknown("optimizer", optimizer, OPTIMIZERS, option="--train", example=example)
     for variant in variants:
         if not getattr(load("backends", variant.backend), "TRAINS", False):
             raise UsageError(
@@ -264,28 +242,20 @@ def _check_training(optimizer: str, variants: list[Variant]) -> None:
 
 
 def _check_numbers(request: BenchRequest) -> None:
-    positive = {
-        "precision": request.precision,
-        "budget": request.budget,
-        "rate": request.rate,
-        "timeout": request.timeout,
-        "processes": request.processes,
-        "threads": min(request.threads, default=None),
-    }
-    examples = {
-        "precision": "1%",
-        "budget": "60s",
-        "rate": "20",
-        "timeout": "120s",
-        "processes": "3",
-        "threads": "1,2",
-    }
-    for name, value in positive.items():
+    numbers: tuple[tuple[str, float | None, str], ...] = (
+        ("--precision", request.precision, "1%"),
+        ("--budget", request.budget, "60s"),
+        ("--rate", request.rate, "20"),
+        ("--timeout", request.timeout, "120s"),
+        ("--processes", request.processes, "3"),
+        ("--threads", min(request.threads, default=None), "1,2"),
+    )
+    for option, value, example in numbers:
         if value is not None and not 0 < value < math.inf:  # NaN is neither
             raise UsageError(
-                f"--{name} {value:g} is impossible",
+                f"{option} {value:g} is impossible",
                 why="it must be a number above zero",
-                next=f"--{name} {examples[name]}",
+                next=f"{option} {example}",
             )
     if request.precision is not None and request.precision >= 1:
         raise UsageError(
@@ -303,10 +273,7 @@ def _without_twins(variants: list[Variant]) -> list[Variant]:
         mark = repr(variant)
         times[mark] = times.get(mark, 0) + 1
         if times[mark] > 1:
-            options = {**variant.options, "again": times[mark]}
-            variant = Variant(
-                **{f: getattr(variant, f) for f in variant.__struct_fields__} | {"options": options}
-            )
+            variant = structs.replace(variant, options={**variant.options, "again": times[mark]})
         distinct.append(variant)
     return distinct
 
