@@ -74,7 +74,7 @@ def _check_declared(name: str, module: ModuleType) -> None:
     takes(module.apply, "loop", "options")
     takes(module.edit, "script", "options")
     if module.look is not None:
-        takes(module.look, "points")
+        takes(module.look, "hooks")
 
 
 def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, story: str) -> list[Options]:

@@ -22,7 +22,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "xpu": ("the model is on an Intel GPU", "the model is not on an Intel GPU"),
     "bf16": (
         "the device computes in bfloat16",
-        "the device has no bfloat16 instructions (on a CPU avx512_bf16 or amx): it would be slower",
+        "it would be slower: no bfloat16 units (CPU: avx512_bf16, amx)",
     ),
     "fp16": ("the device computes in float16", "the device does not compute in float16"),
     "tf32": ("the GPU has TF32", "TF32 needs an NVIDIA GPU of compute capability 8.0 or more"),
@@ -35,17 +35,11 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "linear": ("the models have linear layers", "the trained models have no linear layers"),
     "embedding": ("the models have embeddings", "the trained models have no embeddings"),
     "hf_model": ("a model is a transformers.PreTrainedModel", "no trained model comes from transformers"),
-    "blocks": (
-        "a model has a Sequential or ModuleList of two or more alike children",
-        "the trained models have no Sequential or ModuleList of alike blocks",
-    ),
+    "blocks": ("a model has alike blocks", "no trained model has a Sequential or ModuleList of alike blocks"),
     # Where batches come from, and how the training loader is made now.
     "loader": ("batches come from a DataLoader", "batches do not come from a DataLoader"),
     "iterable_dataset": ("the dataset is an IterableDataset", "the dataset is no IterableDataset"),
-    "map_dataset": (
-        "samples are read by index",
-        "the dataset is an IterableDataset: its samples cannot be read by index",
-    ),
+    "map_dataset": ("samples are read by index", "samples of an IterableDataset cannot be read by index"),
     "custom_sampler": ("the loader has a sampler of the script", "the loader has torch's own sampler"),
     "custom_batch_sampler": ("the loader has a batch sampler of the script", "batches are torch's own"),
     "custom_collate": ("the loader has a collate_fn of the script", "the loader collates as torch does"),
@@ -54,7 +48,7 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "pinned": ("batches are in page-locked memory already", "batches are not in page-locked memory"),
     "persistent": ("loader workers live on between epochs already", "loader workers end with each epoch"),
     "random_transforms": (
-        "reading a sample twice gives two results",
+        "reading a sample draws random numbers",
         "reading a sample draws no random numbers",
     ),
     # What the script does already.
@@ -65,18 +59,12 @@ FACT_SENTENCES: dict[str, tuple[str, str]] = {
     "checkpointing": ("the script recomputes activations already", "no activations are recomputed"),
     "ddp": ("the script uses DistributedDataParallel", "the script does not use DistributedDataParallel"),
     "data_parallel": ("the script uses DataParallel", "the script does not use DataParallel"),
-    "find_unused": (
-        "DistributedDataParallel searches for unused parameters",
-        "no unused parameters are searched for",
-    ),
+    "find_unused": ("DDP searches for unused parameters", "no unused parameters are searched for"),
     "accumulation": ("the script accumulates gradients", "the script does not accumulate gradients"),
     "clipping": ("the script clips gradients", "the script does not clip gradients"),
     "scheduler": ("the script has a learning rate schedule", "the script has no learning rate schedule"),
     "zero_grad_to_zero": ("gradients are filled with zeros", "gradients are set to None already"),
-    "syncs_every_step": (
-        "every step reads values of tensors (.item(), .cpu(), print)",
-        "no step waits for values of tensors",
-    ),
+    "syncs_every_step": ("every step waits for values of tensors", "no step waits for values of tensors"),
     "tf32_on": ("TF32 is on already", "TF32 is off"),
     "cudnn_benchmark_on": ("cudnn.benchmark is on already", "cudnn.benchmark is off"),
     # Its optimizer and parameters.

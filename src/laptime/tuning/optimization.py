@@ -5,7 +5,6 @@ A module has
 
     TITLE: str      what it does, in a few words: "memory format channels_last"
     NUMERICS: str   how far results may move, which picks the gate: one of `NUMERICS` below
-    TOGGLE: str     "live": can be switched between two steps of one process; "process": only at its start
     bound(loop_profile, options) -> float
             seconds of a step that it can save at most
     apply(loop, options) -> None
@@ -22,6 +21,8 @@ and may have, with a default that `load` fills in where it does not
             has a reason
     why_not(loop_profile) -> str
             why it cannot help though NEEDS hold, for `--dry-run` and the report; "" when it can. Default: ""
+    TOGGLE: str
+            "live": can be switched between two steps of one process. Default: "process", only at its start
     NEEDS: frozenset[str]
             facts that must hold: of the loop (`loop_profile.FACT_SENTENCES`) or given by another change.
             With "!" in front: facts that must not hold. Default: none
@@ -30,9 +31,9 @@ and may have, with a default that `load` fills in where it does not
             Default: its own name
     CONFLICTS: frozenset[str]
             facts that no other change of the recipe may give. Default: none
-    look(points) -> JSON
-            what else it has to know, asked in a diagnosing trial after its steps (`trial.mode.Points`);
-            found again in `loop_profile.details[NAME]`
+    look(hooks) -> JSON
+            what else it has to know of the loop, asked in a diagnosing trial after its steps
+            (`trial.hooks.loop_hooks.LoopHooks`); found again in `loop_profile.details[NAME]`
     numerics(loop_profile, options) -> str
             a finer class than NUMERICS, where the loop decides; its facts include what the other changes
             of the recipe give. Default: NUMERICS
@@ -56,6 +57,7 @@ from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
+from laptime.tuning.loop_profile import LoopProfile as LoopProfile
 
 Options = dict[str, Any]
 """Plain JSON values by name."""
@@ -130,7 +132,7 @@ class Recipe:
         return cls(tuple(Change(str(item["name"]), dict(item.get("options") or {})) for item in items))
 
 
-REQUIRED = ("TITLE", "NUMERICS", "TOGGLE", "bound", "apply", "edit")
+REQUIRED = ("TITLE", "NUMERICS", "bound", "apply", "edit")
 """What every module has."""
 
 
@@ -149,6 +151,7 @@ def load(name: str) -> ModuleType:
         "why_not": lambda loop_profile: "",
         "numerics": lambda loop_profile, options: module.NUMERICS,
         "look": None,
+        "TOGGLE": "process",
         "NEEDS": frozenset(),
         "GIVES": frozenset({Path(name).stem.replace("-", "_")}),
         "CONFLICTS": frozenset(),

@@ -16,20 +16,18 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "larger micro-batches, the effective batch kept"
 NUMERICS = "algorithm"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
 GIVES = frozenset({"accumulation"})
 CONFLICTS = frozenset({"batch_size", "grad_scaler"})
 
 
-def look(points: Any) -> int:
+def look(hooks: Any) -> int:
     """Micro-batches of an optimizer step, from how often each was seen."""
-    seen = points.steps.seen
+    seen = hooks.steps.seen
     return round(seen["backward"] / seen["optimizer"]) if seen["optimizer"] else 1
 
 

@@ -16,7 +16,6 @@ from laptime.tuning.optimization import Options
 
 TITLE = "activations computed again, not kept"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"!checkpointing", "!compiled"})
 GIVES = frozenset({"checkpointing"})
 CONFLICTS = frozenset({"compiled"})

@@ -17,8 +17,7 @@ import os
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "freed memory is kept for the next step"
 NUMERICS = "exact"

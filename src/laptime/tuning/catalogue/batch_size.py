@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _learning_rate, _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "larger batch, learning rate by rule"
 NUMERICS = "algorithm"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "!custom_batch_sampler", "!accumulation"})
 PRIOR = 0.6
 

@@ -11,19 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "rows fetched a batch at a time"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
 CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
 
 
-def look(points: Any) -> bool:
+def look(hooks: Any) -> bool:
     """Whether the training loader reads a TensorDataset."""
-    return any(_is_tensors(loader.dataset) for loader in points.loaders)
+    return any(_is_tensors(loader.dataset) for loader in hooks.loaders)
 
 
 def _is_tensors(dataset: Any) -> bool:

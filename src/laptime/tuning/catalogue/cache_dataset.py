@@ -18,12 +18,10 @@ from time import perf_counter
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted, _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset"})
 PRIOR = 0.8
 
@@ -36,18 +34,18 @@ LOOK, READS = 4.0, 64
 change that comes once in ten reads is then missed once in 800."""
 
 
-def look(points: Any) -> dict[str, Any]:
+def look(hooks: Any) -> dict[str, Any]:
     """Whether samples can be kept: {"keeps": bool, "draws": bool, "why": str}.
 
     draws: reading them draws random numbers, though it gives the same each time (a blur of fixed width).
     """
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
-    if not points.loaders:
+    if not hooks.loaders:
         return {"keeps": False, "why": "there is no loader"}
     with randomness_kept():
         try:
-            return _judge(points.loaders[0].dataset)
+            return _judge(hooks.loaders[0].dataset)
         except Exception as error:  # anything can come out of a user's dataset
             return {"keeps": False, "why": f"a sample cannot be kept: {error or type(error).__name__}"}
 

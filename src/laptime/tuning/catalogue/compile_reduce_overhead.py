@@ -10,12 +10,10 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._compiling import compile_models, edit_compile
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "torch.compile, launches as CUDA graphs"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"cuda", "gcc", "!compiled", "!varying_shapes"})
 GIVES = frozenset({"compiled"})
 COMPILES = True

@@ -10,8 +10,7 @@ from typing import Any
 
 from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "cuDNN picks algorithms by timing"
 NUMERICS = "reassociated"

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "gradients sent as bfloat16"
 NUMERICS = "precision"
-TOGGLE = "process"
 NEEDS = frozenset({"ddp"})
 PRIOR = 0.3
 

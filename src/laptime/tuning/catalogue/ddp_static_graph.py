@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "DistributedDataParallel with a static graph"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"ddp", "!varying_shapes"})
 CONFLICTS = frozenset({"find_unused_parameters"})
 PRIOR = 0.2

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "values for logs read every 50th step"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"syncs_every_step"})
 GIVES: frozenset[str] = frozenset()
 SUGGESTS = True

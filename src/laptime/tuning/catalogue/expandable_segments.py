@@ -10,12 +10,10 @@ import os
 from typing import Any
 
 from laptime.tuning.catalogue._switches import set_environment
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "allocator with expandable segments"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"cuda"})
 PRIOR = 0.2
 
@@ -24,7 +22,7 @@ VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 SETTING = "expandable_segments:True"
 
 
-def look(points: Any) -> dict[str, float]:
+def look(hooks: Any) -> dict[str, float]:
     """How often the allocator had to try again, and the share of its memory that is in no tensor."""
     import torch
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "no search for unused parameters"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"ddp", "find_unused"})
 CONFLICTS = frozenset({"ddp_static_graph"})
 
 
-def look(points: Any) -> dict[str, int]:
+def look(hooks: Any) -> dict[str, int]:
     """How many trained parameters have no gradient after a step."""
-    parameters = [each for model in points.models for each in model.parameters() if each.requires_grad]
+    parameters = [each for model in hooks.models for each in model.parameters() if each.requires_grad]
     with_gradient = sum(each.grad is not None for each in parameters)
     # Where gradients are dropped behind the step, nothing can be told.
     return {"unused": len(parameters) - with_gradient if with_gradient else 0}

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "denormal numbers count as zero"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"cpu"})
 PRIOR = 0.3
 
@@ -21,10 +19,10 @@ MATTERS = 1e-4
 """Share of elements from which on it is worth a try."""
 
 
-def look(points: Any) -> dict[str, float]:
+def look(hooks: Any) -> dict[str, float]:
     """The share of denormal elements among parameters, gradients and optimizer state."""
     denormal, elements = 0, 0
-    for tensor in _tensors(points):
+    for tensor in _tensors(hooks):
         tiny = tensor.detach().abs()
         denormal += int(((tiny > 0) & (tiny < 1.1754943508222875e-38)).sum())
         elements += tensor.numel()
@@ -65,13 +63,13 @@ def _share(loop_profile: LoopProfile) -> float:
     return float(loop_profile.detail("flush_denormal", "share", 0.0))
 
 
-def _tensors(points: Any) -> Any:
+def _tensors(hooks: Any) -> Any:
     import torch
 
-    for model in points.models:
+    for model in hooks.models:
         for each in model.parameters():
             yield from (each, each.grad) if each.grad is not None else (each,)
-    for optimizer in points.optimizers:
+    for optimizer in hooks.optimizers:
         for state in optimizer.state.values():
             for value in state.values():
                 if torch.is_tensor(value) and value.is_floating_point() and not value.is_sparse:

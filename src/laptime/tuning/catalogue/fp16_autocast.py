@@ -13,12 +13,10 @@ from typing import Any
 
 from laptime.tuning.catalogue._grad_scaler import Scaling
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "mixed precision in float16, loss scaled"
 NUMERICS = "precision"
-TOGGLE = "process"
 NEEDS = frozenset({"cuda", "fp16", "!autocast", "!grad_scaler", "!closure"})
 GIVES = frozenset({"autocast", "grad_scaler"})
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from laptime.tuning.catalogue._optimizers import FUSED, switch, why_not_fused
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "fused optimizer"
 NUMERICS = "reassociated"

@@ -10,8 +10,7 @@ import gc
 import time
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "old objects left out of garbage collection"
 NUMERICS = "exact"
@@ -19,7 +18,7 @@ TOGGLE = "live"
 PRIOR = 0.1
 
 
-def look(points: Any) -> dict[str, float]:
+def look(hooks: Any) -> dict[str, float]:
     """How long a full collection takes in seconds; 0 where the script has switched it off."""
     if not gc.isenabled():
         return {"seconds": 0.0}

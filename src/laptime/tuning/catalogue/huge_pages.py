@@ -14,12 +14,10 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._switches import set_environment
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "huge pages for large tensors"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"cpu"})
 PRIOR = 0.15
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "nothing, as control"
 NUMERICS = "exact"

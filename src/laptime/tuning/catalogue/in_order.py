@@ -11,12 +11,10 @@ import inspect
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "batches in the order in which they are ready"
 NUMERICS = "random"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers"})
 PRIOR = 0.1
 

@@ -17,7 +17,6 @@ from laptime.tuning.optimization import Options
 
 TITLE = "dynamic sizes in compiled code"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"compiled", "varying_shapes"})
 COMPILES = True
 PRIOR = 0.3

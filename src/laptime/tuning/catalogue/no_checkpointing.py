@@ -10,12 +10,10 @@ from typing import Any
 
 from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "activations kept, not computed again"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"checkpointing"})
 PRIOR = 0.7
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "more loader workers"
 NUMERICS = "random"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset"})
 GIVES = frozenset({"workers"})
 PRIOR = 0.7

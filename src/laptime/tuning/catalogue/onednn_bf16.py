@@ -11,8 +11,7 @@ from typing import Any
 
 from laptime.tuning.catalogue import _bounds
 from laptime.tuning.catalogue._switches import set_attribute
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "oneDNN computes float32 in bfloat16"
 NUMERICS = "precision"

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "loader workers live on between epochs"
 NUMERICS = "random"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers", "!persistent"})
 GIVES = frozenset({"persistent"})
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "page-locked batches, copied without waiting"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "cuda", "!pinned"})
 GIVES = frozenset({"pinned"})
 PRIOR = 0.6

@@ -9,12 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _loader
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "more batches held ready by each worker"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers"})
 GIVES: frozenset[str] = frozenset()
 PRIOR = 0.2

@@ -12,12 +12,10 @@ from typing import Any
 
 from laptime.tuning.catalogue import _inserted
 from laptime.tuning.catalogue._switches import set_attribute
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "the next batch copied while the present one is used"
 NUMERICS = "exact"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "cuda", "pinned"})
 PRIOR = 0.4
 

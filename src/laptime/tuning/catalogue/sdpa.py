@@ -13,21 +13,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "attention in one operator"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 PRIOR = 0.4
 
 WRITTEN_OUT = "eager"
 """What transformers calls attention of single operators."""
 
 
-def look(points: Any) -> list[str]:
+def look(hooks: Any) -> list[str]:
     """How the trained models of transformers compute attention."""
-    configs = [getattr(model, "config", None) for model in points.models]
+    configs = [getattr(model, "config", None) for model in hooks.models]
     kinds = [getattr(config, "_attn_implementation", None) for config in configs]
     return [str(kind) for kind in kinds if kind]
 

@@ -14,12 +14,10 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "random numbers by sample, whatever the workers"
 NUMERICS = "random"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "random_transforms"})
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "gradients set to None"
 NUMERICS = "exact"

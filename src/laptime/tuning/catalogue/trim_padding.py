@@ -13,8 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _inserted
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "batches cut to their longest sequence"
 NUMERICS = "reassociated"
@@ -26,7 +25,7 @@ SAMPLES = 64
 """Samples that are looked at for the padding, at most."""
 
 
-def look(points: Any) -> dict[str, Any]:
+def look(hooks: Any) -> dict[str, Any]:
     """{"pad": the number that rows most often end with, "saves": share of the columns that go}; {} without
     any.
 
@@ -37,7 +36,7 @@ def look(points: Any) -> dict[str, Any]:
     from laptime.tuning.catalogue._inserted.trim_padding import _tensors_of, trim_padding
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
-    loader = points.loaders[0] if points.loaders else None
+    loader = hooks.loaders[0] if hooks.loaders else None
     if loader is None or isinstance(loader.dataset, torch.utils.data.IterableDataset):
         return {}
     with randomness_kept():

@@ -14,21 +14,19 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _image_transform, _inserted
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "images as bytes, normalised on the device"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "map_dataset", "!in_library"})
 CONFLICTS = frozenset({"cache_dataset"})
 
 
-def look(points: Any) -> dict[str, Any]:
+def look(hooks: Any) -> dict[str, Any]:
     """What bytes are normalised by, see `_image_transform`; {"why": ...} where there is nothing to move."""
-    if not points.loaders:
+    if not hooks.loaders:
         return {"why": "there is no loader"}
-    return _image_transform.normalisation(points.loaders[0].dataset)
+    return _image_transform.normalisation(hooks.loaders[0].dataset)
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

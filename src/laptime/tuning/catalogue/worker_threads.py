@@ -13,12 +13,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import CannotEdit, Options
+from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "one thread for other libraries in each worker"
 NUMERICS = "reassociated"
-TOGGLE = "process"
 NEEDS = frozenset({"loader", "workers"})
 PRIOR = 0.4
 
@@ -29,7 +27,7 @@ LIMITS = {
 """How each library is limited: what is imported, what is called."""
 
 
-def look(points: Any) -> list[str]:
+def look(hooks: Any) -> list[str]:
     """Which of these the script has loaded; threadpoolctl counts once there is a pool of several threads."""
     found = [name for name in ("cv2",) if name in sys.modules]
     control = sys.modules.get("threadpoolctl")
