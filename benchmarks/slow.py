@@ -142,19 +142,22 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.patch.sources import Sources
     from laptime.tuning.search import ranking
     from laptime.tuning.session import patching, tuning_record
+    from laptime.tuning.session.diagnosis_record import diagnosis
     from laptime.tuning.session.request import TuneRequest, choice_of, program_of
+    from laptime.tuning.session.trial_evaluator import TrialEvaluator
     from laptime.tuning.session.trial_runner import TrialRunner
 
     folder.mkdir()
     request = TuneRequest(program=str(shutil.copy(script, folder)))
-    runner = TrialRunner(program_of(request), choice_of(request), folder / "trials")
-    loop_profile = runner.diagnose(Recipe())
-    offered = ranking.ranked(runner.candidates(loop_profile, Recipe()).usable)
-    able = [each for each in offered if not ranking.missing(each, {}, loop_profile, loop_profile)]
-    suggested, suggestions = patching.suggestions(runner, loop_profile)
+    runner = TrialRunner(program_of(request), folder / "trials")
+    evaluator = TrialEvaluator(runner, choice_of(request))
+    loop_profile = evaluator.diagnose(Recipe())
+    candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
+    able = [each for each in candidates if not ranking.missing(each, {}, loop_profile, loop_profile)]
+    suggested, suggestions = patching.suggestions(evaluator, loop_profile)
     rungs = [tuning_record.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
     sources = Sources(
-        loop_profile.sites + loop_profile.syncs, patching.main_file(runner), loop_profile.device
+        loop_profile.sites + loop_profile.syncs, patching.main_file(evaluator), loop_profile.device
     )
     first = next(each for each in able if each.change.name != ranking.CONTROL)
     sources.apply(first.change, "ranked first, not raced")
@@ -168,10 +171,8 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
         "recipe": [str(first.change)],
         "outcome": "ranked, not raced",
         "speedup": None,
-        "seconds": runner.elapsed(),
-        "diagnosis": {
-            "before": msgspec.to_builtins(tuning_record.diagnosis(Recipe(), loop_profile, runner.choice))
-        },
+        "seconds": evaluator.elapsed(),
+        "diagnosis": {"before": msgspec.to_builtins(diagnosis(Recipe(), loop_profile, evaluator.choice))},
     }
 
 

@@ -28,13 +28,15 @@ from typing import Any, NamedTuple
 
 from _shown import head, parser, table, write
 from laptime.analysis.paired import from_few_rounds
+from laptime.records.event import Progress
 from laptime.tuning import optimization, recipe_file
 from laptime.tuning.loop_profile import UNKNOWN_NOISE, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session import tune as verb
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tune import tune
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "resnet18.py"
 KNOBS = "channels_last,bf16_autocast,allocator,threads"
@@ -102,7 +104,7 @@ def measured(
         for done, at in enumerate(order):
             print(f"\rround {number + 1} of {rounds}, {done + 1} of {len(order)}  ", end="", file=sys.stderr)
             try:
-                seen[at].append(runner.side(recipes[at], number, seconds=seconds).per_sample)
+                seen[at].append(runner.timed(recipes[at], number, seconds=seconds).per_sample)
             except TrialFailed as failure:
                 failed[at] = f"{failure.kind}: {failure.why}"
     print(file=sys.stderr)
@@ -161,7 +163,9 @@ def tuned(script: Path, arguments: list[str], knobs: str, budget: float, work: P
         save=False,
     )
     print(f"laptime tune, {budget:.0f} s at most", file=sys.stderr)
-    run = verb.tune(request, lambda told: print(told.text or told.trying, file=sys.stderr))
+    run = tune(
+        request, lambda event: print(event.text, file=sys.stderr) if isinstance(event, Progress) else None
+    )
     return recipe_file.recipe_of(run.tuning) if run.tuning else Recipe()
 
 
@@ -180,10 +184,11 @@ def main() -> int:
     script, arguments = asked.script.resolve(), arguments_of(asked)
     request = TuneRequest(program=str(script), arguments=arguments)
     with tempfile.TemporaryDirectory(prefix="laptime-grid-", ignore_cleanup_errors=True) as folder:
-        runner = TrialRunner(program_of(request), choice_of(request), Path(folder))
-        loop_profile = runner.diagnose(Recipe())
+        runner = TrialRunner(program_of(request), Path(folder))
+        evaluator = TrialEvaluator(runner, choice_of(request))
+        loop_profile = evaluator.diagnose(Recipe())
         recipes = grid(axes(asked.knobs, loop_profile))
-        each = runner.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step
+        each = evaluator.costs(loop_profile).start + asked.seconds + 4 * loop_profile.step
         minutes = len(recipes) * asked.rounds * each / 60
         print(f"{len(recipes)} settings, {asked.rounds} rounds, about {minutes:.0f} min", file=sys.stderr)
         if asked.dry_run:

@@ -14,6 +14,7 @@ import pytest
 from laptime.records.tuning import Gate
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
 
 torch = pytest.importorskip("torch")
@@ -50,19 +51,20 @@ def of(*names: str) -> Recipe:
 
 
 @pytest.fixture
-def runner(tmp_path: Path) -> TrialRunner:
+def evaluator(tmp_path: Path) -> TrialEvaluator:
     script = tmp_path / "train.py"
     script.write_text(SCRIPT)
     request = TuneRequest(program=str(script))
     folder = tmp_path / "work"
     folder.mkdir()
-    made = TrialRunner(program_of(request), choice_of(request), folder, timeout=120.0)
-    made.diagnose(Recipe())
-    return made
+    runner = TrialRunner(program_of(request), folder, timeout=120.0)
+    evaluator = TrialEvaluator(runner, choice_of(request))
+    evaluator.diagnose(Recipe())
+    return evaluator
 
 
-def test_a_diagnosis_on_the_device(runner: TrialRunner) -> None:
-    found = runner.loop_profile
+def test_a_diagnosis_on_the_device(evaluator: TrialEvaluator) -> None:
+    found = evaluator.loop_profile
     assert found is not None
     assert found.device.startswith("cuda")
     assert found.enqueue is not None
@@ -75,27 +77,27 @@ def test_a_diagnosis_on_the_device(runner: TrialRunner) -> None:
     assert 0 < found.details["busy"] <= found.step * 1.1
 
 
-def test_arms_that_are_flipped_are_timed_by_the_device(runner: TrialRunner) -> None:
+def test_arms_that_are_flipped_are_timed_by_the_device(evaluator: TrialEvaluator) -> None:
     """Matrix products at half precision on tensor cores are quicker; the launch alone would be the same."""
-    rounds: Any = runner.race(Recipe(), of("channels_last", "bf16_autocast"))
+    rounds: Any = evaluator.race(Recipe(), of("channels_last", "bf16_autocast"))
     ratios = [next(rounds).ratio for _ in range(5)]
     rounds.close()
     assert all(0.05 < ratio < 5 for ratio in ratios)
     # The synchronised block is never shorter than what the device worked in it.
-    busy = runner.loop_profile.details["busy"] if runner.loop_profile else 0.0
-    side = runner.side(Recipe(), 0)
+    busy = evaluator.loop_profile.details["busy"] if evaluator.loop_profile else 0.0
+    side = evaluator.runner.timed(Recipe(), 0)
     assert sum(side.seconds) / len(side.seconds) >= 0.8 * busy
 
 
-def test_the_peak_is_that_of_the_devices_allocator(runner: TrialRunner) -> None:
-    side = runner.side(Recipe(), 0)
-    assert side.ended.device == "cuda"
-    assert side.ended.peak is not None
-    assert 1 << 20 < side.ended.peak < torch.cuda.get_device_properties(0).total_memory
+def test_the_peak_is_that_of_the_devices_allocator(evaluator: TrialEvaluator) -> None:
+    side = evaluator.runner.timed(Recipe(), 0)
+    assert side.result.device == "cuda"
+    assert side.result.peak is not None
+    assert 1 << 20 < side.result.peak < torch.cuda.get_device_properties(0).total_memory
 
 
-def gate(runner: TrialRunner, numerics: str, *names: str) -> Gate:
-    return runner.gate(Recipe(), of(*names), numerics)
+def gate(evaluator: TrialEvaluator, numerics: str, *names: str) -> Gate:
+    return evaluator.gate(Recipe(), of(*names), numerics)
 
 
 @pytest.mark.parametrize(
@@ -108,13 +110,13 @@ def gate(runner: TrialRunner, numerics: str, *names: str) -> Gate:
         ("precision", "fp16_autocast"),
     ],
 )
-def test_honest_changes_pass_their_gate(runner: TrialRunner, numerics: str, name: str) -> None:
-    found = gate(runner, numerics, name)
+def test_honest_changes_pass_their_gate(evaluator: TrialEvaluator, numerics: str, name: str) -> None:
+    found = gate(evaluator, numerics, name)
     assert found.word == "passed", f"{name}: {found.reason}"
     assert found.steps >= 2
 
 
-def test_planted_harm_is_caught_on_the_device(runner: TrialRunner, tmp_path: Path) -> None:
+def test_planted_harm_is_caught_on_the_device(evaluator: TrialEvaluator, tmp_path: Path) -> None:
     harm = tmp_path / "harm.py"
     harm.write_text(
         'TITLE = "harm"\nNUMERICS = "reassociated"\nTOGGLE = "live"\nNEEDS = frozenset()\n'
@@ -125,24 +127,24 @@ def test_planted_harm_is_caught_on_the_device(runner: TrialRunner, tmp_path: Pat
         "def apply(loop, options): loop.backward(lambda root: root * 0.5)\n"
         "def edit(script, options): pass\n"
     )
-    found = gate(runner, "reassociated", str(harm))
+    found = gate(evaluator, "reassociated", str(harm))
     assert found.word == "failed"
     assert "norm" in found.reason
 
 
-def test_the_scaler_of_fp16_skips_no_step_for_ever(runner: TrialRunner) -> None:
+def test_the_scaler_of_fp16_skips_no_step_for_ever(evaluator: TrialEvaluator) -> None:
     """Its first scale may overflow; after a few steps the optimizer has to step."""
-    side = runner.side(of("fp16_autocast"), 0, seconds=2.0)
-    assert side.ended.refused == []
-    assert side.ended.error == ""
+    side = evaluator.runner.timed(of("fp16_autocast"), 0, seconds=2.0)
+    assert side.result.refused == []
+    assert side.result.error == ""
     assert all(loss == loss for loss in side.losses)  # no NaN
     assert side.losses[-1] < side.losses[0] * 1.5
 
 
-def test_expandable_segments_from_the_start_of_a_process(runner: TrialRunner) -> None:
-    side = runner.side(of("expandable_segments"), 0)
-    assert side.ended.refused == []
-    assert side.ended.left == []
+def test_expandable_segments_from_the_start_of_a_process(evaluator: TrialEvaluator) -> None:
+    side = evaluator.runner.timed(of("expandable_segments"), 0)
+    assert side.result.refused == []
+    assert side.result.left == []
     assert side.seconds
 
 

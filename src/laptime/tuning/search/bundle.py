@@ -17,7 +17,7 @@ from laptime.tuning.optimization import NUMERICS, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import LOOKS
-from laptime.tuning.search.state import SearchState, is_control, race_summary
+from laptime.tuning.search.state import SearchState, is_control, race_summary, untried_rung
 
 HARMLESS = 0.97
 """Speedup, as estimated, below which a rejected change is not taken along."""
@@ -48,7 +48,7 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
     terms = state.terms(bundle, state.try_until)
     state.races += 1
     try:
-        rung, result = state.race_and_gate(state.rung(members[0]), target, terms, bundle, [])
+        rung, result = state.race_and_gate(untried_rung(members[0]), target, terms, bundle, [])
     except TrialFailed as failure:
         _add_reason(state, members, f"together: {failure.why}")
         return False
@@ -143,7 +143,7 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
             kept = structs.replace(rung, reason=f"together with {others}: {rung.reason}")
         else:
             kept = structs.replace(
-                state.rung(member),
+                untried_rung(member),
                 verdict=rung.verdict,
                 gate=rung.gate,
                 kept=True,

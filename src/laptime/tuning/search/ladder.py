@@ -30,7 +30,7 @@ from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
 from laptime.tuning.search.rules import Rules
 from laptime.tuning.search.space import Climb
-from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control
+from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control, untried_rung
 
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
@@ -253,7 +253,7 @@ def _report_untried(state: SearchState) -> bool:
 
 
 def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
-    rung = structs.replace(state.rung(candidate), reason=why)
+    rung = structs.replace(untried_rung(candidate), reason=why)
     state.rungs.append(rung)
     state.on_rung(rung)
 

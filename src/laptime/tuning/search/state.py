@@ -208,7 +208,7 @@ class SearchState:
         target = ranking.joined(candidate, self.recipe, replaced)
         terms = self.terms(candidate, self.try_until)
         self.races += not is_control(candidate)
-        rung = self.rung(candidate)
+        rung = untried_rung(candidate)
         try:
             rung, result = self.race_and_gate(rung, target, terms, candidate, replaced)
             self.out_of_time = self.out_of_time or (result.out_of_time and result.word == "unclear")
@@ -239,17 +239,6 @@ class SearchState:
         if result.word in WON and not is_control(candidate):
             rung = _gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
         return rung, result
-
-    def rung(self, candidate: Candidate) -> Rung:
-        """What is known of a candidate before it is tried."""
-        return Rung(
-            name=candidate.change.name,
-            label=str(candidate.change),
-            title=candidate.title,
-            options=candidate.change.options,
-            numerics=cast(Numerics, candidate.numerics),
-            bound=candidate.bound,
-        )
 
     def _raced(self, rung: Rung, result: RaceResult, replaced: list[str]) -> Rung:
         step, speedup = self.loop_profile.step, result.speedup
@@ -352,6 +341,18 @@ class SearchState:
 def is_control(candidate: Candidate) -> bool:
     """Whether this is the change that changes nothing."""
     return candidate.change.name == CONTROL
+
+
+def untried_rung(candidate: Candidate) -> Rung:
+    """The rung of a candidate before it is tried."""
+    return Rung(
+        name=candidate.change.name,
+        label=str(candidate.change),
+        title=candidate.title,
+        options=candidate.change.options,
+        numerics=cast(Numerics, candidate.numerics),
+        bound=candidate.bound,
+    )
 
 
 def race_summary(result: RaceResult) -> str:

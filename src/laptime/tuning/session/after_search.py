@@ -12,11 +12,12 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, patching
+from laptime.tuning.session.diagnosis_record import is_diagnosed
 from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.step_parts import cost, step_parts
-from laptime.tuning.session.trial_runner import Pair, TrialRunner
-from laptime.tuning.session.tuning_record import is_diagnosed
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_pair import TrialPair
 
 MOST_RESERVED = 0.4
 """Share of the budget that is reserved at most: where everything is slow, something is still tried."""
@@ -26,48 +27,48 @@ SHARE_MEASURED = 0.6
 
 def finish(
     request: TuneRequest,
-    runner: TrialRunner,
-    found: SearchResult,
+    evaluator: TrialEvaluator,
+    search: SearchResult,
     results: FinalResults,
     say: Callable[[str], None],
 ) -> None:
     """Fill `results`, the most important first: what is interrupted has what came before."""
-    results.breakdown_before = dict(found.before.shares)
-    results.suggested, suggestions = patching.suggestions(runner, found.before)
+    results.breakdown_before = dict(search.before.shares)
+    results.suggested, suggestions = patching.suggestions(evaluator, search.before)
     results.patch = Patched(suggestions=suggestions)
-    if not len(found.recipe):
+    if not len(search.recipe):
         results.is_complete = True
         return
-    results.breakdown_after = dict(found.after.shares) if is_diagnosed(found, runner) else {}
+    results.breakdown_after = dict(search.after.shares) if is_diagnosed(search, evaluator) else {}
     say("the gate of the whole set")
-    results.gate = _gate_of_all(runner, found)
-    has_script = runner.program.subject.source != "memory"
+    results.gate = _gate_of_all(evaluator, search)
+    has_script = evaluator.runner.program.subject.source != "memory"
     sources: dict[str, str] = {}
     if has_script:
         say("writing the patch")
-        sources = patching.write(request, runner, found, results)
+        sources = patching.write(request, evaluator, search, results)
     # Where the patch has every change, the patched script is measured, not our hooks.
     is_whole = bool(sources) and not results.patch.left_out
     say("measuring the gain in new processes")
     pairs = measure(
-        runner,
-        found.recipe,
+        evaluator,
+        search.recipe,
         results,
         budget=request.budget,
-        noise=found.noise,
+        noise=search.noise,
         sources=sources if is_whole else None,
     )
     if sources:
         say("running the patched script")
-        patching.verify(request, runner, found, results, pairs, sources, is_whole=is_whole)
-        _profile_both(request, runner, found, results, say, sources)
+        patching.verify(request, evaluator, search, results, pairs, sources, is_whole=is_whole)
+        _profile_both(request, evaluator, search, results, say, sources)
     if has_script:
-        patching.write_recipe(request, runner, found.recipe, results)
+        patching.write_recipe(request, evaluator, search.recipe, results)
     results.is_complete = True
 
 
 def reserve(
-    runner: TrialRunner, loop_profile: LoopProfile, budget: float, step: float | None = None
+    evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float | None = None
 ) -> float:
     """Share of the budget for `finish`, about: three pairs, the recipe once more, two profiles, a gate.
 
@@ -75,52 +76,52 @@ def reserve(
         loop_profile: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
     """
     step = loop_profile.step if step is None else step
-    start = runner.costs(loop_profile).start
+    start = evaluator.costs(loop_profile).start
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
-    profiles = cost(runner, loop_profile.step) + cost(runner, step)
+    profiles = cost(evaluator.runner, loop_profile.step) + cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
 
 def _profile_both(
     request: TuneRequest,
-    runner: TrialRunner,
-    found: SearchResult,
+    evaluator: TrialEvaluator,
+    search: SearchResult,
     results: FinalResults,
     say: Callable[[str], None],
     sources: dict[str, str],
 ) -> None:
     """Profile both sides if there is time for it; otherwise the shares of the diagnosis stay."""
-    needed = cost(runner, found.before.step) + cost(runner, found.after.step)
-    if runner.elapsed() + needed > request.budget:
+    needed = cost(evaluator.runner, search.before.step) + cost(evaluator.runner, search.after.step)
+    if evaluator.elapsed() + needed > request.budget:
         return
     say("profiling both")
-    with runner.ledger.spent("profile"):
-        before, after = (step_parts(runner, files, request.timeout) for files in ({}, sources))
+    with evaluator.runner.accounting.spent_on("profile"):
+        before, after = (step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
     if before and after:
         results.breakdown_before, results.breakdown_after = before, after
 
 
 def measure(
-    runner: TrialRunner,
+    evaluator: TrialEvaluator,
     recipe: Recipe,
     results: FinalResults,
     *,
     budget: float,
     noise: float,
     sources: dict[str, str] | None = None,
-) -> list[Pair]:
+) -> list[TrialPair]:
     """Measure baseline and final in fresh processes; `results` is complete after every pair.
 
     Args:
         noise: standard deviation of a round of the script against itself; 0: unknown.
         sources: the patched files, which have all of the recipe: they are the final side.
     """
-    numerics = numerics_of(recipe, runner.loop_profile) if runner.loop_profile else "exact"
-    until = runner.elapsed() + SHARE_MEASURED * max(0.0, budget - runner.elapsed())
-    pairs: list[Pair] = []
-    with suppress(TrialFailed), runner.ledger.spent("measure"):
+    numerics = numerics_of(recipe, evaluator.loop_profile) if evaluator.loop_profile else "exact"
+    until = evaluator.elapsed() + SHARE_MEASURED * max(0.0, budget - evaluator.elapsed())
+    pairs: list[TrialPair] = []
+    with suppress(TrialFailed), evaluator.runner.accounting.spent_on("measure"):
         for pairs in final_ab.pairs(
-            runner,
+            evaluator.runner,
             Recipe() if sources else recipe,
             until=until,
             end=budget,
@@ -136,10 +137,10 @@ def measure(
     return pairs
 
 
-def _gate_of_all(runner: TrialRunner, found: SearchResult) -> Gate:
+def _gate_of_all(evaluator: TrialEvaluator, search: SearchResult) -> Gate:
     """The gate of the whole set; known already when the last kept change was gated with the same set."""
-    numerics = numerics_of(found.recipe, found.before)
+    numerics = numerics_of(search.recipe, search.before)
     try:
-        return runner.gate(Recipe(), found.recipe, numerics)
+        return evaluator.gate(Recipe(), search.recipe, numerics)
     except TrialFailed as failed:
         return Gate(word="undecided", reason=failed.why)

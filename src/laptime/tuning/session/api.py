@@ -5,15 +5,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from laptime.records.event import Listener, ignore
 from laptime.records.run import Run
 from laptime.store.recording import recorded
 from laptime.tuning.session import tune as _tune
-from laptime.tuning.session.in_memory import Here, Problem
+from laptime.tuning.session.in_memory import InMemoryTrialRunner, Problem
 from laptime.tuning.session.request import TuneRequest, choice_of, trial_limit
-from laptime.tuning.session.work_folder import workplace
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.work_folder import work_folder
 
 
 def tune(
@@ -45,7 +46,7 @@ def tune(
         budget: seconds. steps: timed steps in a block; 0 finds out.
         allow, strict, only, skip, goal, certify: as the options of `laptime tune`.
         patch: where a script's patch goes.
-        on_event: hears everything as it happens.
+        on_event: gets every event when it happens.
 
     Returns:
         The run; `laptime.apply(run)` has its changes on inside a block.
@@ -53,7 +54,6 @@ def tune(
     Raises:
         UsageError: there is no training in it, or a name is not known. UserCodeError: it fails as it is.
     """
-    is_here = isinstance(problem, Problem)
     request = TuneRequest(
         program=problem.name if isinstance(problem, Problem) else str(problem),
         arguments=list(arguments),
@@ -71,7 +71,9 @@ def tune(
     )
 
     def work(emit: Listener) -> Run:
-        return _in_memory(problem, request, emit) if is_here else _tune.tune(request, emit)
+        if isinstance(problem, Problem):
+            return _in_memory(problem, request, emit)
+        return _tune.tune(request, emit)
 
     if not save:
         return work(on_event or ignore)
@@ -81,11 +83,11 @@ def tune(
     return run
 
 
-def _in_memory(problem: Any, request: TuneRequest, emit: Listener) -> Run:
-    with workplace("tune") as work:
+def _in_memory(problem: Problem, request: TuneRequest, emit: Listener) -> Run:
+    with work_folder("tune") as folder:
         timeout = trial_limit(request.budget)
-        runner = Here(problem, choice_of(request), work, steps=request.steps, timeout=timeout)
-        return _tune.session(request, runner, emit, save=False)
+        runner = InMemoryTrialRunner(problem, folder, steps=request.steps, timeout=timeout)
+        return _tune.run_session(request, TrialEvaluator(runner, choice_of(request)), emit, save=False)
 
 
 __all__ = ["Problem", "tune"]

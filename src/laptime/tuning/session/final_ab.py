@@ -17,7 +17,8 @@ from laptime.tuning.gates import convergence
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import RaceTerms, word
-from laptime.tuning.session.trial_runner import SETTLED, Pair, Side, TrialRunner, settled
+from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
+from laptime.tuning.session.trial_runner import SETTLED, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
@@ -41,7 +42,7 @@ def pairs(
     sources: dict[str, str] | None = None,
     fewest: int = FEWEST,
     most: int = MOST,
-) -> Iterator[list[Pair]]:
+) -> Iterator[list[TrialPair]]:
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
     Args:
@@ -53,7 +54,7 @@ def pairs(
     Raises:
         TrialFailed: one of the sides does not run.
     """
-    measured: list[Pair] = []
+    measured: list[TrialPair] = []
     began = runner.elapsed()
     while len(measured) < most:
         seconds = (runner.elapsed() - began) / len(measured) if measured else 0.0
@@ -75,7 +76,7 @@ def _half_width(measured: Effect | None) -> float:
     return measured.reach(0.025) if measured else math.inf
 
 
-def effect(pairs: list[Pair], noise: float) -> Effect | None:
+def effect(pairs: list[TrialPair], noise: float) -> Effect | None:
     """Log ratio, final over baseline; None below two pairs."""
     return _effect([pair.ratio for pair in pairs], noise) if len(pairs) >= 2 else None
 
@@ -86,7 +87,7 @@ def _effect(values: list[float], noise: float) -> Effect:
     return from_few_rounds(logs, range(len(logs)), noise or UNKNOWN_NOISE)
 
 
-def speedup(pairs: list[Pair], noise: float) -> Speedup | None:
+def speedup(pairs: list[TrialPair], noise: float) -> Speedup | None:
     """The gain that the pairs show; None below two of them."""
     measured = effect(pairs, noise)
     if measured is None:
@@ -101,10 +102,10 @@ def speedup(pairs: list[Pair], noise: float) -> Speedup | None:
     )
 
 
-def measured(sides: list[Side], noise: float) -> Measured:
+def measured(sides: list[TimedTrial], noise: float) -> Measured:
     """Speed of one side in its fresh processes."""
     steps = [median(side.seconds) for side in sides]
-    peaks = [side.ended.peak for side in sides if side.ended.peak]
+    peaks = [side.result.peak for side in sides if side.result.peak]
     speed = Measured(
         step=median(steps),
         throughput=median(1.0 / side.per_sample for side in sides),
@@ -119,7 +120,7 @@ def measured(sides: list[Side], noise: float) -> Measured:
     return structs.replace(speed, ci95=(math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))))
 
 
-def convergence_of(pairs: list[Pair], numerics: str) -> Convergence:
+def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:
     """A free, short look at convergence: the losses of the pairs, which share their seeds and data."""
     if numerics == "exact" or not pairs:
         return Convergence()
@@ -128,7 +129,7 @@ def convergence_of(pairs: list[Pair], numerics: str) -> Convergence:
     return convergence.judged(before, [pair.final.losses for pair in pairs], allowed)
 
 
-def same_losses(pairs: list[Pair], recipe: list[Side]) -> bool | None:
+def same_losses(pairs: list[TrialPair], recipe: list[TimedTrial]) -> bool | None:
     """Whether the patched script's losses are those of the recipe, seed by seed; None: not comparable."""
     losses = [
         (patched, original)

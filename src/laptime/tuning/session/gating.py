@@ -1,13 +1,15 @@
-"""The gate of a recipe, by trials: the script as it is twice, in double precision, and with the recipe.
+"""The gate of a recipe, by trials: does the script with it still train the same?
 
-The first three are run once a session, when they are first needed, and looked up from then on.
+The numerics of the script with the recipe are compared with those of the script as it is, run twice, and in
+double precision or with rounded activations where the class of the recipe asks for it. Every run of the
+script as it is happens once a session, when it is first needed.
 """
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 from laptime.records.tuning import Gate
 from laptime.tuning import optimization
@@ -16,160 +18,163 @@ from laptime.tuning.gates.verdict import judge
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import CapturePlan
 from laptime.tuning.trial.numerics_comparison import NumericsComparison
 
-if TYPE_CHECKING:
-    from laptime.tuning.session.trial_runner import TrialRunner
+Rounding = Literal["bfloat16", "float16", "last_bits"]
+"""What activations and their gradients are rounded to."""
 
-STEPS = 3
-SLOW_STEPS = 2
-"""Of a script whose steps take seconds."""
+STEPS, SLOW_STEPS = 3, 2
+"""Captured steps, of a quick and of a slow script."""
 SLOW = 1.5
+"""Seconds of a step above which a script is slow."""
 QUICK = 0.5
-"""Seconds that a captured step should take; the batches are cut to it."""
+"""Seconds that a captured step should take; larger batches are cut."""
 FEWEST_SAMPLES = 4
+"""Samples below which no batch is cut."""
 BATCHES = 64
-"""That the loader alone gives, an epoch at most, when a change is one of data."""
+"""Batches of the loader that are compared for a change of data, at most."""
 LONGEST_DATA = 30.0
-"""Seconds that these may take."""
+"""Seconds that loading these batches may take."""
 _OF_DATA = frozenset({"loader", "map_dataset", "iterable_dataset", "accumulation"})
 
 
-def gated(runner: TrialRunner, recipe: Recipe, numerics: str) -> Gate:
-    """Whether the script with this recipe still trains the same.
-
-    Args:
-        numerics: class of the newest change; the most far-reaching of the recipe's is what counts.
-
-    Raises:
-        TrialFailed: it does not run, or the script as it is does not.
-    """
-    loop_profile = runner.loop_profile or LoopProfile()
-    classes = {numerics, numerics_of(recipe, loop_profile)}
-    references = _References(runner, loop_profile)
-    asked: dict[str, Any] = {"compare": str(references.base())}
-    if "reassociated" in classes and "precision" not in classes:
-        double = references.double()
-        asked["reference"] = str(double) if double else None
-    rounded = references.rounded(_half(recipe)) if "precision" in classes else None
-    comparison = references.captured(recipe, "candidate", **asked)
-    of_data = _is_of_data(recipe)
-    judged = partial(
-        judge,
-        classes,
-        comparison,
-        again=references.again(),
-        rounded=rounded,
-        samples=references.samples(recipe) if of_data else None,
-        samples_again=references.samples_again() if of_data else None,
-        needs_samples=of_data,
-    )
-    gate = judged()
-    if gate.word == "failed" and gate.numerics == "reassociated":
-        # A trial of its own, so only where it can matter: an activation near zero may have changed its sign.
-        perturbed = references.rounded("last_bits")
-        gate = judged(perturbed=perturbed) if perturbed is not None else gate
-    return gate
-
-
-def _half(recipe: Recipe) -> str:
-    """The type that a recipe of class precision computes in."""
-    return "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"
-
-
-def _is_of_data(recipe: Recipe) -> bool:
-    return any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
-
-
-class _References:
-    """Captured numerics of the script as it is, kept in the runner's folder."""
+class GateRunner:
+    """Runs the gates of a session, with the results of the script as it is as its cache."""
 
     def __init__(self, runner: TrialRunner, loop_profile: LoopProfile) -> None:
-        self._runner = runner
+        self._runner, self._loop_profile = runner, loop_profile
         self._home = runner.folder / "captures"
         self._home.mkdir(exist_ok=True)
-        self._steps = SLOW_STEPS if loop_profile.step > SLOW else STEPS
+        step = loop_profile.step
+        self._steps = SLOW_STEPS if step > SLOW else STEPS
         # Double precision has no fast kernels: a large batch is cut, the same for all.
-        self._is_cut = loop_profile.step > QUICK and loop_profile.batch > FEWEST_SAMPLES
-        self._most = max(FEWEST_SAMPLES, round(loop_profile.batch * QUICK / max(loop_profile.step, QUICK)))
-        each = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
-        self._batches = max(4, min(BATCHES, int(LONGEST_DATA / each)))
+        is_cut = step > QUICK and loop_profile.batch > FEWEST_SAMPLES
+        cut = max(FEWEST_SAMPLES, round(loop_profile.batch * QUICK / max(step, QUICK)))
+        self._most_samples = cut if is_cut else None
+        seconds = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
+        self._batches = max(4, min(BATCHES, int(LONGEST_DATA / seconds)))
+        self._repeated: NumericsComparison | None = None
+        self._repeated_samples: NumericsComparison | None = None
+        self._rounded: dict[Rounding, NumericsComparison | None] = {}
+        self._has_double: bool | None = None
 
-    def base(self) -> Path:
-        """The script as it is; captures batches and state on the way."""
-        path = self._home / "base.pt"
-        if not path.is_file():
-            self.captured(Recipe(), "base")
-        return path
+    def gate(self, recipe: Recipe, numerics: str) -> Gate:
+        """The gate of a recipe.
 
-    def rounded(self, kind: str) -> NumericsComparison | None:
-        """The script as it is with its activations rounded: what that alone does to it."""
-        found = self._runner.known.get(kind)
-        if found is None:
+        Args:
+            numerics: class of the newest change; the most far-reaching of the recipe's classes counts.
+
+        Raises:
+            TrialFailed: the recipe does not run, or the script as it is does not.
+        """
+        classes = {numerics, numerics_of(recipe, self._loop_profile)}
+        self._base()
+        reference = None
+        if "reassociated" in classes and "precision" not in classes:
+            reference = self._double()
+        rounded = self._rounding(_half(recipe)) if "precision" in classes else None
+        comparison = self._capture(recipe, "candidate", compare=self._file("base"), reference=reference)
+        is_of_data = any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
+        judged = partial(
+            judge,
+            classes,
+            comparison,
+            again=self._repeat(),
+            rounded=rounded,
+            samples=self._samples(recipe) if is_of_data else None,
+            samples_again=self._repeat_samples() if is_of_data else None,
+            needs_samples=is_of_data,
+        )
+        gate = judged()
+        if gate.word == "failed" and gate.numerics == "reassociated":
+            # A trial of its own, run only where it can matter: an activation near zero may have changed sign.
+            perturbed = self._rounding("last_bits")
+            gate = judged(perturbed=perturbed) if perturbed is not None else gate
+        return gate
+
+    # The script as it is.
+
+    def _base(self) -> None:
+        """Captures batches and the initial state, too."""
+        if not Path(self._file("base")).is_file():
+            self._capture(Recipe(), "base")
+
+    def _repeat(self) -> NumericsComparison | None:
+        """Against its first run: the script's own non-determinism."""
+        if self._repeated is None:
+            self._repeated = self._capture(Recipe(), "again", compare=self._file("base"))
+        return self._repeated
+
+    def _double(self) -> str | None:
+        """The file of its numerics in double precision; None where it does not run so."""
+        if self._has_double is None:
             try:
-                found = self.captured(Recipe(), kind, compare=str(self.base()), rounds=kind)
+                self._capture(Recipe(), "double", double=True)
+                self._has_double = Path(self._file("double")).is_file()
+            except TrialFailed:
+                self._has_double = False
+        return self._file("double") if self._has_double else None
+
+    def _rounding(self, rounding: Rounding) -> NumericsComparison | None:
+        """The effect of rounded activations alone; None where it does not run so."""
+        if self._rounded.get(rounding) is None:
+            try:
+                self._rounded[rounding] = self._capture(
+                    Recipe(), rounding, compare=self._file("base"), rounds=rounding
+                )
             except TrialFailed:
                 return None
-            self._runner.known[kind] = found
-        return found
+        return self._rounded[rounding]
 
-    def double(self) -> Path | None:
-        """In double precision; None where the script cannot be run so."""
-        path, failed = self._home / "double.pt", self._home / "double.failed"
-        if not path.is_file() and not failed.is_file():
-            try:
-                self.captured(Recipe(), "double", double=True)
-            except TrialFailed as error:
-                failed.write_text(error.why)
-        return path if path.is_file() else None
+    # The loader alone.
 
-    def again(self) -> NumericsComparison | None:
-        """The script as it is once more, against itself: its own non-determinism."""
-        found = self._runner.known.get("again")
-        if found is None:
-            found = self.captured(Recipe(), "again", compare=str(self.base()))
-            self._runner.known["again"] = found
-        return found
+    def _samples(self, recipe: Recipe) -> NumericsComparison | None:
+        """With the recipe, against the script's own."""
+        base = self._file("samples")
+        if not Path(base).is_file():
+            self._run(Recipe(), CapturePlan(write=base, samples=self._batches))
+        return self._run(recipe, CapturePlan(compare=base, samples=self._batches))
 
-    def samples(self, recipe: Recipe) -> NumericsComparison | None:
-        """The loader alone, with the recipe, against the script's own."""
-        base = self._home / "samples.pt"
-        if not base.is_file():
-            self._run(Recipe(), CapturePlan(write=str(base), samples=self._batches))
-        return self._run(recipe, CapturePlan(compare=str(base), samples=self._batches))
+    def _repeat_samples(self) -> NumericsComparison | None:
+        """The script's own, once more."""
+        if self._repeated_samples is None:
+            plan = CapturePlan(compare=self._file("samples"), samples=self._batches)
+            self._repeated_samples = self._run(Recipe(), plan)
+        return self._repeated_samples
 
-    def samples_again(self) -> NumericsComparison | None:
-        """The script's own loader once more."""
-        found = self._runner.known.get("samples")
-        if found is None:
-            base = self._home / "samples.pt"
-            found = self._run(Recipe(), CapturePlan(compare=str(base), samples=self._batches))
-            self._runner.known["samples"] = found
-        return found
+    # Trials.
 
-    def captured(self, recipe: Recipe, name: str, **asked: Any) -> NumericsComparison | None:
-        """Steps on the captured batches, compared with the base where one is named.
+    def _file(self, name: str) -> str:
+        return str(self._home / f"{name}.pt")
+
+    def _capture(self, recipe: Recipe, name: str, **settings: Any) -> NumericsComparison | None:
+        """Capture steps on the captured batches; a comparison, where `compare` names a file.
 
         Raises:
             TrialFailed: it does not run.
         """
-        capture = CapturePlan(
-            write=str(self._home / f"{name}.pt"),
-            batches=str(self._home / "capture.pt"),
+        # Captures of large models are large: those of candidates share a name, so only the newest stays.
+        plan = CapturePlan(
+            write=self._file(name),
+            batches=self._file("capture"),
             steps=self._steps,
-            most=self._most if self._is_cut else None,
-            **asked,
+            most=self._most_samples,
+            **settings,
         )
-        return self._run(recipe, capture)
+        return self._run(recipe, plan)
 
     def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison | None:
-        # Captures of large models are large: only the newest candidate's is kept, by its name.
-        plan = self._runner.plan(recipe, mode="gate", capture=capture, settle=1, seed=0)
-        with self._runner.run(plan) as running:
+        with self._runner.start(recipe, mode="gate", capture=capture, settle=1, seed=0) as running:
             running.wait()
-            ended = self._runner.ended(running)
+            result = self._runner.finish(running)
             comparison = running.document(NumericsComparison)
-        if comparison is None and (running.hung or ended.ended in ("raised", "died", "memory")):
-            raise self._runner.failure(ended, running)
+        if comparison is None and (running.hung or result.ended in ("raised", "died", "memory")):
+            raise self._runner.failure(result, running)
         return comparison
+
+
+def _half(recipe: Recipe) -> Rounding:
+    """The type that a recipe of class precision computes in."""
+    return "float16" if any("fp16" in name for name in recipe.names) else "bfloat16"

@@ -23,28 +23,29 @@ from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab
 from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.trial_runner import Pair, TrialRunner
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_pair import TrialPair
 from laptime.verbs.profile.run import environment
 
 PAIRS = 2
 """Pairs of the patched script against the user's: the gain is measured already, these show that it has it."""
 
 
-def main_file(runner: TrialRunner) -> str:
+def main_file(evaluator: TrialEvaluator) -> str:
     """The script's main file. Behind a command such as torchrun, and for a module, the file with the loop."""
-    source = runner.program.subject.source
+    source = evaluator.runner.program.subject.source
     if source.endswith(".py") and Path(source).is_file():
         return str(Path(source).resolve())
-    sites = runner.loop_profile.sites if runner.loop_profile else ()
+    sites = evaluator.loop_profile.sites if evaluator.loop_profile else ()
     kinds = ("fetch", "step", "backward", "forward", "optimizer")
     return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
 
 
-def suggestions(runner: TrialRunner, loop_profile: LoopProfile) -> tuple[list[Rung], str]:
+def suggestions(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> tuple[list[Rung], str]:
     """Changes that are never applied on their own, as rungs and as one diff."""
     rungs, diff = [], ""
-    sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(runner), loop_profile.device)
-    for change in suggested(loop_profile, runner.choice):
+    sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
+    for change in suggested(loop_profile, evaluator.choice):
         module = optimization.load(change.name)
         try:
             sources.apply(change, f"suggested, {module.TITLE}")
@@ -69,21 +70,21 @@ def suggestions(runner: TrialRunner, loop_profile: LoopProfile) -> tuple[list[Ru
 
 
 def write(
-    request: TuneRequest, runner: TrialRunner, found: SearchResult, results: FinalResults
+    request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
 ) -> dict[str, str]:
     """Write the patch beside the script, or where the request says.
 
     Returns:
         Copies of the edited files, by the path that each stands in for; none when nothing could be edited.
     """
-    sources, hunks, left_out = _edited(runner, found.before, found.recipe, found.ladder)
+    sources, hunks, left_out = _edited(evaluator, search.before, search.recipe, search.ladder)
     text = sources.diff()
     results.patch = structs.replace(results.patch, text=text, hunks=hunks, left_out=left_out)
     if not text:
         return {}
     applies = patch_check.applies(text, sources.root)
     results.patch = structs.replace(results.patch, applies=applies)
-    path = _patch_path(request, runner)
+    path = _patch_path(request, evaluator)
     try:
         write_whole(path, text.encode())
         results.patch = structs.replace(results.patch, path=_shortest(path))
@@ -91,7 +92,7 @@ def write(
         results.patch = structs.replace(results.patch, sentence=_not_written(error))
     # What runs is the very diff that the user gets; one that does not apply cannot run.
     with suppress(patch_check.DoesNotApply):
-        return patch_check.patched(text, sources.root, runner.folder / "patched")
+        return patch_check.patched(text, sources.root, evaluator.runner.folder / "patched")
     return {}
 
 
@@ -99,18 +100,20 @@ def _not_written(error: OSError) -> str:
     return f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
 
 
-def write_recipe(request: TuneRequest, runner: TrialRunner, recipe: Recipe, results: FinalResults) -> None:
+def write_recipe(
+    request: TuneRequest, evaluator: TrialEvaluator, recipe: Recipe, results: FinalResults
+) -> None:
     """Write the file for `laptime verify` and `laptime.apply` beside the patch."""
-    patch = _patch_path(request, runner)
+    patch = _patch_path(request, evaluator)
     path = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
     file = RecipeFile(
         program=request.program,
         arguments=request.arguments,
         module=request.module,
-        sha256=runner.program.subject.sha256,
+        sha256=evaluator.runner.program.subject.sha256,
         recipe=applied(recipe),
         speedup=results.speedup,
-        environment=environment_of(environment(runner.trial)),
+        environment=environment_of(environment(evaluator.runner.newest)),
         run=results.run_id,
     )
     try:
@@ -121,10 +124,10 @@ def write_recipe(request: TuneRequest, runner: TrialRunner, recipe: Recipe, resu
 
 
 def _edited(
-    runner: TrialRunner, loop_profile: LoopProfile, recipe: Recipe, ladder: Iterable[Rung]
+    evaluator: TrialEvaluator, loop_profile: LoopProfile, recipe: Recipe, ladder: Iterable[Rung]
 ) -> tuple[Sources, list[str], dict[str, str]]:
     """The edited sources, the names of the changes in them, and of those that are not, with the reason."""
-    sources = Sources(loop_profile.sites, main_file(runner), loop_profile.device)
+    sources = Sources(loop_profile.sites, main_file(evaluator), loop_profile.device)
     hunks, left_out = [], {}
     kept = {(rung.name, str(rung.options)): rung for rung in ladder if rung.kept}
     for change in recipe:
@@ -143,11 +146,11 @@ def _comment(label: str, rung: Rung | None) -> str:
     return f"{label}, {rung.speedup:.2f}x [{low:.2f}, {high:.2f}]"
 
 
-def _patch_path(request: TuneRequest, runner: TrialRunner) -> Path:
+def _patch_path(request: TuneRequest, evaluator: TrialEvaluator) -> Path:
     """Where the patch goes: as requested, beside the script, or here when that folder cannot be written."""
     if request.patch is not None:
         return Path(request.patch)
-    main = main_file(runner)
+    main = main_file(evaluator)
     script = Path(main) if main else Path(request.program.rpartition(".")[2])
     home = script.parent if os.access(script.parent, os.W_OK) else Path()
     return home / f"{script.stem}.laptime.patch"
@@ -161,10 +164,10 @@ def _shortest(path: Path) -> str:
 
 def verify(
     request: TuneRequest,
-    runner: TrialRunner,
-    found: SearchResult,
+    evaluator: TrialEvaluator,
+    search: SearchResult,
     results: FinalResults,
-    pairs: list[Pair],
+    pairs: list[TrialPair],
     sources: dict[str, str],
     *,
     is_whole: bool,
@@ -176,17 +179,17 @@ def verify(
     """
     same: bool | None = None
     try:
-        with runner.ledger.spent("patch"):
+        with evaluator.runner.accounting.spent_on("patch"):
             if is_whole and pairs:
-                recipe = runner.side(found.recipe, 0, seconds=final_ab.LONG)
+                recipe = evaluator.runner.timed(search.recipe, 0, seconds=final_ab.LONG)
                 same = final_ab.same_losses(pairs, [recipe])
             elif not is_whole:
                 looks = final_ab.pairs(
-                    runner,
+                    evaluator.runner,
                     Recipe(),
                     until=request.budget,
                     end=request.budget,
-                    noise=found.noise,
+                    noise=search.noise,
                     sources=sources,
                     fewest=PAIRS,
                     most=PAIRS,
@@ -196,7 +199,7 @@ def verify(
         sentence = f"the patched script does not run: {failed.why}"
         results.patch = structs.replace(results.patch, sentence=sentence, same_losses=False)
         return
-    gain = final_ab.speedup(pairs, found.noise)
+    gain = final_ab.speedup(pairs, search.noise)
     # A patch that could not be written matters more than what it would have done.
     sentence = results.patch.sentence or _sentence(gain, same)
     results.patch = structs.replace(results.patch, speedup=gain, same_losses=same, sentence=sentence)

@@ -8,12 +8,8 @@ from laptime.tuning.search.evaluator import TrialFailed
 _MISSING_DATA = ("FileNotFoundError", "Dataset not found", "download=True", "URLError", "NotADirectoryError")
 
 
-def refusal(name: str, failed: TrialFailed, output: str) -> LaptimeError:
-    """The error of a script that does not train as it is.
-
-    Args:
-        name: of the script. output: the end of what it has printed.
-    """
+def refusal(name: str, failed: TrialFailed) -> LaptimeError:
+    """The error of a script that does not train as it is."""
     why = failed.why
     if failed.kind == "hung":
         return Hung(f"{name} came to no end of its first steps", why=why, next="--timeout 30m")

@@ -8,16 +8,17 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
-from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.trial_runner import START, TrialRunner
 from laptime.verbs import trace
 from laptime.verbs.profile import reconcile
 
 STEPS = 1
+"""Steps that are traced."""
 
 
 def cost(runner: TrialRunner, step: float) -> float:
     """Seconds that one side takes, about: start, three steps that are not traced, and STEPS that are."""
-    return (runner.ledger.first or 10.0) + (3 + 2 * STEPS) * step + 5.0
+    return (runner.accounting.first_step or START) + (3 + 2 * STEPS) * step + 5.0
 
 
 def step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:

@@ -20,17 +20,19 @@ from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tuning_record
 from laptime.tuning.session.after_search import measure
+from laptime.tuning.session.diagnosis_record import diagnosis
 from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
-from laptime.tuning.session.work_folder import workplace
+from laptime.tuning.session.work_folder import work_folder
 from laptime.verbs.profile.run import environment
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRequest:
-    """What `laptime verify` can be asked.
+    """What `laptime verify` can be tune_request.
 
     Attributes:
         recipe: the file that `tune` has left, as `train.laptime.json`.
@@ -63,7 +65,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
     """
     live = LiveRun("verify", emit)
     file = recipe_file.read(request.recipe)
-    asked = TuneRequest(
+    tune_request = TuneRequest(
         program=file.program,
         arguments=file.arguments,
         module=file.module,
@@ -74,44 +76,45 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         save=request.save,
         origins=request.origins,
     )
-    program = program_of(asked)
+    program = program_of(tune_request)
     recipe = file.changes()
-    with workplace("verify") as work:
-        runner = TrialRunner(program, choice_of(asked), work, timeout=request.timeout)
-        finished = FinalResults()
-        tuning_record.start(live, asked, program)
+    with work_folder("verify") as folder:
+        runner = TrialRunner(program, folder, timeout=request.timeout)
+        evaluator = TrialEvaluator(runner, choice_of(tune_request))
+        results = FinalResults()
+        tuning_record.start(live, tune_request, program)
         try:
             live.say("diagnosing the script as it is", 0.0, request.budget)
-            loop_profile = runner.diagnose(Recipe())
-            live(Diagnosed(tuning_record.diagnosis(Recipe(), loop_profile)))
-            finished.gate = _gate(runner, recipe, loop_profile)
+            loop_profile = evaluator.diagnose(Recipe())
+            live(Diagnosed(diagnosis(Recipe(), loop_profile)))
+            results.gate = _gate(evaluator, recipe, loop_profile)
             live.say("measuring in new processes", 0.4, 0.6 * request.budget)
-            measure(runner, recipe, finished, budget=request.budget, noise=loop_profile.noise)
+            measure(evaluator, recipe, results, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
-            raise refusal(file.program, failed, "") from failed
-        if finished.measured is not None:
-            live(GainMeasured(*finished.measured))
+            raise refusal(file.program, failed) from failed
+        if results.measured is not None:
+            live(GainMeasured(*results.measured))
         tuning = Tuning(
             budget=request.budget,
-            before=tuning_record.diagnosis(Recipe(), loop_profile),
-            baseline=finished.measured[0] if finished.measured else None,
-            final=finished.measured[1] if finished.measured else None,
-            speedup=finished.speedup,
+            before=diagnosis(Recipe(), loop_profile),
+            baseline=results.measured[0] if results.measured else None,
+            final=results.measured[1] if results.measured else None,
+            speedup=results.speedup,
             recipe=file.recipe,
             recipe_path=str(request.recipe),
-            gate=finished.gate,
-            convergence=finished.convergence,
-            seconds_by=runner.ledger.seconds,
-            trials=runner.ledger.trials,
+            gate=results.gate,
+            convergence=results.convergence,
+            seconds_by=runner.accounting.seconds,
+            trials=runner.accounting.trials,
         )
-        now = environment_of(environment(runner.trial))
-        live(FindingAdded(_earlier(file, finished, now, changed=program.subject.sha256 != file.sha256)))
-        return tuning_record.finish(live, runner, tuning, status="complete")
+        now = environment_of(environment(runner.newest))
+        live(FindingAdded(_earlier(file, results, now, changed=program.subject.sha256 != file.sha256)))
+        return tuning_record.finish(live, evaluator, tuning, status="complete")
 
 
-def _gate(runner: TrialRunner, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
+def _gate(evaluator: TrialEvaluator, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
     try:
-        return runner.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
+        return evaluator.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
     except TrialFailed as failed:
         return Gate(word="failed", reason=f"the recipe does not run any more: {failed.why}")
 
@@ -126,10 +129,10 @@ def holds(run: Run) -> bool | None:
     return found.speedup.word == "faster"
 
 
-def _earlier(file: RecipeFile, finished: FinalResults, now: dict[str, Any], *, changed: bool) -> Finding:
+def _earlier(file: RecipeFile, results: FinalResults, now: dict[str, Any], *, changed: bool) -> Finding:
     """What it was, what it is, and what has changed in between."""
     was = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
-    is_now = f"{finished.speedup.value:.2f}x" if finished.speedup else "not measured"
+    is_now = f"{results.speedup.value:.2f}x" if results.speedup else "not measured"
     differences = [name for name, value in file.environment.items() if now.get(name) != value]
     if changed:
         differences.append("the script")
@@ -142,7 +145,7 @@ def _earlier(file: RecipeFile, finished: FinalResults, now: dict[str, Any], *, c
         sentence=f"the recipe's gain was {was}, it is {is_now}{since}",
         evidence={
             "was": file.speedup.value if file.speedup else None,
-            "is": finished.speedup.value if finished.speedup else None,
+            "is": results.speedup.value if results.speedup else None,
             "changed": differences,
         },
     )

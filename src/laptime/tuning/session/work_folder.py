@@ -20,7 +20,7 @@ _YOUNG = 60.0
 
 
 @contextmanager
-def workplace(verb: str) -> Iterator[Path]:
+def work_folder(verb: str) -> Iterator[Path]:
     """A new folder for a session of this verb; those that killed sessions have left are removed first."""
     prefix = f"laptime-{verb}-"
     _sweep(prefix)

@@ -12,20 +12,20 @@ import pytest
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import after_search, final_ab
-from laptime.tuning.session.trial_runner import Pair, Side
+from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
 from laptime.tuning.trial.messages import Block, TrialResult
 
 
 def side(
     step: float, *, samples: int = 4, losses: list[float] | None = None, peak: int | None = None
-) -> Side:
+) -> TimedTrial:
     block = Block(0, 0, [step] * 5, losses or [], [samples] * 5)
-    return Side([block], TrialResult(ended="stopped", peak=peak))
+    return TimedTrial([block], TrialResult(ended="stopped", peak=peak))
 
 
-def pairs(ratio: float, count: int, scatter: float = 0.002) -> list[Pair]:
+def pairs(ratio: float, count: int, scatter: float = 0.002) -> list[TrialPair]:
     rng = random.Random(1)
-    return [Pair(side(1.0), side(ratio * math.exp(rng.gauss(0, scatter)))) for _ in range(count)]
+    return [TrialPair(side(1.0), side(ratio * math.exp(rng.gauss(0, scatter)))) for _ in range(count)]
 
 
 def test_the_word_and_the_interval() -> None:
@@ -57,14 +57,14 @@ def test_a_side_is_the_median_of_its_processes() -> None:
 
 
 def test_a_larger_batch_is_compared_by_sample() -> None:
-    found = Pair(side(1.0, samples=4), side(1.5, samples=8))
+    found = TrialPair(side(1.0, samples=4), side(1.5, samples=8))
     assert found.ratio == pytest.approx(0.75)
 
 
 def test_losses_side_by_side() -> None:
-    def lost(last: float) -> list[Pair]:
+    def lost(last: float) -> list[TrialPair]:
         return [
-            Pair(side(1, losses=[2.0, 1.0 + seed / 100]), side(1, losses=[2.0, last + seed / 100]))
+            TrialPair(side(1, losses=[2.0, 1.0 + seed / 100]), side(1, losses=[2.0, last + seed / 100]))
             for seed in range(3)
         ]
 
@@ -72,35 +72,34 @@ def test_losses_side_by_side() -> None:
     assert final_ab.convergence_of([], "precision").word == "none"
     short = final_ab.convergence_of(lost(1.0), "precision")
     assert (short.word, short.smoke_test) == ("inconclusive", True)
-    broken = [Pair(side(1, losses=[1.0] * 30), side(1, losses=[math.nan] * 30)) for _ in range(3)]
+    broken = [TrialPair(side(1, losses=[1.0] * 30), side(1, losses=[math.nan] * 30)) for _ in range(3)]
     assert final_ab.convergence_of(broken, "precision").word == "fails"
 
 
 def test_losses_of_the_patched_script() -> None:
-    one = [Pair(side(1), side(1, losses=[2.0, 1.0]))]
+    one = [TrialPair(side(1), side(1, losses=[2.0, 1.0]))]
     assert final_ab.same_losses(one, [side(1, losses=[2.0, 1.0005])]) is True
     assert final_ab.same_losses(one, [side(1, losses=[2.0, 1.1])]) is False
     assert final_ab.same_losses(one, [side(1)]) is None
 
 
 class Clock:
-    """A laboratory whose pairs take `each` seconds and come out as they were made up."""
+    """A runner whose pairs take `each` seconds and come out as they were made up."""
 
-    def __init__(self, made: list[Pair], each: float) -> None:
-        self.loop_profile = LoopProfile(step=0.1, noise=0.002)
+    def __init__(self, made: list[TrialPair], each: float) -> None:
         self._made, self._each, self._now = iter(made), each, 0.0
         self.asked: list[dict[str, Any]] = []
 
     def elapsed(self) -> float:
         return self._now
 
-    def pair(self, baseline: Recipe, final: Recipe, number: int, **given: Any) -> Pair:
+    def pair(self, baseline: Recipe, final: Recipe, number: int, **given: Any) -> TrialPair:
         self.asked.append({"number": number, **given})
         self._now += self._each
         return next(self._made)
 
 
-def taken(made: list[Pair], *, each: float, until: float, end: float = 1000.0) -> int:
+def taken(made: list[TrialPair], *, each: float, until: float, end: float = 1000.0) -> int:
     runner: Any = Clock(made, each)
     for _ in final_ab.pairs(runner, Recipe(), until=until, end=end, noise=0.01):
         pass
@@ -121,10 +120,11 @@ def test_beyond_the_budget_there_are_two_pairs_and_no_more() -> None:
 
 def test_time_is_reserved_for_it() -> None:
     def reserved(seconds: float, start: float, budget: float, step: float | None = None) -> float:
-        runner: Any = SimpleNamespace(
-            costs=lambda loop_profile: SimpleNamespace(start=start), ledger=SimpleNamespace(first=start)
+        evaluator: Any = SimpleNamespace(
+            costs=lambda loop_profile: SimpleNamespace(start=start),
+            runner=SimpleNamespace(accounting=SimpleNamespace(first_step=start)),
         )
-        return after_search.reserve(runner, LoopProfile(step=seconds), budget, step)
+        return after_search.reserve(evaluator, LoopProfile(step=seconds), budget, step)
 
     assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= after_search.MOST_RESERVED
     assert reserved(5.0, 30.0, 60) == after_search.MOST_RESERVED

@@ -16,8 +16,10 @@ from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session.in_memory import Here, again, generators
+from laptime.tuning.session.in_memory import InMemoryTrialRunner
+from laptime.tuning.session.loader_copy import copy_loader, generators
 from laptime.tuning.session.request import TuneRequest, choice_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.messages import CapturePlan, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture
@@ -62,10 +64,17 @@ class Training:
         return laptime.Problem(model=self.model, step=self.step, loader=self.loader)
 
 
-def laboratory(problem: laptime.Problem, folder: Path) -> Here:
-    made = Here(problem, choice_of(TuneRequest(program="x")), folder, steps=2)
-    made.loop_profile = LoopProfile(step=0.001, batch=8, shares={"forward": 0.001})
-    return made
+def runner_of(problem: laptime.Problem, folder: Path) -> InMemoryTrialRunner:
+    runner = InMemoryTrialRunner(problem, folder, steps=2)
+    runner.step = 0.001
+    return runner
+
+
+def evaluator_of(problem: laptime.Problem, folder: Path, **choice: Any) -> TrialEvaluator:
+    runner = runner_of(problem, folder)
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="x", **choice)))
+    evaluator.loop_profile = LoopProfile(step=0.001, batch=8, shares={"forward": 0.001})
+    return evaluator
 
 
 def everything(one: Training) -> dict[str, Any]:
@@ -147,13 +156,13 @@ def test_a_capture_leaves_nothing_behind(one: Training, tmp_path: Path, capture:
     named = {
         key: str(tmp_path / value) if isinstance(value, str) else value for key, value in capture.items()
     }
-    before, runner = everything(one), laboratory(one.problem, tmp_path)
+    before, runner = everything(one), runner_of(one.problem, tmp_path)
     plan = runner.plan(
         Recipe.from_json([{"name": "channels_last"}]), mode="gate", capture=CapturePlan(steps=2, **named)
     )
     with runner.run(plan) as running:
         running.wait()
-        ended = runner.ended(running)
+        ended = runner.finish(running)
     assert ended.error == ""
     assert (ended.ended, ended.left) == ("stopped", [])
     comparison = running.document(NumericsComparison)
@@ -170,7 +179,7 @@ def test_a_step_that_raises_leaves_nothing_behind(one: Training, tmp_path: Path)
             raise ValueError("broken on purpose")
 
     before = everything(one)
-    runner = laboratory(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
+    runner = runner_of(laptime.Problem(model=one.model, step=step, loader=one.loader), tmp_path)
     with pytest.raises(TrialFailed, match="broken on purpose") as failed:
         runner.pair(Recipe(), Recipe(), 0)
     assert failed.value.kind == "crashed"
@@ -179,10 +188,10 @@ def test_a_step_that_raises_leaves_nothing_behind(one: Training, tmp_path: Path)
 
 def test_steps_of_an_optimizer_that_a_scheduler_has_wrapped_are_seen(one: Training, tmp_path: Path) -> None:
     assert "step" in vars(one.optimizer)
-    runner = laboratory(one.problem, tmp_path)
+    runner = runner_of(one.problem, tmp_path)
     pair = runner.pair(Recipe(), Recipe(), 0)
-    assert pair.baseline.ended.source == "optimizer"
-    assert pair.baseline.ended.seen["optimizer"] >= 4
+    assert pair.baseline.result.source == "optimizer"
+    assert pair.baseline.result.seen["optimizer"] >= 4
 
 
 def test_nothing_of_a_trial_stays_in_memory(one: Training, tmp_path: Path) -> None:
@@ -193,13 +202,14 @@ def test_nothing_of_a_trial_stays_in_memory(one: Training, tmp_path: Path) -> No
         return {id(each) for each in gc.get_objects() if type(each) in (LoopHooks, NumericsCapture)}
 
     before = alive()
-    runner = laboratory(one.problem, tmp_path)
-    runner.gate(Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated")
+    evaluator_of(one.problem, tmp_path).gate(
+        Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated"
+    )
     assert alive() <= before
 
 
 def test_the_gate_passes_what_computes_the_same(one: Training, tmp_path: Path) -> None:
-    found = laboratory(one.problem, tmp_path).gate(
+    found = evaluator_of(one.problem, tmp_path).gate(
         Recipe(), Recipe.from_json([{"name": "channels_last"}]), "reassociated"
     )
     assert found.word == "passed", found.reason
@@ -218,31 +228,27 @@ def test_the_gate_sees_planted_harm(one: Training, tmp_path: Path) -> None:
         "def edit(script, options): pass\n"
     )
     recipe = Recipe.from_json([{"name": str(harm)}])
-    found = laboratory(one.problem, tmp_path).gate(Recipe(), recipe, "reassociated")
+    found = evaluator_of(one.problem, tmp_path).gate(Recipe(), recipe, "reassociated")
     assert found.word == "failed"
     assert "norm" in found.reason
 
 
 def test_live_changes_alternate_in_one_process(one: Training, tmp_path: Path) -> None:
-    before, runner = everything(one), laboratory(one.problem, tmp_path)
-    rounds: Any = runner.race(Recipe(), Recipe.from_json([{"name": "channels_last"}]))
+    before, evaluator = everything(one), evaluator_of(one.problem, tmp_path)
+    rounds: Any = evaluator.race(Recipe(), Recipe.from_json([{"name": "channels_last"}]))
     ratios = [next(rounds).ratio for _ in range(3)]
     rounds.close()
     assert all(ratio > 0 for ratio in ratios)
-    assert runner.ledger.trials == 1
+    assert evaluator.runner.accounting.trials == 1
     assert differing(before, everything(one)) == []
 
 
 def test_a_step_without_end_of_its_kind_is_ended(one: Training, tmp_path: Path) -> None:
     """Nothing steps an optimizer: without a limit it would go on for ever."""
-    runner = Here(
-        laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader),
-        choice_of(TuneRequest(program="x")),
-        tmp_path,
-        timeout=0.3,
-    )
+    problem = laptime.Problem(model=one.model, step=lambda batch: None, loader=one.loader)
+    runner = InMemoryTrialRunner(problem, tmp_path, timeout=0.3)
     with pytest.raises(TrialFailed) as failed:
-        runner.side(Recipe(), 0)
+        runner.timed(Recipe(), 0)
     assert failed.value.kind == "hung"
 
 
@@ -254,9 +260,8 @@ def test_what_needs_a_process_is_told(one: Training, tmp_path: Path) -> None:
         facts=frozenset({"cpu", "conv", "loader", "map_dataset"}),
         cpus=4,
     )
-    runner = laboratory(one.problem, tmp_path)
-    runner.choice = choice_of(TuneRequest(program="x", allow=["algorithm"]))
-    names = {each.change.name for each in runner.candidates(loop_profile, Recipe()).usable}
+    evaluator = evaluator_of(one.problem, tmp_path, allow=["algorithm"])
+    names = {each.change.name for each in evaluator.candidates(loop_profile, Recipe()).usable}
     assert "channels_last" in names
     assert not names & {"huge_pages", "flush_denormal", "batch_size", "fp16_autocast"}
 
@@ -299,13 +304,13 @@ def test_a_loader_is_made_anew_as_it_was() -> None:
         {"batch_size": 2, "sampler": data.RandomSampler(dataset, replacement=True, num_samples=6)},
     ):
         loader = data.DataLoader(dataset, **given)
-        made: Any = again(loader)
+        made: Any = copy_loader(loader)
         assert made is not loader
         assert made.dataset is dataset
         assert type(made.sampler) is type(loader.sampler)
         assert (made.batch_size, made.drop_last) == (loader.batch_size, loader.drop_last)
         assert len(list(made)) == len(list(loader))
-    assert again([1, 2]) == [1, 2]
+    assert copy_loader([1, 2]) == [1, 2]
     assert generators(data.DataLoader(dataset, generator=generator, shuffle=True)) == [generator]
 
 
@@ -313,16 +318,16 @@ def test_a_generator_is_used_up_once(tmp_path: Path, one: Training) -> None:
     """Something that can be gone through once only cannot be tuned; it is told, not waited for."""
     problem = laptime.Problem(model=one.model, step=one.step, loader=iter([]))
     with pytest.raises(TrialFailed) as failed:
-        laboratory(problem, tmp_path).side(Recipe(), 0)
+        runner_of(problem, tmp_path).timed(Recipe(), 0)
     assert failed.value.kind == "no_steps"
 
 
 def test_a_plan_of_another_place_is_not_followed(one: Training, tmp_path: Path) -> None:
     """Scratch folders, memory limits and seeds are of processes that are ours; this one is the user's."""
-    runner = laboratory(one.problem, tmp_path)
+    runner = runner_of(one.problem, tmp_path)
     with runner.run(TrialPlan(folder=str(tmp_path / "t"), seed=1, scratch="x", memory=1)) as running:
         running.wait()
-    assert runner.ended(running).ended == "stopped"
+    assert runner.finish(running).ended == "stopped"
 
 
 @pytest.mark.slow

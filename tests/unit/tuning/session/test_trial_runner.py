@@ -1,4 +1,4 @@
-"""The laboratory on trials that are played: what a round is, and what becomes of a trial that fails."""
+"""Trials that are played: what a round is, and what becomes of a trial that fails."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from laptime.records.tuning import Gate, Rung
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
-from laptime.tuning.session import gating, tuning_record
+from laptime.tuning.session import diagnosis_record, gating, tuning_record
 from laptime.tuning.session.request import TuneRequest, choice_of
-from laptime.tuning.session.trial_runner import Pair, Side, TrialRunner, per_sample
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_pair import TimedTrial, TrialPair, per_sample
+from laptime.tuning.session.trial_runner import TrialRunner
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 from laptime.tuning.trial.numerics_comparison import NumericsComparison
 
@@ -66,8 +68,7 @@ class Scripted(TrialRunner):
         self, folder: Path, fails: dict[str, TrialResult] | None = None, *, hung: bool = False
     ) -> None:
         program = Program(["train.py"], Subject(target="train.py", source="file"), "python")
-        super().__init__(program, choice_of(TuneRequest(program="train.py")), folder)
-        self.loop_profile = LoopProfile(step=0.1, batch=4)
+        super().__init__(program, folder)
         self.plans: list[TrialPlan] = []
         self.trials: list[Played] = []
         self.documents: dict[type, Any] = {}
@@ -75,7 +76,7 @@ class Scripted(TrialRunner):
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[Any]:
-        self.ledger.trials += 1
+        self.accounting.trials += 1
         self.plans.append(plan)
         names = [change["name"] for arm in (plan.base, *plan.arms) for change in arm]
         failing = next((self.fails[name] for name in names if name in self.fails), None)
@@ -94,8 +95,16 @@ class Scripted(TrialRunner):
                 yield Block(number, arm, [slow] * plan.steps, [1.0] * plan.steps, [4] * plan.steps)
 
 
+def evaluating(runner: TrialRunner, loop_profile: LoopProfile | None = None) -> TrialEvaluator:
+    """An evaluator of a script that was diagnosed."""
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")))
+    evaluator.loop_profile = loop_profile or LoopProfile(step=0.1, batch=4)
+    runner.step = evaluator.loop_profile.step
+    return evaluator
+
+
 def seen(runner: Scripted, candidate: Recipe, count: int) -> list[Round]:
-    rounds: Any = runner.race(Recipe(), candidate)
+    rounds: Any = evaluating(runner).race(Recipe(), candidate)
     found = [next(rounds) for _ in range(count)]
     rounds.close()
     return found
@@ -110,13 +119,13 @@ def test_live_changes_race_in_one_process(tmp_path: Path) -> None:
     assert runner.plans[0].arms == [[], LAST.to_json()]
     assert runner.plans[0].steps == 6  # 0.6 s worth
     assert runner.trials[0].given < 8  # closing ends it
-    assert set(runner.ledger.seconds) == {"race", "compile"}
+    assert set(runner.accounting.seconds) == {"race", "compile"}
 
 
 def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
     both = Recipe((*WORKERS.changes, *LAST.changes))
-    next(runner.race(WORKERS, both))
+    next(evaluating(runner).race(WORKERS, both))
     assert runner.plans[0].base == WORKERS.to_json()
     assert runner.plans[0].arms == [[], LAST.to_json()]
 
@@ -134,14 +143,14 @@ def test_other_changes_race_in_fresh_processes(tmp_path: Path) -> None:
 
 def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
-    next(runner.race(Recipe(), LAST, fresh=True))
+    next(evaluating(runner).race(Recipe(), LAST, fresh=True))
     assert len(runner.plans) == 2
 
 
 def test_several_ranks_flip_nothing(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
-    runner.trial = TrialResult(world=2)
-    next(runner.race(Recipe(), LAST))
+    runner.newest = TrialResult(world=2)
+    next(evaluating(runner).race(Recipe(), LAST))
     assert len(runner.plans) == 2
 
 
@@ -161,7 +170,7 @@ FAILURES = {
 def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> None:
     runner = Scripted(tmp_path, {"channels_last": FAILURES[kind]})
     with pytest.raises(TrialFailed) as failed:
-        list(runner.race(Recipe(), LAST, fresh=fresh))
+        list(evaluating(runner).race(Recipe(), LAST, fresh=fresh))
     assert failed.value.kind == kind
     assert failed.value.why
 
@@ -169,18 +178,18 @@ def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> 
 def test_device_memory_and_silence(tmp_path: Path) -> None:
     gone = TrialResult(ended="raised", status=1, error="torch.OutOfMemoryError: CUDA out of memory")
     with pytest.raises(TrialFailed) as failed:
-        list(Scripted(tmp_path / "a", {"channels_last": gone}).race(Recipe(), LAST))
+        list(evaluating(Scripted(tmp_path / "a", {"channels_last": gone})).race(Recipe(), LAST))
     assert failed.value.kind == "memory"
     with pytest.raises(TrialFailed) as failed:
         list(
-            Scripted(tmp_path / "b", {"channels_last": TrialResult(ended="died")}, hung=True).race(
-                Recipe(), LAST
-            )
+            evaluating(
+                Scripted(tmp_path / "b", {"channels_last": TrialResult(ended="died")}, hung=True)
+            ).race(Recipe(), LAST)
         )
     assert failed.value.kind == "hung"
     with pytest.raises(TrialFailed, match="KeyError") as failed:
         list(
-            Scripted(tmp_path / "c", {"channels_last": TrialResult(ended="died", status=1)}).race(
+            evaluating(Scripted(tmp_path / "c", {"channels_last": TrialResult(ended="died", status=1)})).race(
                 Recipe(), LAST
             )
         )
@@ -192,7 +201,7 @@ def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path
     refused = TrialResult(
         ended="stopped", source="optimizer", refused=[{"name": "channels_last", "why": "4 dimensions"}]
     )
-    rounds: Any = runner.race(Recipe(), LAST)
+    rounds: Any = evaluating(runner).race(Recipe(), LAST)
     next(rounds)
     runner.trials[0]._ended = refused
     with pytest.raises(TrialFailed, match="4 dimensions"):
@@ -202,19 +211,19 @@ def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path
 def test_compile_time_is_booked_once_under_what_was_tried(tmp_path: Path) -> None:
     compiled = Recipe.from_json([{"name": "compile"}])
     runner = Scripted(tmp_path)
-    rounds = runner.race(Recipe(), compiled)
-    original = runner.side
+    rounds = evaluating(runner).race(Recipe(), compiled)
+    original = runner.timed
 
-    def side(recipe: Recipe, *args: Any, **given: Any) -> Side:
+    def side(recipe: Recipe, *args: Any, **given: Any) -> TimedTrial:
         found = original(recipe, *args, **given)
-        found.ended.compile_seconds = 30.0 if len(recipe) else 0.0
+        found.result.compile_seconds = 30.0 if len(recipe) else 0.0
         return found
 
-    runner.side = side  # type: ignore[method-assign]
+    runner.timed = side  # type: ignore[method-assign]
     next(rounds)
-    assert runner.ledger.compiled_by == {"compile": 30.0}
+    assert runner.accounting.compiled_by == {"compile": 30.0}
     rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
-    told = tuning_record.with_compile_time(rung, runner)
+    told = tuning_record.with_compile_time(rung, runner.accounting)
     assert (told.compile_seconds, told.pays_back) == (30.0, 600)
 
 
@@ -222,8 +231,9 @@ def test_time_per_sample_is_of_whole_blocks() -> None:
     bursts = Block(0, 0, [0.01, 0.01, 0.97, 0.01], [], [4, 4, 4, 4])
     assert per_sample(bursts) == pytest.approx(1.0 / 16)
     assert per_sample(Block(0, 0, [0.5, 0.5])) == pytest.approx(0.5)
-    pair = Pair(
-        Side([Block(0, 0, [0.4], [], [4])], TrialResult()), Side([Block(0, 0, [0.4], [], [8])], TrialResult())
+    pair = TrialPair(
+        TimedTrial([Block(0, 0, [0.4], [], [4])], TrialResult()),
+        TimedTrial([Block(0, 0, [0.4], [], [8])], TrialResult()),
     )
     assert pair.ratio == pytest.approx(0.5)
     assert pair.memory is None
@@ -231,32 +241,34 @@ def test_time_per_sample_is_of_whole_blocks() -> None:
 
 def test_a_diagnosis_is_made_once_and_its_utilisation_told(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")))
     runner.documents = {LoopProfile: LoopProfile(step=0.02, batch=8, details={"busy": 0.015})}
-    found = runner.diagnose(LAST)
-    assert runner.diagnose(LAST) is found
+    found = evaluator.diagnose(LAST)
+    assert evaluator.diagnose(LAST) is found
     assert len(runner.plans) == 1
-    assert tuning_record.utilization(found) == pytest.approx(0.75)
-    assert tuning_record.diagnosis(LAST, found).utilization == pytest.approx(0.75)
+    assert diagnosis_record.utilization(found) == pytest.approx(0.75)
+    assert diagnosis_record.diagnosis(LAST, found).utilization == pytest.approx(0.75)
     kept = Rung(name="channels_last", label="channels_last", kept=True)
-    assert tuning_record.with_utilization(kept, runner).utilization == pytest.approx(0.75)
+    assert tuning_record.with_utilization(kept, evaluator).utilization == pytest.approx(0.75)
     other = Rung(name="tf32", label="tf32", kept=True)
-    assert tuning_record.with_utilization(other, runner).utilization is None
-    assert tuning_record.utilization(LoopProfile(step=0.1)) is None
+    assert tuning_record.with_utilization(other, evaluator).utilization is None
+    assert diagnosis_record.utilization(LoopProfile(step=0.1)) is None
 
 
 def test_without_a_second_diagnosis_the_step_afterwards_is_the_profiled_one(tmp_path: Path) -> None:
     runner = Scripted(tmp_path)
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")))
     found: Any = SimpleNamespace(recipe=LAST, after=LoopProfile(step=9.0, shares={"data": 9.0}))
-    told = tuning_record.after(runner, found, {"forward": 0.3, "backward": 0.6, "data": 0.1})
+    told = diagnosis_record.diagnosis_after(found, evaluator, {"forward": 0.3, "backward": 0.6, "data": 0.1})
     assert told is not None
     assert (told.step, told.bound, told.shares["forward"]) == (pytest.approx(1.0), "compute", 0.3)
-    assert told.notes == [tuning_record.PROFILED]
+    assert told.notes == [diagnosis_record.PROFILED]
     assert told.sentence.startswith("90% of a step of")
-    assert tuning_record.after(runner, found, {}) is None
-    assert tuning_record.after(runner, found, {"kernel": 0.4, "memcpy": 0.1}) is None
+    assert diagnosis_record.diagnosis_after(found, evaluator, {}) is None
+    assert diagnosis_record.diagnosis_after(found, evaluator, {"kernel": 0.4, "memcpy": 0.1}) is None
     runner.documents = {LoopProfile: LoopProfile(step=0.02, batch=8)}
-    diagnosed: Any = SimpleNamespace(recipe=LAST, after=runner.diagnose(LAST))
-    own = tuning_record.after(runner, diagnosed, {"forward": 0.3})
+    diagnosed: Any = SimpleNamespace(recipe=LAST, after=evaluator.diagnose(LAST))
+    own = diagnosis_record.diagnosis_after(diagnosed, evaluator, {"forward": 0.3})
     assert own is not None
     assert own.step == pytest.approx(0.02)
 
@@ -304,14 +316,15 @@ def order(runner: Scripted) -> list[str]:
 
 def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
-    assert runner.gate(Recipe(), LAST, "reassociated").word == "passed"
+    evaluator = evaluating(runner)
+    assert evaluator.gate(Recipe(), LAST, "reassociated").word == "passed"
     assert order(runner) == ["base", "double", "candidate", "again"]
     assert runner.plans[2].base == LAST.to_json()
     assert (runner.plans[2].capture.reference or "").endswith("double.pt")
     assert all(plan.seed == 0 for plan in runner.plans)
-    runner.gate(Recipe(), LAST, "reassociated")
+    evaluator.gate(Recipe(), LAST, "reassociated")
     assert len(runner.plans) == 4
-    runner.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
     assert order(runner)[4:] == ["candidate"]
     assert judged[0]["needs_samples"] is False
 
@@ -320,17 +333,19 @@ def test_lower_precision_is_judged_by_what_rounding_does(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
     runner = Capturing(tmp_path)
-    runner.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
+    evaluator = evaluating(runner)
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
     assert order(runner) == ["base", "bfloat16", "candidate", "again"]
     assert runner.plans[2].capture.reference is None
     assert runner.plans[1].capture.rounds == "bfloat16"
-    runner.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
     assert order(runner)[4:] == ["float16", "candidate"]
 
 
 def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
-    runner.gate(Recipe(), WORKERS, "exact")
+    evaluator = evaluating(runner)
+    evaluator.gate(Recipe(), WORKERS, "exact")
     assert (
         order(runner) == ["base", "candidate", "again", "data", "data", "data"]
         or order(runner).count("data") == len(runner.plans) - 3
@@ -340,13 +355,13 @@ def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dic
 
 def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
-    runner.loop_profile = LoopProfile(step=2.0, batch=32)
-    runner.gate(Recipe(), LAST, "reassociated")
+    evaluator = evaluating(runner, LoopProfile(step=2.0, batch=32))
+    evaluator.gate(Recipe(), LAST, "reassociated")
     assert {plan.capture.most for plan in runner.plans} == {8}
     assert {plan.capture.steps for plan in runner.plans} == {2}
     quick = Capturing(tmp_path / "quick")
     quick.folder.mkdir()
-    quick.gate(Recipe(), LAST, "reassociated")
+    evaluating(quick).gate(Recipe(), LAST, "reassociated")
     assert all(plan.capture.most is None for plan in quick.plans)
 
 
@@ -354,19 +369,21 @@ def test_a_script_that_has_no_double_precision_is_judged_without(
     tmp_path: Path, judged: list[dict[str, Any]]
 ) -> None:
     runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
     runner.broken = "double"
-    runner.gate(Recipe(), LAST, "reassociated")
+    evaluator.gate(Recipe(), LAST, "reassociated")
     assert order(runner) == ["base", "double", "candidate", "again"]
     assert runner.plans[2].capture.reference is None
-    runner.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
     assert order(runner)[4:] == ["candidate"]  # not tried again
 
 
 def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
     runner.broken = "candidate"
     with pytest.raises(TrialFailed) as failed:
-        runner.gate(Recipe(), LAST, "reassociated")
+        evaluator.gate(Recipe(), LAST, "reassociated")
     assert failed.value.kind == "crashed"
     assert judged == []
 

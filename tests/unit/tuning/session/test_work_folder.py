@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from laptime.tuning.session.work_folder import workplace
+from laptime.tuning.session.work_folder import work_folder
 
 KILLED = """
 import os, signal
-from laptime.tuning.session.work_folder import workplace
-with workplace("tune") as work:
+from laptime.tuning.session.work_folder import work_folder
+with work_folder("tune") as work:
     print(work, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -34,7 +34,7 @@ def aged(work: Path) -> Path:
 
 
 def test_it_is_gone_at_the_end(temporary: Path) -> None:
-    with workplace("tune") as work:
+    with work_folder("tune") as work:
         (work / "large.pt").write_bytes(b"x")
         assert work.parent == temporary
     assert list(temporary.iterdir()) == []
@@ -44,16 +44,16 @@ def test_what_a_killed_session_has_left_goes_with_the_next(temporary: Path) -> N
     done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False)
     left = aged(Path(done.stdout.strip()))
     (left / "large.pt").write_bytes(b"x")
-    with workplace("verify"):
+    with work_folder("verify"):
         assert left.exists(), "another verb's"
-    with workplace("tune") as work:
+    with work_folder("tune") as work:
         assert list(temporary.iterdir()) == [work]
 
 
 def test_a_folder_in_use_stays() -> None:
-    with workplace("tune") as first:
+    with work_folder("tune") as first:
         aged(first)
-        with workplace("tune") as second:
+        with work_folder("tune") as second:
             assert first.exists()
         assert not second.exists()
 
@@ -62,6 +62,6 @@ def test_a_young_folder_and_one_that_is_not_ours_stay(temporary: Path) -> None:
     (temporary / "laptime-tune-young").mkdir()
     (temporary / "laptime-tune-young" / "lock").touch()
     (temporary / "laptime-tune-other").mkdir()
-    with workplace("tune"):
+    with work_folder("tune"):
         pass
     assert {path.name for path in temporary.iterdir()} == {"laptime-tune-young", "laptime-tune-other"}
