@@ -1,9 +1,9 @@
-"""Another Python for a backend's workers: laptime goes along with them, its own few libraries where they fit.
+"""Another Python for a backend's workers: it is lent this laptime, and the few libraries that a worker needs.
 
-The worker always runs this very laptime, so that both ends speak one protocol: a folder with links to it
-comes first on the worker's path, and nothing else of this environment does. Besides laptime a worker needs
-msgspec and psutil; where the other Python lacks them and has our version, so that our binaries fit, ours are
-linked, too.
+The worker always runs this very laptime, so that both ends speak one protocol: a folder with a link to it
+comes first on the worker's import path, and nothing else of this environment does. A worker also needs
+msgspec and psutil. Where the other Python lacks them and is of the same version, so that binaries fit, they
+are linked, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.package import FOLDER
+from laptime.launch.process import last_line
 
 NEEDED = ("msgspec", "psutil")
 _TIMEOUT = 30.0
@@ -35,8 +36,8 @@ print(json.dumps({
 """
 
 
-def found(python: str) -> str:
-    """The interpreter's path. A link stays what it is: it is how a virtual environment is known.
+def path_of(python: str) -> str:
+    """The absolute path of an interpreter. Links are not followed: a virtual environment is one.
 
     Raises:
         UsageError: there is no such program.
@@ -56,23 +57,23 @@ def found(python: str) -> str:
 
 @cache
 def environment(python: str) -> dict[str, str]:
-    """Variables with which an interpreter finds laptime and what a worker needs.
+    """Environment variables with which an interpreter finds laptime and what a worker needs.
 
     Raises:
         UsageError: there is no such program, or it is no Python.
         Unavailable: it is too old, or lacks a library that cannot be lent.
     """
-    program = found(python)
-    told = _asked(program)
-    version = ".".join(map(str, told["version"]))
-    if told["version"] < _OLDEST:
+    program = path_of(python)
+    answer = _probed(program)
+    version = ".".join(map(str, answer["version"]))
+    if answer["version"] < _OLDEST:
         raise Unavailable(
             f"{python} is too old to run laptime's worker",
             why=f"it is Python {version}; 3.11 is the oldest that does",
             next=f"make an environment with Python 3.11 or newer: {Path(sys.executable).name} -m venv DIR",
         )
-    lacks = told["lacks"]
-    if lacks and told["tag"] != sys.implementation.cache_tag:
+    lacks = answer["lacks"]
+    if lacks and answer["tag"] != sys.implementation.cache_tag:
         raise Unavailable(
             f"{python} lacks {' and '.join(lacks)}, which laptime's worker needs",
             why=f"it is Python {version}; ours are built for {sys.version_info[0]}.{sys.version_info[1]}",
@@ -81,29 +82,28 @@ def environment(python: str) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(filter(None, [_lent(tuple(lacks)), os.environ.get("PYTHONPATH")]))}
 
 
-def _asked(program: str) -> dict[str, Any]:
+def _probed(program: str) -> dict[str, Any]:
     try:
         done = subprocess.run(
             [program, "-c", _PROBE, *NEEDED], capture_output=True, text=True, timeout=_TIMEOUT, check=True
         )
         answer: dict[str, Any] = json.loads(done.stdout)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        said = (getattr(error, "stderr", None) or str(error)).strip().splitlines()
         raise UsageError(
             f"{program} does not answer as a Python interpreter",
-            why=said[-1] if said else type(error).__name__,
+            why=last_line(getattr(error, "stderr", None) or str(error)) or type(error).__name__,
             next=f"{program} -c 'import sys; print(sys.version)'",
         ) from error
     return answer
 
 
 _folders: list[tempfile.TemporaryDirectory[str]] = []
-"""Kept until this process ends: workers start again and again."""
+"""They last until this process ends: workers start again and again."""
 
 
 @cache
 def _lent(names: tuple[str, ...]) -> str:
-    """A folder with links to laptime and these libraries of ours."""
+    """A folder with links to laptime and to these of its libraries."""
     folder = tempfile.TemporaryDirectory(prefix="laptime-lent-")
     _folders.append(folder)
     (Path(folder.name) / "laptime").symlink_to(FOLDER)

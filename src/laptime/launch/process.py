@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
@@ -78,12 +79,15 @@ class Process(subprocess.Popen[bytes]):
         return status
 
 
-def tail(output: IO[bytes], size: int = TAIL) -> str:
-    """The last `size` bytes of what a program has printed into a file."""
-    if output.closed:
-        return ""
-    output.seek(max(0, output.seek(0, os.SEEK_END) - size))
-    return output.read().decode(errors="replace")
+def tail(output: Path | IO[bytes], size: int = TAIL) -> str:
+    """The last `size` bytes of what a program has printed into a file; "" where it cannot be read."""
+    if isinstance(output, Path):
+        with suppress(OSError), output.open("rb") as file:
+            return tail(file, size)
+    elif not output.closed:
+        output.seek(max(0, output.seek(0, os.SEEK_END) - size))
+        return output.read().decode(errors="replace")
+    return ""
 
 
 def last_line(output: str) -> str:

@@ -1,4 +1,4 @@
-"""A user's script: what is run, under which hooks, and what its processes leave behind."""
+"""A user's script under laptime's hooks: found by its name, run, and what its processes observed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ _LOOK = 0.2
 
 @dataclass(frozen=True)
 class Program:
-    """What is run: words behind `python -m laptime.instrument`, and its name for the report."""
+    """A script to run.
+
+    Attributes:
+        words: its name and arguments, as Python's command line has them.
+        subject: what reports call it. python: its interpreter.
+    """
 
     words: list[str]
     subject: Subject
@@ -41,12 +46,13 @@ class Program:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How it went.
+    """How a script ran.
 
     Attributes:
-        observed: one a process, those with steps first, by rank.
+        observed: what each process observed, those with steps first, then by rank.
+        ended: how each process ended.
         status: exit status; negative is a signal.
-        interrupted: by Ctrl-C here. hung: by its timeout.
+        interrupted: by Ctrl-C. hung: the timeout in seconds that it ran into, None when it did not.
     """
 
     observed: list[Observed] = field(default_factory=list)
@@ -68,7 +74,7 @@ def resolve(
 
     Args:
         python: interpreter to run it with; "" is laptime's own.
-        target_loop: options of `launch.repeat`, which calls a target again and again.
+        target_loop: options of `launch.target_loop`, which calls a target again and again.
 
     Raises:
         UsageError: none of them.
@@ -95,7 +101,7 @@ def resolve(
             why="it is a target, no script; options of laptime come before it",
             next=f"laptime profile --batch 8 {name}",
         )
-    words = ["-m", "laptime.launch.repeat", name, *target_loop]
+    words = ["-m", "laptime.launch.target_loop", name, *target_loop]
     return Program(words, Subject(target=name, source=recipe.source, sha256=recipe.sha256), python)
 
 
@@ -107,22 +113,21 @@ def _of_file(path: Path, name: str = "") -> Subject:
 def _command(name: str, python: str) -> Path | None:
     """The Python script behind a command such as `torchrun`, beside the interpreter or on the path."""
     beside = str(Path(python).parent) if os.sep in python else ""
-    found = shutil.which(name, path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
-    if not found or os.sep in name or ":" in name:
+    command = shutil.which(name, path=os.pathsep.join([beside, os.environ.get("PATH", "")]))
+    if not command or os.sep in name or ":" in name:
         return None
-    with open(found, "rb") as file:  # noqa: PTH123
+    with Path(command).open("rb") as file:
         first = file.readline(500)
-    return Path(found) if first.startswith(b"#!") and b"python" in first else None
+    return Path(command) if first.startswith(b"#!") and b"python" in first else None
 
 
 def _no_script(path: Path) -> UsageError:
-    there = [str(each) for each in path.parent.glob("*.py")] if path.parent.is_dir() else []
-    near = closest(str(path), there)
+    others = [str(file) for file in path.parent.glob("*.py")] if path.parent.is_dir() else []
+    near = closest(str(path), others)
+    where = f"looked in {path.parent.resolve()}"
     return TargetError(
         f"there is no script {path}",
-        why=f"{len(there)} other Python files are in that folder"
-        if there
-        else f"looked in {path.parent.resolve()}",
+        why=f"{len(others)} other Python files are in that folder" if others else where,
         next=f"laptime profile {near}" if near else "laptime profile SCRIPT.py   or   -m MODULE",
     )
 
@@ -168,7 +173,7 @@ def execute(
 
 
 def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
-    """Wait for the end: the script's own, GRACE after all is observed, or its timeout."""
+    """Wait until the script ends, its timeout passes, or GRACE has passed since all was observed."""
     observed_at: float | None = None
     while not process.ends_within(_LOOK):
         if observed_at is None and any(folder.glob("observed-*.json")):
@@ -181,10 +186,11 @@ def _watched(process: Process, folder: Path, timeout: float) -> Outcome:
 
 
 def _is_all_observed(folder: Path) -> bool:
-    seen = _observed(folder)
-    return len([each for each in seen if each.complete]) >= seen[0].world
+    processes = _observed(folder)
+    return sum(process.complete for process in processes) >= processes[0].world
 
 
 def _observed(folder: Path) -> list[Observed]:
-    seen = [msgspec.json.decode(path.read_bytes(), type=Observed) for path in folder.glob("observed-*.json")]
-    return sorted(seen, key=lambda each: (not each.source, not each.complete, each.rank))
+    files = folder.glob("observed-*.json")
+    processes = [msgspec.json.decode(path.read_bytes(), type=Observed) for path in files]
+    return sorted(processes, key=lambda process: (not process.source, not process.complete, process.rank))

@@ -23,9 +23,9 @@ from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, 
 
 _T = TypeVar("_T")
 LOOK = 0.02
-"""Seconds between two looks at what a trial has written."""
+"""Seconds between two looks for new blocks."""
 GRACE = 10.0
-"""Seconds that a script may take to end after it was told to."""
+"""Seconds that a script gets to end by itself."""
 LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
 
@@ -35,7 +35,7 @@ class Running:
     """A trial that was started.
 
     Attributes:
-        folder: where it writes. hung: it was ended for its silence or its length.
+        folder: where it writes. timeout: seconds that it may take; hung: it took longer, and was ended.
         status: exit status once it has ended; negative is a signal.
     """
 
@@ -49,7 +49,7 @@ class Running:
         self._messages = Messages(self.folder)
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks as they end, until the trial does. A trial beyond its timeout is ended, `hung` says so."""
+        """Blocks as they end, until the trial does. Beyond its timeout it is ended, and `hung` is set."""
         while True:
             yield from self._messages.new_blocks()
             if self.process.poll() is not None:
@@ -67,7 +67,7 @@ class Running:
             pass
 
     def stop(self) -> None:
-        """Tell it to end at its next boundary, and see to it."""
+        """Ask it to end after its current step, and end it."""
         if self.process.poll() is None:
             (self.folder / "stop").touch()
             self.process.ends_within(min(GRACE, self.timeout - self.process.seconds))
@@ -77,25 +77,21 @@ class Running:
         self.status = self.process.end(grace=1.0)
 
     def finished(self) -> TrialResult:
-        """How it went; of a process that died without a word, what is known from outside."""
+        """The result of the trial, which is stopped; of one that left none, how its process ended."""
         self.stop()
         result = self._messages.latest(TrialResult)
         return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
 
     def document(self, kind: type[_T]) -> _T | None:
-        """The last `LoopProfile` or `NumericsComparison` that it has left, None without one."""
+        """The last `LoopProfile` or `NumericsComparison` that it has written, None without one."""
         return self._messages.latest(kind)
 
     def output(self) -> str:
         """The end of what the script has printed."""
-        try:
-            with (self.folder / "output").open("rb") as file:
-                return tail(file)
-        except OSError:
-            return ""
+        return tail(self.folder / "output")
 
     def last_words(self) -> str:
-        """How a script ended that left no account: its signal, or its status and last line."""
+        """How the process ended: its signal, or its status and the last line of its output."""
         status = self.status or 0
         line = last_line(self.output()) if status >= 0 else ""
         return f"{ending(status)}: {line}" if line else ending(status)

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from msgspec import structs
 
 from laptime.launch import interpreter
+from laptime.launch.git_worktree import Revision, checked_out
 from laptime.launch.worker_process import Worker, WorkerProcess
-from laptime.launch.worktree import Revision, checked_out
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
@@ -48,7 +48,7 @@ def _either(there: Revision) -> OpenSession:
         environ = interpreter.environment(python)
         return WorkerProcess(
             name=f"{variant.target} at {there.commit[:10]}",
-            python=interpreter.found(python),
+            python=interpreter.path_of(python),
             folder=there.folder,
             environ={**environ, "PYTHONPATH": there.python_path(environ["PYTHONPATH"])},
         )

@@ -13,7 +13,7 @@ from msgspec import structs
 from laptime.analysis.paired import Effect
 from laptime.apps.cli.commands.doctor import command
 from laptime.kit.errors import Died, Hung, LaptimeError
-from laptime.launch import once
+from laptime.launch import fresh_call
 from laptime.probes import machine
 from laptime.probes.cpu import cpu
 from laptime.records.doctor import DoctorCheck, DoctorReport, Rate
@@ -159,7 +159,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[float]:
             "rates": [row] if arguments["seconds"] else [],
         }
 
-    monkeypatch.setattr(once, "call", call)
+    monkeypatch.setattr(fresh_call, "call", call)
     monkeypatch.setattr(device_peaks.software, "installed", lambda package: "2.15")
     return seconds
 
@@ -213,23 +213,25 @@ def test_without_torch_nothing_is_asked(asked: list[float], monkeypatch: pytest.
 
 
 def test_a_fresh_process_answers() -> None:
-    assert once.call("laptime.kit.text:count", {"number": 2, "noun": "sample"}, timeout=30) == "2 samples"
+    assert (
+        fresh_call.call("laptime.kit.text:count", {"number": 2, "noun": "sample"}, timeout=30) == "2 samples"
+    )
 
 
 def test_a_function_that_raises_is_told_with_its_last_words() -> None:
     with pytest.raises(Died) as caught:
-        once.call("laptime.kit.text:count", {"number": "x"}, timeout=30)
+        fresh_call.call("laptime.kit.text:count", {"number": "x"}, timeout=30)
     assert "TypeError" in caught.value.why
 
 
 def test_a_function_that_hangs_is_ended() -> None:
     with pytest.raises(Hung):
-        once.call("laptime.probes.neighbours:programs", {"seconds": 60}, timeout=1.0)
+        fresh_call.call("laptime.probes.neighbours:programs", {"seconds": 60}, timeout=1.0)
 
 
 def test_only_our_own_functions_are_called() -> None:
     with pytest.raises(Died) as caught:
-        once.call("os:getcwd", {}, timeout=30)
+        fresh_call.call("os:getcwd", {}, timeout=30)
     assert "only functions of laptime" in caught.value.why
 
 

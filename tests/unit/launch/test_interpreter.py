@@ -44,7 +44,7 @@ def bare(tmp_path: Path) -> Path:
 
 def test_a_bare_environment_runs_the_worker_with_what_it_is_lent(bare: Path) -> None:
     environ = interpreter.environment(str(bare))
-    worker = WorkerProcess(name="null:noop", python=interpreter.found(str(bare)), environ=environ)
+    worker = WorkerProcess(name="null:noop", python=interpreter.path_of(str(bare)), environ=environ)
     try:
         (loaded,) = worker.ask(Load(variant=Variant(target="null:noop", backend="null")), timeout=60)
         assert isinstance(loaded, Loaded)
@@ -62,12 +62,14 @@ def test_only_what_is_lacking_is_lent(bare: Path) -> None:
 
 
 def test_a_folder_of_an_environment_means_its_python(bare: Path) -> None:
-    assert interpreter.found(str(bare.parent.parent)) == str(bare)
+    assert interpreter.path_of(str(bare.parent.parent)) == str(bare)
 
 
 def test_the_link_of_an_environment_is_not_followed(bare: Path) -> None:
     told = subprocess.run(
-        [interpreter.found(str(bare)), "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True
+        [interpreter.path_of(str(bare)), "-c", "import sys; print(sys.prefix)"],
+        capture_output=True,
+        text=True,
     )
     assert Path(told.stdout.strip()) == bare.parent.parent
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from laptime.kit.errors import UsageError
-from laptime.launch.worktree import checked_out
+from laptime.launch.git_worktree import checked_out
 
 
 def git(*arguments: str) -> str:

@@ -116,7 +116,7 @@ def test_a_script_a_module_a_command_and_a_target_are_told_apart(
     assert words("train.py", "--lr", "1") == ["train.py", "--lr", "1"]
     assert words("pkg.train", "-v", module=True) == ["-m", "pkg.train", "-v"]
     assert words("launcher", "train.py") == [str(command), "train.py"]
-    assert words("null:spin=1ms")[:3] == ["-m", "laptime.launch.repeat", "null:spin=1ms"]
+    assert words("null:spin=1ms")[:3] == ["-m", "laptime.launch.target_loop", "null:spin=1ms"]
     with pytest.raises(UsageError, match="takes no arguments"):
         words("null:spin=1ms", "--batch", "8")
     with pytest.raises(TargetError) as missing:

@@ -32,7 +32,7 @@ def fresh_process(variant: Variant) -> Worker:
     """A worker in a process of its own, in the Python that its backend is installed for."""
     if not variant.python:
         return WorkerProcess(name=variant.target)
-    python, environ = interpreter.found(variant.python), interpreter.environment(variant.python)
+    python, environ = interpreter.path_of(variant.python), interpreter.environment(variant.python)
     return WorkerProcess(name=variant.target, python=python, environ=environ)
 
 

@@ -10,7 +10,7 @@ from laptime.analysis.architecture import architecture, plain
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.kit.text import closest
-from laptime.launch import once
+from laptime.launch import fresh_call
 from laptime.targets import Recipe, parse
 from laptime.verbs.bench.backend_selection import fits
 
@@ -102,7 +102,7 @@ def _known(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none where the package cannot be asked (its framework is there without it)."""
     arguments = {"kind": kind}
     try:
-        targets: list[str] = once.call(
+        targets: list[str] = fresh_call.call(
             "laptime.targets:known", arguments, timeout=_TIMEOUT, python=python.get(_recipe(kind).backend, "")
         )
     except LaptimeError:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from laptime.kit.clock import utc_now
-from laptime.launch import once
+from laptime.launch import fresh_call
 from laptime.probes import software
 from laptime.probes.cpu import Cpu
 from laptime.probes.nvml import Gpu
@@ -65,7 +65,7 @@ def device_peaks(
     key = _key(environment, gpus)
     stored = None if fresh else cache.get("peaks", key)
     seconds = 0.0 if stored or quick else SECONDS
-    answer = once.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
+    answer = fresh_call.call(_SURVEY, {"seconds": seconds}, timeout=_TIMEOUT)
     when = utc_now() if seconds else (stored or {}).get("when", "")
     rows = answer.pop("rates") if seconds else (stored or {}).get("rates", [])
     if seconds and keep:

@@ -7,8 +7,8 @@ from laptime.kit.errors import Died, Hung, LaptimeError, Unavailable, UsageError
 from laptime.launch.process import ending
 from laptime.launch.script import Outcome, Program
 
-_OURS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
-"""Options that people write behind the script, where they are the script's."""
+_OPTIONS = {"-o", "--output", "--json", "--steps", "--warmup", "--wait", "--trace", "--no-save", "--timeout"}
+"""Options of laptime that people write behind the script, where they are the script's."""
 
 
 def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
@@ -30,10 +30,12 @@ def failure_of(program: Program, outcome: Outcome) -> LaptimeError | None:
         return Died(what, why="native code crashed, or memory ran out", next="python -X faulthandler ...")
     if outcome.status > 0:
         what = f"{name} {ending(outcome.status)}"
-        ours = [word for word in program.words if word.partition("=")[0] in _OURS]
-        if outcome.status == 2 and ours:  # argparse's way to refuse an option
-            next_step = f"options of laptime come before the script: laptime profile {ours[0]} ... {name}"
-            return UserCodeError(what, why=f"it was given {ours[0]}", next=next_step)
+        misplaced = [word for word in program.words if word.partition("=")[0] in _OPTIONS]
+        if outcome.status == 2 and misplaced:  # argparse's way to refuse an option
+            next_step = (
+                f"options of laptime come before the script: laptime profile {misplaced[0]} ... {name}"
+            )
+            return UserCodeError(what, why=f"it was given {misplaced[0]}", next=next_step)
         return UserCodeError(what, why="sys.exit says so", next="run it without laptime first")
     return None
 
@@ -53,20 +55,20 @@ def no_step(program: Program, outcome: Outcome) -> LaptimeError:
     name = program.subject.target
     if outcome.interrupted:
         return UserCodeError(f"{name} was interrupted before its first step", next="give it more time")
-    if any(seen.tensorflow for seen in outcome.observed):
+    if any(process.tensorflow for process in outcome.observed):
         return UsageError(
             f"no step was found in {name}",
             why="a step of a TensorFlow program is a call of a tf.function, as in Keras's fit and predict",
             next="compile the step: @tf.function, or model.compile(run_eagerly=False)",
         )
-    if not any(seen.torch for seen in outcome.observed):
+    if not any(process.torch for process in outcome.observed):
         return UsageError(
             f"no step was found in {name}: it does not use torch",
             why="a step is an optimizer's step, a batch of a DataLoader, or a call of an nn.Module",
             next="laptime profile the script that trains, or -m its module",
         )
-    seen = outcome.observed[0].seen
-    came = ", ".join(f"{count} {kind}" for kind, count in seen.items()) or "none of them"
+    signals = outcome.observed[0].seen
+    came = ", ".join(f"{count} {kind}" for kind, count in signals.items()) or "none of them"
     return UsageError(
         f"no step was found in {name}",
         why="looked for steps of a torch optimizer, batches of a DataLoader, calls of an nn.Module, on the "

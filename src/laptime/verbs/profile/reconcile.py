@@ -1,4 +1,4 @@
-"""The traced steps beside the untraced ones: what the profiler costs, and where the time goes without it."""
+"""Traced steps beside untraced ones: what the profiler costs, and where the time goes without it."""
 
 from __future__ import annotations
 
@@ -38,109 +38,98 @@ UNEVEN = 1.25
 SLOW = 1.5
 
 
-def reconciled(profile: Profile, seen: Observed) -> Profile:
+def reconciled(profile: Profile, observed: Observed) -> Profile:
     """The profile with the untraced step beside it, and oneDNN's primitives."""
-    primitives = [Primitive(**row) for row in seen.primitives or []]
-    return structs.replace(profile, reconciled=_beside(profile, seen), primitives=primitives)
+    primitives = [Primitive(**row) for row in observed.primitives or []]
+    return structs.replace(profile, reconciled=_beside(profile, observed), primitives=primitives)
 
 
-def _beside(profile: Profile, seen: Observed) -> Reconciled | None:
-    if not seen.untraced:
+def _beside(profile: Profile, observed: Observed) -> Reconciled | None:
+    steps = observed.untraced
+    if not steps:
         return None
-    walls = [sample.wall for sample in seen.untraced]
+    walls = [step.wall for step in steps]
     untraced = round(median(walls))
-    traced = (
-        round(median(sample.wall for sample in seen.traced))
-        if seen.traced
-        else profile.overview.step_median_ns
-    )
+    traced_walls = [step.wall for step in observed.traced] or [profile.overview.step_median_ns]
+    traced = round(median(traced_walls))
     ends = interval(np.asarray(walls, dtype=float), 0.5)
-    host = sum(sample.host for sample in seen.untraced)
-    waited = sum(sample.phases.get("data", 0) for sample in seen.untraced)
+    host = sum(step.host for step in steps)
+    waited = sum(step.phases.get("data", 0) for step in steps)
     return Reconciled(
         untraced_ns=untraced,
         untraced_steps=len(walls),
         untraced_ci95_ns=(round(ends[0]), round(ends[1])) if ends else None,
         traced_ns=traced,
         slowdown=traced / untraced if untraced else 1.0,
-        parts_ns=parts(seen, untraced),
-        loader_wait_ns=round(waited / len(walls)) if seen.seen.get("fetch") else None,
-        threads_busy=sum(sample.cpu for sample in seen.untraced) / host if host else None,
-        note=_note(seen, walls),
+        parts_ns=parts(observed, untraced),
+        loader_wait_ns=round(waited / len(walls)) if observed.seen.get("fetch") else None,
+        threads_busy=sum(step.cpu for step in steps) / host if host else None,
+        note=_note(observed, walls),
     )
 
 
-def parts(seen: Observed, untraced_ns: int) -> dict[str, int]:
+def parts(observed: Observed, untraced_ns: int) -> dict[str, int]:
     """The median untraced step in parts, each with its share of all untraced steps; they sum to it.
 
     They are times of the host. Where a device works behind it, "other" holds the waiting for it.
     """
-    whole = sum(sample.wall for sample in seen.untraced)
-    found = {
-        name: round(untraced_ns * sum(sample.phases[name] for sample in seen.untraced) / whole)
-        for name in seen.untraced[0].phases
-    }
-    over = sum(found.values()) - untraced_ns
-    if over > 0:  # the device's clock told less than the host's
-        found = {name: round(part * untraced_ns / (untraced_ns + over)) for name, part in found.items()}
-    return {**found, "other": untraced_ns - sum(found.values())}
+    steps = observed.untraced
+    whole = sum(step.wall for step in steps)
+    shares = {name: sum(step.phases[name] for step in steps) / whole for name in steps[0].phases}
+    times = {name: round(untraced_ns * share) for name, share in shares.items()}
+    total = sum(times.values())
+    if total > untraced_ns:  # the device's clock shows less time than the host's
+        times = {name: round(part * untraced_ns / total) for name, part in times.items()}
+    return {**times, "other": untraced_ns - sum(times.values())}
 
 
-def _note(seen: Observed, walls: list[int]) -> str:
-    told = [*seen.notes]
+def _note(observed: Observed, walls: list[int]) -> str:
+    notes = [*observed.notes]
     middle, mean = median(walls), sum(walls) / len(walls)
     if middle and mean / middle > UNEVEN:
-        told.append(f"steps are uneven: their mean is {mean / middle:.2f}x their median")
-    if seen.clock != "host":
-        told.append(
-            f"steps are timed by {seen.clock}, parts by the host's clock, without waiting for the device"
-        )
-    return "; ".join(told)
+        notes.append(f"steps are uneven: their mean is {mean / middle:.2f}x their median")
+    if observed.clock != "host":
+        how = "parts by the host's clock, without waiting for the device"
+        notes.append(f"steps are timed by {observed.clock}, {how}")
+    return "; ".join(notes)
 
 
-def untraced(seen: Observed) -> list[Finding]:
-    """What is known of a step that was never traced."""
-    if not seen.untraced:
+def untraced(observed: Observed) -> list[Finding]:
+    """What is known about the steps of a script that ended before any was traced."""
+    if not observed.untraced:
         return []
-    walls = [sample.wall for sample in seen.untraced]
-    shown = {name: show(part / 1e9, "s") for name, part in parts(seen, round(median(walls))).items()}
-    told = ", ".join(f"{name} {part}" for name, part in shown.items())
-    sentence = f"a step took {show(median(walls) / 1e9, 's')} (median of {len(walls)}, untraced): {told}"
+    walls = [step.wall for step in observed.untraced]
+    times = parts(observed, round(median(walls)))
+    listed = ", ".join(f"{name} {show(part / 1e9, 's')}" for name, part in times.items())
+    sentence = f"a step took {show(median(walls) / 1e9, 's')} (median of {len(walls)}, untraced): {listed}"
     return [Finding(kind="profile/untraced", sentence=sentence, evidence={"steps_ns": walls})]
 
 
-def series(seen: Observed) -> list[Series]:
+def series(observed: Observed) -> list[Series]:
     """The untraced steps as they were measured."""
-    if not seen.untraced:
-        return []
-    found = [
-        Series(metric=STEP, samples=[s.wall / 1e9 for s in seen.untraced], probe="hooks", clock=seen.clock)
-    ]
-    if seen.seen.get("fetch"):
-        waits = [s.phases["data"] / 1e9 for s in seen.untraced]
-        found.append(Series(metric=WAIT, samples=waits, probe="hooks", clock="host"))
-    return found
+    steps = observed.untraced
+    walls, waits = [step.wall / 1e9 for step in steps], [step.phases.get("data", 0) / 1e9 for step in steps]
+    step = Series(metric=STEP, samples=walls, probe="hooks", clock=observed.clock)
+    wait = Series(metric=WAIT, samples=waits, probe="hooks", clock="host")
+    return [step, *([wait] if observed.seen.get("fetch") else [])] if steps else []
 
 
-def checks(seen: Observed, profile: Profile | None) -> list[Check]:
+def checks(observed: Observed, profile: Profile | None) -> list[Check]:
     """Can the steps be trusted: enough of them untraced, not too much slower when traced?"""
-    timed = len(seen.untraced)
-    found = [
-        Check(name="untraced", outcome="ok", sentence=f"{count(timed, 'step')} timed without the profiler")
-    ]
-    if timed < FEW:
-        sentence = f"only {count(timed, 'step')} timed without the profiler"
-        found = [
-            Check(name="untraced", outcome="warn", sentence=sentence, next="let the script run more steps")
-        ]
-    if not seen.traces:
-        sentence = f"nothing was traced: the script ended after {count(seen.settled + timed, 'step')}"
+    timed = len(observed.untraced)
+    sentence = f"{count(timed, 'step')} timed without the profiler"
+    few = Check(
+        name="untraced", outcome="warn", sentence=f"only {sentence}", next="let the script run more steps"
+    )
+    result = [few if timed < FEW else Check(name="untraced", outcome="ok", sentence=sentence)]
+    if not observed.traces:
+        sentence = f"nothing was traced: the script ended after {count(observed.settled + timed, 'step')}"
         advice = "let it run longer, or   --wait 1 --warmup 1 --steps 2"
-        found.append(Check(name="traced", outcome="fail", sentence=sentence, next=advice))
+        result.append(Check(name="traced", outcome="fail", sentence=sentence, next=advice))
     slowdown = profile.reconciled.slowdown if profile and profile.reconciled else 0.0
     if slowdown > SLOW:
-        sentence = (
-            f"the profiler made a step {slowdown:.1f}x as long: times of the host in the trace are stretched"
+        sentence = f"the profiler made a step {slowdown:.1f}x as long: host times in the trace are stretched"
+        result.append(
+            Check(name="slowdown", outcome="note", sentence=sentence, next="--no-stack --no-memory")
         )
-        found.append(Check(name="slowdown", outcome="note", sentence=sentence, next="--no-stack --no-memory"))
-    return found
+    return result

@@ -30,21 +30,21 @@ class Revision(NamedTuple):
     top: Path
     place: Path
 
-    def python_path(self, known: str) -> str:
+    def python_path(self, current: str) -> str:
         """A PYTHONPATH with which a process imports the revision's code, and not the working tree's.
 
         Entries inside the working tree are turned to the revision; its own folder and `src` come after
         them, and so before what is installed, which may be the working tree (`pip install -e`).
         """
-        entries = [Path(entry) for entry in known.split(os.pathsep) if entry]
+        entries = [Path(entry) for entry in current.split(os.pathsep) if entry]
         moved = [
             self.place / entry.relative_to(self.top)
             if entry.is_absolute() and entry.is_relative_to(self.top)
             else entry
             for entry in entries
         ]
-        own = [folder for folder in (self.place, self.place / "src") if folder.is_dir()]
-        return os.pathsep.join(map(str, dict.fromkeys([*moved, *own])))
+        sources = [folder for folder in (self.place, self.place / "src") if folder.is_dir()]
+        return os.pathsep.join(map(str, dict.fromkeys([*moved, *sources])))
 
 
 @contextlib.contextmanager
@@ -62,7 +62,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
         "--end-of-options",
         f"{revision}^{{commit}}",
         what=f"git knows no revision {revision!r}",
-        then="git log --oneline",
+        advice="git log --oneline",
     )
     with tempfile.TemporaryDirectory(prefix="laptime-revision-") as temporary:
         place = Path(temporary).resolve() / commit[:12]
@@ -82,7 +82,7 @@ def checked_out(revision: str) -> Iterator[Revision]:
                 _git("worktree", "remove", "--force", str(place), what="")
 
 
-def _git(*arguments: str, what: str, then: str = "") -> str:
+def _git(*arguments: str, what: str, advice: str = "") -> str:
     """What git says.
 
     Raises:
@@ -99,5 +99,5 @@ def _git(*arguments: str, what: str, then: str = "") -> str:
         raise UsageError(what, why=f"git cannot be started: {error.strerror}", next="install git") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or [f"git ended with status {done.returncode}"]
-        raise UsageError(what, why=lines[-1], next=then)
+        raise UsageError(what, why=lines[-1], next=advice)
     return done.stdout.rstrip("\n")

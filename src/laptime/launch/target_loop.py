@@ -1,4 +1,4 @@
-"""A target called again and again until somebody stops it: the script behind `laptime profile TARGET`."""
+"""The script behind `laptime profile TARGET`: it calls the target again and again until it is stopped."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="auto")
-    asked = parser.parse_args()
-    recipe = targets.parse(asked.target)
-    variant = Variant(target=asked.target, backend=recipe.backend, device=asked.device, dtype=asked.dtype)
+    options = parser.parse_args()
+    recipe = targets.parse(options.target)
+    variant = Variant(
+        target=options.target, backend=recipe.backend, device=options.device, dtype=options.dtype
+    )
     model = load("backends", recipe.backend).open(variant)
-    work = model.workload(asked.batch)
+    work = model.workload(options.batch)
     with model.scope():
         while True:
             work.call()

@@ -1,7 +1,7 @@
-"""One question to a fresh process: call one of laptime's functions there, get its answer as JSON.
+"""One call in a fresh process: one of laptime's functions runs there, its result comes back as JSON.
 
-For questions whose answer needs a framework that this process must not load:
-`python -m laptime.launch.once laptime.backends.torch.survey:survey` reads its arguments from standard input.
+For what needs a framework that this process must not load. Arguments come on standard input:
+`python -m laptime.launch.fresh_call laptime.backends.torch.survey:survey`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from subprocess import PIPE, TimeoutExpired
 from typing import Any
 
 from laptime.kit.errors import Died, Hung
-from laptime.launch.interpreter import environment, found
+from laptime.launch.interpreter import environment, path_of
 from laptime.launch.process import Process, ending, last_line
 
 
 def call(function: str, arguments: dict[str, Any], *, timeout: float, python: str = "") -> Any:
-    """The answer of `module:function` with these keyword arguments.
+    """What `module:function` returns for these keyword arguments.
 
     Args:
         timeout: seconds.
@@ -30,7 +30,7 @@ def call(function: str, arguments: dict[str, Any], *, timeout: float, python: st
         Hung: it gave none within `timeout` seconds.
     """
     process = Process(
-        [found(python) if python else sys.executable, "-m", "laptime.launch.once", function],
+        [path_of(python) if python else sys.executable, "-m", "laptime.launch.fresh_call", function],
         stdin=PIPE,
         stdout=PIPE,
         stderr=PIPE,
