@@ -84,8 +84,8 @@
       for (const other of this.heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
       const key = (each) => {
-        const text = each.row.cells[column].textContent.trim();
-        return words ? text : number(text);
+        const cell = each.row.cells[column], text = cell.textContent.trim();
+        return words ? text : "value" in cell.dataset ? Number(cell.dataset.value) : number(text);
       };
       const keys = new Map(this.rows.map((each) => [each, key(each)]));
       const before = (a, b) => {

@@ -333,7 +333,7 @@
     button.addEventListener("click", () => ({ in: keys["+"], out: keys["-"], all: keys[0] })[button.dataset.do]());
   }
 
-  const box = stage.querySelector("input"), told = stage.querySelector(".found");
+  const box = stage.querySelector("input"), hitCount = stage.querySelector(".hits");
   let hits = [], hit = -1;
   box.addEventListener("input", () => {
     const query = box.value.trim().toLowerCase();
@@ -341,14 +341,14 @@
     hits = view.found ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.found.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
     hits.sort((a, b) => a.lane.start[a.row] - b.lane.start[b.row]);
     hit = -1;
-    told.textContent = query ? `${hits.length.toLocaleString("en")} found${hits.length ? ", Enter goes to the next" : ""}` : "";
+    hitCount.textContent = query ? `${hits.length.toLocaleString("en")} found${hits.length ? ", Enter goes to the next" : ""}` : "";
     redraw();
   });
   box.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || !hits.length) return;
     hit = (hit + (event.shiftKey ? -1 : 1) + hits.length) % hits.length;
     show(hits[hit]);
-    told.textContent = `${hit + 1} of ${hits.length}`;
+    hitCount.textContent = `${hit + 1} of ${hits.length}`;
   });
 
   document.querySelector("#timeline .no-script").hidden = true;
