@@ -18,7 +18,7 @@ RANKS = 64
 
 _LEAST = 0.001
 _LEAST_CAUSE = 0.005
-"""Shares of the step below which a part, or a cause of idle time, is left to the page."""
+"""Shares of the step below which a part, or a cause of idle time, is not on a terminal."""
 
 
 def breakdown(profile: Profile) -> Bars:
@@ -47,7 +47,7 @@ def _bar(kind: str, name: str, ns: float, whole: float, *, note: str = "", least
         text=words.time(ns),
         share=share,
         note=note,
-        detail="brief" if share >= least else "page",
+        detail="brief" if share >= least else "folded" if share >= _LEAST else "page",
     )
 
 

@@ -51,7 +51,7 @@ def sections(run: Run, profile: Profile) -> list[Section]:
         _tables("by-module", "Modules", f"{file} Forward, beside backward.", tables.modules(profile)),
         _tables("by-launch", "Launches", _launches(profile), tables.launches(profile)),
         _tables("by-copy", "Copies", file, tables.copies(profile)),
-        _ranks(profile),
+        _ranks(run, profile),
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
         _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
         _against(profile),
@@ -151,15 +151,21 @@ def _launches(profile: Profile) -> str:
     return "; ".join(parts) + "."
 
 
-def _ranks(profile: Profile) -> Section:
-    drawn, blocks = bars.ranks(profile), list[Block]()
-    if drawn.rows:
-        blocks.append(drawn)
-        blocks.append(Facts(rows=[("straggler", text) for text in facts.stragglers(profile)], detail="page"))
+def _ranks(run: Run, profile: Profile) -> Section:
+    is_finding = any("straggler" in finding.kind for finding in run.findings)
+    stragglers = [("straggler", text) for text in facts.stragglers(profile)]
     more = f" The first {bars.RANKS} of {len(profile.ranks)} are drawn." * (len(profile.ranks) > bars.RANKS)
-    blocks += _views(jobs.ranks(profile))
     return Section(
-        id="by-rank", title="Ranks", note=f"Times per step.{more}", blocks=blocks, headed=False, folded=True
+        id="by-rank",
+        title="Ranks",
+        note=f"Times per step.{more}",
+        blocks=[
+            bars.ranks(profile),
+            *_views(jobs.ranks(profile)),
+            Facts(rows=stragglers, detail="folded" if is_finding else "brief"),
+        ],
+        headed=False,
+        folded=True,
     )
 
 
@@ -167,11 +173,8 @@ def _against(profile: Profile) -> Section:
     against = profile.against
     if against is None:
         return Section(id="against", title="Difference", blocks=[])
-    title, blocks = (
-        f"Against {_words.printable(against.before)}",
-        [Text(text=_words.printable(against.sentence))],
-    )
-    return Section(id="against", title=title, blocks=[*blocks, *_views(jobs.differences(profile))])
+    blocks = [Text(text=against.sentence), *_views(jobs.differences(profile))]
+    return Section(id="against", title=f"Against {against.before}", blocks=blocks)
 
 
 def _memory(profile: Profile) -> Section:
