@@ -1,1 +1,1 @@
-"""Pure functions on records: the same answer years later, from a file."""
+"""Pure functions on records: a stored run gives the same answer years later."""

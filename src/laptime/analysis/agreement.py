@@ -1,4 +1,4 @@
-"""Do two frameworks make the same of one model? Pure functions on their outputs.
+"""Do two frameworks compute the same for one model? Pure functions on their outputs.
 
     max_error   largest absolute difference of any element
     relative    the same, over the largest magnitude of the reference's outputs

@@ -46,13 +46,13 @@ def plain(name: str) -> str:
 
 
 def architecture(target: str) -> str:
-    """What a target has in common with the same model elsewhere: its name behind `kind:`, or all of it."""
+    """The name that one model has in all frameworks: what stands behind `kind:`, or the whole target."""
     kind, _, name = target.partition(":")
     return plain(name) if kind in names("targets") and kind != "null" else target
 
 
 def same_models(cases: list[Case]) -> list[Finding]:
-    """A finding for each framework beside the first that runs an architecture: the same model, or how not."""
+    """A finding for each further framework that runs an architecture: the same model, or how it differs."""
     groups: dict[str, dict[tuple[str, str], list[Case]]] = {}
     for case in cases:
         members = groups.setdefault(architecture(case.target), {})

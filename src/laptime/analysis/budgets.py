@@ -1,4 +1,4 @@
-"""Budgets: is a number at most, or at least, what was allowed? Its 95 % interval decides, not its value.
+"""Budgets: is a number within its limit? Its 95 % interval decides, not its value.
 
 A budget is kept when the whole interval is within the limit, broken when the whole interval is beyond it, and
 undecided in between, or when the number is invalid or cannot be told.
@@ -44,7 +44,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: float) -> 
 
 
 def _ends(stat: Stat) -> tuple[float, float] | None:
-    """The interval; what is counted or measured once stands for itself."""
+    """The interval; of numbers that are counted or measured once, the value itself."""
     if stat.ci95 is not None:
         return stat.ci95
     sampled = stat.tag.startswith(("latency/", "throughput/")) and not stat.tag.endswith(("/min", "/max"))

@@ -1,4 +1,4 @@
-"""Where did the level of a history change? A permutation test of the whole search, so that noise is not news.
+"""Where did the level of a history change? A permutation test of the whole search keeps false alarms rare.
 
 1. Values are logarithms, so that steps are factors. A single wild run is drawn to the median of its
    neighbours: what lies more than 4 scaled MADs off the running median of 7 is cut to that (Hampel).
@@ -45,7 +45,7 @@ _AT_ONCE = 2_000_000
 """Contrasts held in memory at once."""
 
 _ENOUGH = 30
-"""Permutations that beat the data after which it is clear that nothing is there (Besag & Clifford 1991)."""
+"""Permutations that beat the data after which the search stops: no change (Besag & Clifford 1991)."""
 _WINDOW, _WILD = 7, 4.0
 _MAD = 1.4826
 
@@ -76,7 +76,7 @@ def changes(
     Args:
         histories: positive numbers, one a run, in the order of time.
         level: chance of naming any change in any of them where there is none.
-        margin: changes smaller than this share are not told.
+        margin: changes smaller than this share are left out.
     """
     logs = [np.log(np.asarray(values, dtype=float)) for values in histories]
     # Too short ones are not asked, and cost the others nothing.
@@ -123,7 +123,7 @@ def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
 def _best(logs: Floats, level: float) -> tuple[int, float]:
     """The best split, and how often a permutation has one as good; drawn as often as the level needs.
 
-    The dice are the same for the same number of runs: the same history gives the same answer.
+    The random numbers depend on the number of runs alone: the same history gives the same answer.
     """
     splits = _splits(len(logs))
     contrast = _contrasts(logs[None, :], splits)[0]

@@ -5,7 +5,7 @@ absolute deviations of the logarithm, so that single slow samples do not matter)
 differ by more than noise. What comes before the last cut is not steady state.
 
 After Barrett et al., Virtual Machine Warmup Blows Hot and Cold (OOPSLA 2017): some programs never settle,
-so the class is told, too.
+so the kind is returned, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from laptime.analysis.student_t import t_quantile
 Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
 
 SMALLEST_STEP = 0.03
-"""Relative change of level that counts; smaller ones are drift that the interval has to carry."""
+"""Relative change of level that counts; smaller ones are drift, which widens the interval."""
 
 _MIN_TAIL = 5
 _SURE = 0.99997
@@ -46,7 +46,7 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
 
     Args:
         samples: shape (n,), positive.
-        ignore: shape (n,), bool: samples with a known outside cause, which must not pass for warm-up.
+        ignore: shape (n,), bool: samples with a known outside cause, which must not be taken for warm-up.
     """
     positions = np.arange(len(samples)) if ignore is None else np.nonzero(~ignore)[0]
     if len(positions) < _MIN_TAIL + 1:

@@ -93,10 +93,10 @@ def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
 def throughput_regime(
     rates: list[dict[str, Stat]], *, on_cpu: bool, constants: Constants = TODAY
 ) -> str | None:
-    """The regime to tell the throughput of these cases in: saturated, where it was measured.
+    """The regime whose throughput is shown for these cases: saturated, where it was measured.
 
-    On a CPU a call returns with its result, so back to back and one by one are the same work; where the
-    long saturated blocks were too disturbed to tell, the regime with the narrower intervals speaks.
+    On a CPU a call returns with its result, so calls back to back and one by one do the same work. Where the
+    long saturated blocks were too disturbed, the regime with the narrowest intervals is taken.
 
     Args:
         rates: one dict a case, throughput by regime.
@@ -167,7 +167,7 @@ def _latency_stat(
     """A statistic of latencies.
 
     Args:
-        needed, worth: samples that it needs and how many there are, told where it has no value.
+        needed, worth: samples that it needs and how many there are, for the note when it has no value.
     """
     have = len(evidence.values) if worth is None else worth
     return Stat(
@@ -211,7 +211,7 @@ def _quantile_interval(series: Series, evidence: Evidence, q: float) -> tuple[fl
 
 def _whole_range(series: Series, evidence: Evidence) -> tuple[float, float] | None:
     """Where undisturbed samples are too few, or repeat each other too much, for an interval of the median:
-    all that was seen since the level settled, disturbed samples too; None below six."""
+    the range of all settled samples, disturbed ones too; None below six."""
     settled = np.asarray(series.samples)[evidence.settled]
     return (float(settled.min()), float(settled.max())) if len(settled) >= MIN_SAMPLES else None
 

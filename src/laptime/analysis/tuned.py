@@ -1,4 +1,4 @@
-"""What a session of `tune`, or a check of an earlier one, came to: one word for every reader."""
+"""The outcome of a tuning session, or of a check of an earlier one, in one word."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _CODES: dict[str, ExitCode] = {
 
 
 def outcome(run: Run) -> Outcome:
-    """What the session came to; the worst that holds. A gain counts only when the gate has passed.
+    """The outcome of the session; the worst that applies. A gain counts only when the gate has passed.
 
     Raises:
         ValueError: the run has no tuning.
@@ -94,19 +94,19 @@ def peaks(tuning: Tuning) -> tuple[int | None, int | None]:
 
 
 def broken_patch(tuning: Tuning) -> bool:
-    """The patch was tried out and is not what was promised. Not tried out is not broken."""
+    """Whether the patch was tried out and failed; one that was not tried out is not broken."""
     patch = tuning.patch
     slower = patch.speedup is not None and patch.speedup.word == "slower"
     return bool(patch.path) and (patch.applies is False or patch.same_losses is False or slower)
 
 
 def dry(run: Run) -> bool:
-    """Whether it was only asked what would be tried."""
+    """Whether the session only diagnosed (--dry-run)."""
     return run.tuning is not None and run.tuning.ended == DRY
 
 
 def exit_code(run: Run) -> ExitCode:
-    """What the outcome says to a script."""
+    """The exit code of the outcome."""
     return _CODES[outcome(run)]
 
 

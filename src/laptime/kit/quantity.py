@@ -77,7 +77,7 @@ def size(text: str) -> int:
 
 
 def amount(text: str, unit: str) -> float:
-    """The value in a stored unit of what people write: `30 ms` is 0.03 in s, `2GiB`, `100/s`, `1.5 GFLOP`.
+    """An amount as people write it, in a stored unit: `30 ms` is 0.03 in s, `2GiB`, `100/s`, `1.5 GFLOP`.
 
     Raises:
         UsageError: no number, or a unit that does not measure the same.

@@ -2,7 +2,7 @@
 
     idle (nothing runs, model loaded)  |  calls back to back, synchronised at the end  |  joules / items
 
-Nothing to read means no number and the reason, never 0.
+Where no meter can be read, there is a reason instead of a number, never 0.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What happens inside a worker: commands in, messages out. Runs in any process, with any backend.
 
 The engine keeps one model and one workload per batch size, and answers every command with messages that
-end in `Done` or `Failed`. What fails is reported and the engine lives on: earlier samples are with the
-parent already.
+end in `Done` or `Failed`. A failure is reported and the engine lives on; earlier samples have been sent.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Engine:
 
     Args:
         open_model: loads the variant; imports the framework.
-        import_framework: imports it beforehand, so that its seconds are told apart from loading.
+        import_framework: imports it beforehand, so that import and load times are separate.
         clock: the machine's clocks, or a scripted machine's.
     """
 

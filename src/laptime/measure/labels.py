@@ -1,4 +1,4 @@
-"""What hit which sample: evidence columns turned into labels. Pure, so labels can be made anew from a file.
+"""Labels of samples from the evidence beside them. Pure functions: labels of a stored run can be recomputed.
 
 A sample is disturbed when its evidence says that it lost time to others, whatever its own duration:
 
@@ -24,7 +24,7 @@ from laptime.records.series import DISTURBED, Label, Series
 WAITED_SHARE = 0.02
 MISSING_SHARE = 0.06
 OTHERS_SHARE = 0.25
-"""Of the time waited: others that used less than that have not caused it."""
+"""Of the time waited: others that used less CPU than this share cannot have caused the waiting."""
 OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
 
@@ -85,14 +85,13 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
-    """Samples that waited for a CPU, but for those of a program whose own threads stand in line, shape (n,).
+    """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
 
-    Who had the CPU is not told for a single sample. So the program is cleared as a whole, and only if it
-    waits in most of its samples for longer than others have run at all; blocks in which others ran a lot
-    count as before.
+    Nobody knows who had the CPU during a single sample. So the program is cleared as a whole: only if most of
+    its samples waited longer than others ran at all. Blocks in which others ran a lot are still labelled.
 
     Args:
-        others: CPUs that others used during the block of each sample; None where nobody knows.
+        others: CPUs that others used during the block of each sample; None when unknown.
     """
     late = waited > WAITED_SHARE * seconds
     if others is None or np.mean(late) <= 0.5:
@@ -105,8 +104,8 @@ def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -
 def _missing(cpu: Floats, seconds: Floats, *, undisturbed: np.ndarray) -> np.ndarray:
     """Samples whose CPU time per second is clearly below what this case uses when left alone.
 
-    The usual use is the upper quartile of the samples that nothing else disturbed, so that it holds as long
-    as a quarter of them are whole. Programs that leave the CPU idle by themselves (below 0.9 CPUs, or with
+    The usual CPU use is the upper quartile of the samples that nothing else disturbed: right as long as a
+    quarter of them is undisturbed. Programs that leave the CPU idle by themselves (below 0.9 CPUs, or with
     a use that varies widely) cannot be judged this way, and are not.
     """
     use = cpu / np.maximum(seconds, 1e-12)

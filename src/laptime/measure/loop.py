@@ -26,10 +26,10 @@ BLOCK = 0.03
 """Seconds of one block of the saturated regime."""
 
 PATIENCE = 4.0
-"""A block ends after so many times its seconds (1 s at least), even if it has fewer calls than wished for."""
+"""A block ends after this many times its length (at least 1 s), even with fewer calls than asked for."""
 
 PORTION = 256
-"""Calls that the device times at a go."""
+"""Calls that the device times in one go."""
 
 MAX_OVERHEAD = 0.01
 """Share of the measured time that reading the disturbance counters may take."""
@@ -60,7 +60,7 @@ class Tape:
     def charge(self, before: Reading, after: Reading, *, cpu: float, span: float) -> None:
         """Spread what was used and lost over the samples since the last charge.
 
-        Each gets a share proportional to its duration: the share of time is what is known of it.
+        Each sample gets a share proportional to its duration: only the sum is known.
 
         Args:
             cpu: CPU seconds used between the two readings.
@@ -80,7 +80,7 @@ class Tape:
 
 
 class _Meter:
-    """Reads the counters at the ends of stretches and charges what lies between to the tape."""
+    """Reads the counters at the ends of a stretch and charges the difference to the samples in it."""
 
     def __init__(self, tape: Tape, evidence: Evidence | None, clock: Clock) -> None:
         self._tape, self._now, self._cpu = tape, clock.now, clock.cpu

@@ -1,4 +1,4 @@
-"""The metrics that the engine itself makes, and those that every backend that can makes alike."""
+"""The metrics that the engine makes, and those that several backends make alike."""
 
 from __future__ import annotations
 

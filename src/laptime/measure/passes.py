@@ -1,4 +1,4 @@
-"""Separate passes beside the timing: what is counted or measured once, never mixed into a timed loop."""
+"""Passes that count or measure something once, apart from the timed loops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _HOST: dict[str, Metric] = {metric.tag: metric for metric in host_memory.METRICS
 
 
 def run(command: Pass, model: Model, workload: Workload) -> Facts:
-    """Do one pass; a model without the ability answers with nothing."""
+    """Do one pass; nothing comes of it when the model lacks the ability."""
     if command.kind not in _PASSES:
         raise LaptimeError(f"no pass is called {command.kind!r}")
     series, details = _PASSES[command.kind](command, model, workload)
@@ -57,14 +57,14 @@ def _outputs(command: Pass, model: Model, workload: Workload) -> _Result:
 
 
 def _is_pending_after_a_call(workload: Workload) -> bool:
-    """Whether the result was still being computed when the call, and the wait for it, had returned."""
+    """Whether the result was still being computed after the call and the wait for it had returned."""
     output = workload.call()
     workload.sync()
     return is_pending(output)
 
 
 def is_pending(output: Any) -> bool:
-    """Whether an output is known to be still under way: JAX's arrays tell, and PyTorch's CUDA streams."""
+    """Whether an output is still being computed, as far as JAX's arrays and PyTorch's CUDA streams tell."""
     if isinstance(output, Mapping):
         return any(is_pending(part) for part in output.values())
     if isinstance(output, list | tuple):

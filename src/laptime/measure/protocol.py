@@ -1,4 +1,4 @@
-"""What the measuring loop asks of a backend, and what parent and worker say to each other.
+"""The contract of backends, and the messages between parent and worker.
 
 A backend file (`laptime.backends.<name>`) has:
 
@@ -127,10 +127,10 @@ class ChecksOutputs(Protocol):
 
 @runtime_checkable
 class GivesOutputs(Protocol):
-    """Runs on inputs made elsewhere, so that what two frameworks make of one model can be compared."""
+    """Runs on given inputs, so that the outputs of two frameworks can be compared."""
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-        """What the model makes of these inputs, floats as float32 (float64 stays).
+        """The model's outputs for these inputs, floats as float32 (float64 stays).
 
         Args:
             inputs: its tensors in the order in which the model takes them, nested ones flattened; floats are
@@ -141,7 +141,7 @@ class GivesOutputs(Protocol):
 
 @runtime_checkable
 class Exports(Protocol):
-    """Can be made by another framework's exporter on the way."""
+    """May have been exported from another framework while it was loaded."""
 
     def exported(self) -> float | None:
         """Seconds of `open` that went into exporting, or finding an earlier export; None: there was none."""
@@ -150,7 +150,7 @@ class Exports(Protocol):
 
 @runtime_checkable
 class MeasuresPeak(Protocol):
-    """What the device reaches at best in the model's dtype."""
+    """Measures the device's peak in the model's dtype."""
 
     def peak(self, seconds: float) -> dict[str, Any]:
         """Measured GEMM rate: `flops` (FLOP/s), `source` in words; `limit` (FLOP/s on paper) or None."""
@@ -168,7 +168,7 @@ class Compiles(Protocol):
 
 @runtime_checkable
 class TimesCompilation(Protocol):
-    """Tells what compiling cost apart from the first call that paid for it."""
+    """Times compilation apart from the first call that triggers it."""
 
     def compile_seconds(self, batch: int) -> float | None:
         """Seconds of tracing and compiling for this batch size, once it was called; None when none was."""
@@ -177,10 +177,10 @@ class TimesCompilation(Protocol):
 
 @runtime_checkable
 class Scoped(Protocol):
-    """Has a state to enter once around many calls, so that no call pays for it (inference mode)."""
+    """Has a context that is entered once around many calls (inference mode), so that no call pays for it."""
 
     def scope(self) -> AbstractContextManager[None]:
-        """Enter it in the thread that calls. Calls outside are right, too, only 1 to 2 us slower."""
+        """Entered in the calling thread. Calls outside give the same results, 1 to 2 us slower."""
         ...
 
 
@@ -195,7 +195,7 @@ class Explains(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """Gives back what it changed in this process (training flags, thread counts)."""
+    """Restores what it changed in this process (training flags, thread counts)."""
 
     def close(self) -> None:
         """Undo every change. The model is not called again."""

@@ -1,10 +1,10 @@
-"""In which order cases are measured: round by round, so that drift of the machine hits all of them alike.
+"""The order in which cases are measured: in rounds, so that drift of the machine hits all of them alike.
 
     round 1   A B C      random order
     round 2   C B A      the same turned round
     round 3   B A C      random again ...
 
-Measuring A for a minute and then B finds the machine's drift; neighbours in time share it.
+A minute of A and then a minute of B would measure the machine's drift; blocks close in time share it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def rounds(items: Sequence[T], seed: int) -> Iterator[list[T]]:
 
 
 def looks() -> Iterator[int]:
-    """Numbers of rounds after which to ask whether it is enough: 2, 3, 4, 6, 8, 11, 16, 22, 31 ...
+    """Numbers of rounds after which to check whether to stop: 2, 3, 4, 6, 8, 11, 16, 22, 31 ...
 
     Few and ever farther apart, because each look is another chance to stop on a lucky interval.
     """

@@ -1,4 +1,4 @@
-"""When is it enough? When the interval of what will be printed is as narrow as asked, or time is up."""
+"""When to stop: the intervals that will be printed are as narrow as asked, or time is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Control groups: where a container's limits are written, and what they say.
+"""Control groups: the limits of the container that this process runs in.
 
 Version 1 has one tree for each controller, version 2 one for all; hybrids exist. A process sits in a
 group, and every group above it limits it, too: the tightest one counts. A container without its own

@@ -22,7 +22,7 @@ def number(path: Path) -> int | None:
 
 
 def field(path: Path, name: str) -> str | None:
-    """What stands behind `name:` in a file of such lines."""
+    """The value of the line `name: value` in a file."""
     for line in (text(path) or "").splitlines():
         left, colon, right = line.partition(":")
         if colon and left.strip() == name:

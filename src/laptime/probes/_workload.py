@@ -1,6 +1,6 @@
 """The small program that `laptime doctor` measures against itself: a few milliseconds of what models do.
 
-Neither is tuned to look steady: convolutions and products on all threads, memory allocated in each call.
+Neither is tuned to look steady: all threads work, and each call allocates memory.
 """
 
 from __future__ import annotations

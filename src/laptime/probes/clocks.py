@@ -1,6 +1,6 @@
 """The clock of the device that works: a GPU's through NVML, a CPU's through cpufreq.
 
-Virtual machines hide both; then there is no reader, and no clock is claimed.
+Virtual machines hide both; then there is no reader.
 """
 
 from __future__ import annotations

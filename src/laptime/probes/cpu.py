@@ -106,7 +106,7 @@ def sockets(root: str = "/") -> int | None:
 
 
 def cpu_list(words: str) -> list[int]:
-    """`0-2,5` as [0, 1, 2, 5]; [] for what is no such list."""
+    """`0-2,5` as [0, 1, 2, 5]; [] for anything else."""
     numbers: list[int] = []
     try:
         for part in words.split(","):
@@ -164,7 +164,7 @@ def _affinity(base: Path) -> list[int]:
 def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int | None:
     """Groups of logical CPUs that share a core.
 
-    A guest that is shown one thread on every core may well run on hyperthreads: then nobody knows.
+    None on a guest that sees one thread on every core: its cores may well be hyperthreads.
     """
     cores = set()
     for number in online:

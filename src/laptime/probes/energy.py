@@ -222,7 +222,7 @@ class CounterMeter:
         """Joules since `start`, one wrap put right.
 
         None when a reading failed, or the counter stood still for many periods: a stuck counter would be
-        taken for a machine that needs no power.
+        mistaken for a machine that needs no power.
         """
         end = self._read()
         if self._begin is None or end is None:

@@ -140,7 +140,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     """Let this process map at most `limit` bytes of private writable memory in all (RLIMIT_DATA).
 
     A larger allocation then fails with MemoryError (torch: RuntimeError) at once, where the kernel would
-    have promised it and killed somebody when it was touched. Should the kernel still run out, this process
+    have granted it and killed a process when it was used. Should the kernel still run out, this process
     is the one it kills (oom_score_adj 1000). Never below what is mapped already plus 32 MiB. Not for
     processes that use CUDA, whose driver maps far more than it uses.
 

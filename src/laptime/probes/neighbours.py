@@ -1,4 +1,4 @@
-"""Who else is using the CPUs now: the other programs, sampled over a moment."""
+"""Other programs that use the CPUs now, sampled over a moment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Program(NamedTuple):
 
     Attributes:
         cpus: CPUs it used while sampled (0.5 is half of one).
-        name: as it calls itself, unprintable characters replaced.
+        name: its own name, unprintable characters replaced.
     """
 
     pid: int

@@ -68,7 +68,7 @@ class Gpu(Struct, frozen=True, kw_only=True):
     others: list[int]
 
     def as_device(self) -> Device:
-        """The lasting facts, for the environment of a run."""
+        """What does not change while it runs, for the environment of a run."""
         details = {"uuid": self.uuid, "power_limit": self.power_limit, "max_clock": self.max_clock}
         return Device(
             name=self.device or f"nvml:{self.index}",

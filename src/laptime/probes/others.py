@@ -1,7 +1,7 @@
 """CPU time of everything but this process: what the others used while a block of samples was measured.
 
-Waiting for a CPU says that somebody had it, and not who: a program with more threads than CPUs waits for
-itself. What the machine was busy with, less what this process used, tells the two apart.
+A sample that waited for a CPU does not say who had it: a program with more threads than CPUs waits for
+itself. The machine's busy time less this process's own tells the two apart.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def watch(device: str, clock: Clock) -> OthersWatch | None:
 
 
 class OthersWatch:
-    """Everything that was busy between begin and end of a block, less what this process used."""
+    """The machine's busy time during a block, less this process's own."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

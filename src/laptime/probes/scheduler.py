@@ -3,7 +3,7 @@
     waited     its threads could run but waited for a CPU        /proc/self/task/*/schedstat, field 2
     stolen     the hypervisor ran someone else on our CPUs       /proc/stat, line cpu, field 8
     throttled  the container's CPU quota stopped it              cpu.stat of its control groups
-    switches   it was taken off a CPU against its will           getrusage
+    switches   it was taken off a CPU although it could run      getrusage
 
 Files stay open and are read with pread: a few microseconds for all four.
 """
@@ -159,7 +159,7 @@ class Evidence:
         return len(words) == 3 and words != ["0", "0", "0"]
 
     def _can_be_stolen_from(self) -> bool:
-        """Only a guest can; on bare metal the file costs up to a millisecond (many CPUs) to tell 0."""
+        """Only guests can; on bare metal with many CPUs it takes up to a millisecond to read a 0."""
         try:
             with (self._base / "proc/cpuinfo").open("rb") as file:
                 head = file.read(8192)
@@ -181,7 +181,7 @@ class Evidence:
         return None, 0.0 if tells else None
 
     def _open_throttles(self, root: str) -> tuple[list[tuple[int, tuple[bytes, float]]], float | None]:
-        """Open cpu.stat of every level that has a quota; a level without one can stop nobody."""
+        """Open cpu.stat of every level that has a quota; a level without one stops no process."""
         levels = _cgroup.groups("cpu", root)
         opened = []
         for group in levels:

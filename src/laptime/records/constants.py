@@ -1,4 +1,4 @@
-"""Constants that reports compute with. A run keeps those of its day: its report says the same years later."""
+"""Constants that reports compute with. A run keeps those of its day, so its report stays the same."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Constants(Struct, frozen=True, kw_only=True):  # writes its defaults, too: they may change
-    """The defaults are those of today; runs of versions that kept none are read with them.
+    """The defaults are today's; files of versions that did not store them are read with these.
 
     Attributes:
         few_samples: so many undisturbed samples tell the level better than a majority of disturbed ones.

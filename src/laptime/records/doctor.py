@@ -1,4 +1,4 @@
-"""What `laptime doctor` finds: lines to read, and the numbers behind them."""
+"""The report of `laptime doctor`: its checks, and the numbers behind them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Outcome = Literal["ok", "warn", "none"]
 
 
 class DoctorCheck(Struct, frozen=True):
-    """One thing looked at, as a line to read.
+    """One check of the machine, shown as a line.
 
     Attributes:
         name: stable name for machines, `cpu/limit`.
@@ -91,10 +91,10 @@ class NoiseFloor(Struct, frozen=True, kw_only=True):
 
 
 class DoctorReport(Struct, frozen=True, kw_only=True):
-    """Everything the doctor found.
+    """Everything that the doctor measured and checked.
 
     Attributes:
-        lines: in the order of reading; problems are not sorted to the top, each stands with its kind.
+        lines: in the order of reading, by topic.
         timers: step and cost in seconds, by clock.
         sync: seconds that waiting for an idle device takes, by device.
         meters: energy meters that work: name, device, covers, method, period.

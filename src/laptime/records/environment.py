@@ -107,8 +107,8 @@ _ASIDE = ("host", "load", "git", "packages_sha256", "sockets")
 def _decisive(environment: Environment) -> dict[str, Any]:
     """The fields that a measured speed depends on, as plain data.
 
-    They take the way through JSON first, so that a stored run and the one in memory are equal. A library or
-    knob that could not be read (None) is the same as one that is not mentioned.
+    They go through JSON first, so that a stored run equals the one in memory. A library or knob that could
+    not be read (None) counts as not mentioned.
     """
     stored = msgspec.json.decode(msgspec.json.encode(environment), type=Environment)
     fields = {name: getattr(stored, name) for name in stored.__struct_fields__ if name not in _ASIDE}
@@ -119,12 +119,12 @@ def _decisive(environment: Environment) -> dict[str, Any]:
 
 
 def _text(value: Any) -> bytes:
-    """What is compared and hashed: True, 1 and 1.0 are three texts."""
+    """The text that is compared and hashed: True, 1 and 1.0 differ."""
     return msgspec.json.encode(value, order="sorted")
 
 
 def differences(a: Environment, b: Environment) -> list[str]:
-    """What keeps two runs from being comparable, one phrase each: `torch 2.14 and 2.15`.
+    """Differences that make two runs incomparable, one phrase each: `torch 2.14 and 2.15`.
 
     Empty exactly when the fingerprints are equal.
     """

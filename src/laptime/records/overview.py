@@ -1,4 +1,4 @@
-"""Steps, and what the whole of them says: breakdown, devices, idle time, communication, phases."""
+"""Steps and their summary: breakdown, devices, idle time, communication, phases."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from laptime.verbs.bench.postprocess import worded
 BETWEEN_RUNS = 0.02
 """Standard deviation, as a share, assumed between two runs of one program at different times.
 
-Runs that were not interleaved do not share the machine's drift; nothing in their samples tells how large
+Runs that were not interleaved do not share the machine's drift; their samples do not show how large
 it was.
 """
 
@@ -68,7 +68,7 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
 
 
 def refuse_profiles(*runs: Run) -> None:
-    """Profiles are told apart part by part, not by one latency.
+    """Refuse profiles: they are compared part by part, not by one latency.
 
     Raises:
         UsageError: one of the runs is a profile; says what compares them.

@@ -30,7 +30,7 @@ _DTYPE_WORDS = {
 
 
 def _read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
-    """A callback that reads an option's text; what is wrong with it is told with the option's name."""
+    """A callback that parses an option's text; its errors name the option."""
 
     def callback(context: click.Context, option: click.Parameter, text: Any) -> Any:
         try:

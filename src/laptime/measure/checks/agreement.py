@@ -1,4 +1,4 @@
-"""Does an exported model make of its inputs what the original makes? Else its speed is another program's.
+"""Does an exported model compute what the original computes? If not, its speed is that of another program.
 
 Lies when: the inputs exercise only part of the model.
 """
@@ -15,7 +15,7 @@ NEAR = 0.9999
 """Cosine that float32 outputs reach, whatever order sums are made in (Lies when: logits near zero)."""
 
 COARSE = 0.99
-"""The same in float16, bfloat16 or int8, and below which it is another program."""
+"""The same in float16, bfloat16 or int8; below it, it is another program."""
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

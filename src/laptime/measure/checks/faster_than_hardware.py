@@ -13,8 +13,8 @@ HEADROOM = 1.2
 """A peak measured by a few matrix products may be beaten by a little, not by a fifth ..."""
 
 DISTURBED = 3.0
-"""... unless a busy machine spoilt them, which can be told only where the peak on paper is known. Nor is the
-one on paper beyond doubt when it is alone: it rests on a clock that guests may not see."""
+"""... unless a busy machine spoilt the measured peak, which shows only where the datasheet's is known. The
+datasheet's peak alone is not certain either: it rests on a clock that virtual machines may hide."""
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -12,7 +12,7 @@ from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
 TOLERATED = 0.05
-"""Half-width that a preset's wish may be missed by without calling the number noisy."""
+"""Half-width up to which a number is not noisy although it missed the preset's precision."""
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

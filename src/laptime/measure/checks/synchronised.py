@@ -1,4 +1,4 @@
-"""Was the work done when the clock was read? A call that only starts it takes no time at all.
+"""Was the work done when the clock was read? A call that only starts the work seems to take no time.
 
 Lies when: the framework's outputs do not tell (JAX's and PyTorch's do), or a short call happens to be done.
 """

@@ -1,4 +1,4 @@
-"""Do the program's own threads stand in line for the CPUs?"""
+"""Do the program's own threads wait for each other's CPUs?"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
 
 
 def _own(latency: Series, waited: Series | None) -> float:
-    """Share of the samples that waited and yet were not held to be disturbed by it."""
+    """Share of the samples that waited but were not labelled as disturbed."""
     if waited is None or len(waited.samples) != len(latency.samples):
         return 0.0
     label = latency.label or [0] * len(latency.samples)

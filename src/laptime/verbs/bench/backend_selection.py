@@ -1,4 +1,4 @@
-"""Which backend runs which target: those asked for that can, else the one that the target implies."""
+"""Which backend runs which target: the requested ones that can, otherwise the one that the target implies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from laptime.targets import Recipe
 
 
 class Selection(NamedTuple):
-    """Who is measured, in the order of targets and then of backends; and what was left out, in sentences."""
+    """Pairs to measure, in the order of targets and then of backends; and findings on what is left out."""
 
     pairs: list[tuple[Recipe, str]]
     left_out: list[Finding]
@@ -41,7 +41,7 @@ def select_backends(recipes: list[Recipe], backends: list[str]) -> Selection:
 
 
 def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str]) -> None:
-    """See that the packages of the targets are there, as far as this interpreter is to load them.
+    """Check that the packages of the targets are installed, for those that this interpreter loads.
 
     Args:
         elsewhere: backends that have an interpreter of their own.
@@ -60,7 +60,7 @@ def check_installed(pairs: list[tuple[Recipe, str]], elsewhere: Mapping[str, str
 
 
 def fits(recipe: Recipe, backend: str) -> bool:
-    """Whether a backend can run targets of this kind; one that does not say which ones it can takes any."""
+    """Whether a backend can run targets of this kind; one without TARGETS runs any."""
     kinds = _kinds(backend)
     # An object of this process may be anything; its backend says what is wrong with it.
     return recipe.kind in (*kinds, "object") or recipe.backend == backend or not kinds

@@ -34,7 +34,7 @@ RESOLUTION = 0.05
 """Bisection ends when the interval is below this share of the batch."""
 
 LONGEST_CALL = 20.0
-"""Seconds of one call beyond which larger batches are not tried: they would only wait longer."""
+"""Seconds of one call beyond which larger batches are not tried: they would only take longer."""
 
 LARGEST = 1 << 20
 
@@ -74,7 +74,7 @@ def search(
     budget: float = 60.0,
     progress: Callable[[str], None] = lambda text: None,
 ) -> BatchSizes:
-    """Find the largest batch that fits, within `budget` seconds; told honestly when time was up first.
+    """Find the largest batch that fits, within `budget` seconds; the finding says when time was up first.
 
     Args:
         linear: try 1, 2, 3, 4 ... instead of doubling and bisection.

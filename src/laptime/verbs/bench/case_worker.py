@@ -1,4 +1,4 @@
-"""One variant on its way through a run: its worker, its cases, and what happens when it fails."""
+"""One variant's worker and its cases during a run, and what happens when it fails."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Emit = Callable[[Event], None]
 OpenSession = Callable[[Variant], Worker]
 
 MEMORY_SHARE = 0.9
-"""Share of the memory that is free now that workers may map: the rest keeps the machine alive."""
+"""Share of the free memory that a worker may map; the rest keeps the machine responsive."""
 
 
 def fresh_process(variant: Variant) -> Worker:
@@ -44,7 +44,7 @@ class CaseWorker:
         batches: batch sizes that its worker runs.
         keys: case key by batch size; empty until the first load.
         failed: failure by batch size; a case in it is not measured further.
-        loaded: what the worker told after its first load.
+        loaded: the worker's answer to its first load.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CaseWorker:
         return [batch for batch in self.batches if batch not in self.failed]
 
     def open(self) -> None:
-        """Load the variant; what comes of it is told by `prepare`. May run beside other workers' `open`."""
+        """Load the variant; `prepare` takes up the result. Several workers may do this at the same time."""
         try:
             messages = self._ask(self._load_command())
         except CommandFailed as error:
@@ -94,10 +94,10 @@ class CaseWorker:
             self._opened = next(m for m in messages if isinstance(m, Loaded))
 
     def prepare(self, note: str = "") -> None:
-        """Tell what came of loading, and make the first call with every batch size.
+        """Record import and load times, and make the first call with every batch size.
 
         Args:
-            note: what to know about the times of import and load.
+            note: a note on the times of import and load.
         """
         opened = self._opened
         if isinstance(opened, Failure):
@@ -134,7 +134,7 @@ class CaseWorker:
     ) -> None:
         """One block of one case. A call that outlasts the block is made once or twice, not three times.
 
-        When other cases ran since, caches are theirs: the first call is labelled `resumed`.
+        When other cases ran since, the caches are cold: the first call is labelled `resumed`.
         """
         if not self._revive(batch):
             return
@@ -174,7 +174,7 @@ class CaseWorker:
                     self._emit(Measured(self.keys[batch], placed))
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
-        """A separate pass; returns the case with its series and details. A failing pass is a detail."""
+        """One pass; returns the case with its series and details. The details say when it failed."""
         if not self._revive(batch):
             return case
         try:
@@ -191,14 +191,14 @@ class CaseWorker:
         return case
 
     def knobs(self) -> dict[str, Any]:
-        """Settings that the worker told; and the version of its Python, where that is not laptime's own."""
+        """The worker's settings, and its Python version if it has another interpreter than laptime."""
         if self.loaded is None:
             return {}
         python = {f"{self.variant.backend}.python": self.loaded.python} if self.variant.python else {}
         return {**self.loaded.knobs, **python}
 
     def peak_on_paper(self) -> dict[str, Any]:
-        """What tables say that the device reaches at most, for backends that measure no peak themselves."""
+        """The datasheet's peak of the device, for backends that measure none."""
         if self.loaded is None or not self.loaded.devices:
             return {}
         device, dtype = self.loaded.devices[0], self.variant.dtype
@@ -214,15 +214,12 @@ class CaseWorker:
             self._session = None
 
     def abandon(self) -> None:
-        """End the worker while another thread waits for its answer; that it ends is then no failure."""
+        """End the worker while another thread waits for its answer; this does not count as a failure."""
         self._is_abandoned = True
         self.close()
 
     def _revive(self, batch: int) -> bool:
-        """Whether this batch size is ready, in a new worker if one has died with another batch size.
-
-        So one bad case costs no other its numbers.
-        """
+        """Whether this batch size is ready; if another batch size has killed the worker, in a new one."""
         if self._session is None or batch in self.failed:
             return False
         if not self._session.alive:
@@ -237,7 +234,7 @@ class CaseWorker:
         return batch not in self.failed
 
     def _load_command(self) -> Load:
-        """The command to load, under a memory limit; a process that is not ours to spend gets none."""
+        """The command to load, with a memory limit unless the model lives in the user's own process."""
         is_ours = not isinstance(self._session, InProcessWorker) and self.variant.device in ("cpu", "auto")
         limit = int(available_bytes() * MEMORY_SHARE) if is_ours else None
         return Load(variant=self.variant, memory_limit=limit)
@@ -275,7 +272,7 @@ class CaseWorker:
         self._emit(CaseAdded(Case(key=key, target=self.variant.target, axes=axes, details=details)))
 
     def _single(self, batch: int, metric: Metric, value: float, note: str = "") -> None:
-        """A number that is told once, from the first process (later ones find warm caches)."""
+        """A number that is recorded once, from the first process: later ones find warm caches."""
         mark = (batch, metric.tag, None)
         if mark not in self._counted:
             self._counted.add(mark)

@@ -1,4 +1,4 @@
-"""From what was asked to what will be done: effective settings, variants, and how time is shared."""
+"""Turns a request into a plan: effective settings, variants, budget."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ RECORDED = (
     *("train", "regimes", "rate", "precision", "budget", "processes", "timeout", "options", "shapes", "seed"),
     "save",
 )
-"""Fields of a request that a run's record tells, in this order."""
+"""Fields of a request that are recorded in the run, in this order."""
 
 
 class Preset(NamedTuple):
-    """What a preset stands for.
+    """The values that a preset sets.
 
     Attributes:
         precision: half-width of the interval asked for, as a share.
@@ -193,7 +193,7 @@ def _settings(
 
 
 def _named(target: str) -> Recipe:
-    """An object that lives in this process: it is there already."""
+    """The recipe of an object in this process, which needs no loading."""
 
     def build(batch: int) -> Program:
         raise UsageError(f"{target} exists only in the process that made it")

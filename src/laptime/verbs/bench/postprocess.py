@@ -1,4 +1,4 @@
-"""After the measuring: labels, derived series, checks, comparisons, findings. Pure functions on records."""
+"""What follows the measuring: labels, derived series, checks, comparisons, findings. Pure functions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _replaced(case: Case, series: Series) -> Case:
 
 
 def comparisons(cases: list[Case]) -> list[Comparison]:
-    """Every case against the first one that it can fairly be held against.
+    """Every case against the first one that it can fairly be compared with.
 
     Cases of the same batch size: the first one of its architecture is the baseline, else the first target,
     dtype, ... of all. One target at several batch sizes: the first batch size is, and times are taken per
@@ -99,7 +99,7 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
 
 
 def worded(comparison: Comparison, *sides: Case) -> Comparison:
-    """The comparison, without a winner where a side's number means nothing: other outputs, too fast ..."""
+    """The comparison; `unclear` where a side's number is invalid: wrong outputs, too fast ..."""
     wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
     if wrong is None or comparison.word == "unclear":
         return comparison
@@ -112,7 +112,7 @@ def _variant(case: Case) -> tuple[object, ...]:
 
 
 def findings(cases: list[Case]) -> list[Finding]:
-    """What a reader should not have to work out: the batch knee, and who waits for whom on a device."""
+    """Findings: the batch knee, different models of one name, host-bound calls, page faults."""
     result = same_models([case for case in cases if case.status != "failed"])
     groups: dict[tuple[object, ...], list[Case]] = {}
     for case in cases:

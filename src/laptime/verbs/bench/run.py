@@ -47,11 +47,11 @@ from laptime.verbs.bench.postprocess import comparisons, findings, judged
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
 SEPARATE = 4
-"""So many batch sizes get processes of their own."""
+"""Up to this many batch sizes, each gets a process of its own."""
 CURVE_SHARE = 0.6
-"""Of a case's usual measuring time, when a search has made many cases out of one."""
+"""Share of a case's usual measuring time that each case of a searched curve gets."""
 OVERTIME = 2.0
-"""The least number of rounds may take so many budgets; on a machine that crawls even that is cut short."""
+"""The fewest rounds may take this many budgets; on a very slow machine even they are cut short."""
 
 
 def bench(
@@ -66,7 +66,7 @@ def bench(
 
     Args:
         request: targets, axes and wishes.
-        emit: hears every event as it happens (progress, journal).
+        emit: is called with every event as it happens.
         open_session: how a variant's worker is started.
         in_memory: the target is an object of this process; its name is a label, not a place to look.
         clock: tells the time for the budget; a scripted machine brings its own.
@@ -162,9 +162,9 @@ class _Bench:
             worker.close()
 
     def _lay_out(self) -> list[CaseWorker]:
-        """One worker for every case, so that no batch size runs in memory that another one has shaped.
+        """One worker for every case: memory left behind by another batch size would change its speed.
 
-        A curve of many sizes, and objects of this process, share one worker a variant, and say so.
+        The cases of a long curve and of an object in this process share one worker, and their details say so.
         """
         alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
         groups = [[batch] for batch in self._batches] if alone else [self._batches]
@@ -192,10 +192,10 @@ class _Bench:
         self._describe()
 
     def _load_first(self, workers: list[CaseWorker]) -> None:
-        """Load the workers of one variant for the first time, when import and load times are told.
+        """Load the workers of one variant for the first time, which gives import and load times.
 
-        Variants load one after another, not to disturb each other; the workers of one variant load together
-        (strict: one after another, too), and their times say so.
+        Variants load one after another, so that they do not disturb each other. The workers of one variant
+        load together (with --preset strict one after another), and a note on their times says so.
         """
         together = [[worker] for worker in workers] if self._request.preset == "strict" else [workers]
         for group in together:
@@ -216,7 +216,7 @@ class _Bench:
                 raise
 
     def _describe(self) -> None:
-        """Add what the workers told of frameworks, devices and knobs to the environment."""
+        """Add the workers' frameworks, devices and knobs to the environment."""
         environment = self._live.run().environment
         for worker in self._workers:
             if (loaded := worker.loaded) is not None:
@@ -276,8 +276,8 @@ class _Bench:
     def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[Regime, float]]:
         """Regimes of this round, each with its share of a block.
 
-        Unasked, latency comes in every round and the others less often. On a CPU, where a call returns
-        with its result, calls back to back differ little from calls one by one, and get less time.
+        By default latency is measured in every round and the other regimes less often. On a CPU, where a call
+        returns with its result, calls back to back differ little from calls one by one, and get less time.
         """
         if self._plan.regimes:
             return [(Regime(regime), 1.0) for regime in self._plan.regimes]
@@ -293,7 +293,7 @@ class _Bench:
         return reached(self._labelled(worker, batch)) <= precision
 
     def _is_told_apart(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
-        """Whether the comparisons, which are printed, too, are as precise and as well founded as wished."""
+        """Whether the comparisons are as precise as asked and rest on enough pairs."""
         if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes
@@ -358,7 +358,7 @@ class _Bench:
         self._live.finish(status, self._now() - self._started)
 
     def _say(self, text: str) -> None:
-        """A word about what is going on; where we are stays as it was."""
+        """Report what is going on, without progress."""
         self._live(Progress(done=self._done, remaining=self._plan.budget * (1 - self._done), text=text))
 
     def _progress(self, generation: int, done: float, remaining: float) -> None:

@@ -1,4 +1,4 @@
-"""`--same NAME,...`: architectures in every framework here that knows them."""
+"""`--same NAME,...`: one architecture in every installed framework that has it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from laptime.targets import Recipe, parse
 from laptime.verbs.bench.backend_selection import fits
 
 OWN = ("torchvision", "keras")
-"""A framework's own collection of models comes before others that it runs."""
+"""A framework's own collection of models comes first."""
 
 _TIMEOUT = 180.0
 
 
 class Same(NamedTuple):
-    """Targets of each architecture, one a framework, and the backends that are here to run them."""
+    """Targets of each architecture, one for each framework, and the installed backends that can run them."""
 
     targets: list[str]
     backends: list[str]
@@ -99,7 +99,7 @@ def _missing(here: Sequence[str]) -> list[str]:
 
 
 def _known(kind: str, python: Mapping[str, str]) -> list[str]:
-    """Targets of a kind; none where the package cannot be asked (its framework is there without it)."""
+    """Targets of a kind; none where the framework is installed without the package that has them."""
     arguments = {"kind": kind}
     try:
         targets: list[str] = fresh_call.call(

@@ -1,4 +1,4 @@
-"""What frameworks see, and what the hardware was measured to do. Peaks are kept until the machine changes."""
+"""Devices as torch sees them, and their measured peaks, which are stored until the machine changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TIMEOUT = 180.0
 
 
 class DevicePeaks(Struct, frozen=True, kw_only=True):
-    """What a framework told; empty where none is installed.
+    """What torch says about the devices; empty where it is not installed.
 
     Attributes:
         sync: seconds to wait for an idle device, by device.
@@ -53,9 +53,9 @@ def device_peaks(
     """Ask torch in a process of its own.
 
     Args:
-        quick: measure no peaks; those that are known are told.
-        fresh: measure them although they are known.
-        keep: let later runs have what is measured now; not on a machine that others are using.
+        quick: measure no peaks, but report those that are stored.
+        fresh: measure them although they are stored.
+        keep: store what is measured; not on a machine that others are using.
 
     Raises:
         Died, Hung: torch is installed, but does not answer.

@@ -44,7 +44,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
     Args:
         quick: no measured peaks unless they are known, and a shorter A/A run; some 5 s.
         fresh: measure the peaks although they are known.
-        emit: hears how far it is.
+        emit: is called with the progress.
     """
     tell = emit or (lambda event: None)
     started, when = SystemClock.now(), utc_now()
@@ -117,7 +117,7 @@ def _look() -> _Overview:
 
 
 def _gpus() -> list[Gpu]:
-    """NVIDIA's GPUs; why there are none is told with the energy meters."""
+    """NVIDIA's GPUs; the energy meters say why there are none."""
     if not nvml.has_hardware():
         return []
     try:
@@ -170,7 +170,7 @@ def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, l
 
 
 def _versions() -> dict[str, dict[str, str]]:
-    """What each backend has to work with; one that is broken is told among the extensions."""
+    """Versions of each backend's packages; broken backends are listed among the extensions."""
     versions = {}
     for name in registry.names("backends"):
         try:
@@ -190,7 +190,7 @@ def _say(emit: Emit, done: float, text: str) -> None:
 
 
 def _second_half(emit: Emit) -> Emit:
-    """The A/A run's own progress, as the rest of ours."""
+    """The A/A run's progress, as the second half of the whole."""
 
     def passed_on(event: Event) -> None:
         if isinstance(event, Progress):

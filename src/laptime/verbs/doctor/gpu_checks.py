@@ -1,4 +1,4 @@
-"""What `doctor` says of accelerators: facts in, lines out."""
+"""doctor's checks of accelerators: facts in, checks out."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from laptime.records.doctor import DoctorCheck, absent, ok, warn
 from laptime.records.environment import Device
 
 BUSY = 0.02
-"""Share of time with a kernel running from which on a GPU is not idle."""
+"""Share of time with a kernel running from which a GPU counts as busy."""
 SUSTAINED = 0.7
 """Share of the highest clock that boards hold under load; the vendor's base clock is near it."""
 

@@ -1,4 +1,4 @@
-"""What `doctor` says of the host: facts in, lines out. Every warning ends with the command that mends it."""
+"""doctor's checks of the host: facts in, checks out. Every warning ends with the command that mends it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from laptime.records.doctor import DoctorCheck, absent, ok, warn
 from laptime.records.environment import Environment
 
 NOTABLE_STEAL = 0.005
-"""Share of CPU time from which on the hypervisor's other guests show in the numbers."""
+"""Share of CPU time from which other guests of the hypervisor show in the numbers."""
 NOTABLE_LOAD = 0.1
 """CPUs that others may use before it is worth a warning: a desktop's background is a few hundredths."""
 LITTLE_MEMORY = 2 * 2**30
 SLOW_CLOCK = 0.5e-6
-"""Seconds of one reading from which on the clock is no processor's counter, but a device behind a bus."""
+"""Seconds of one reading from which the clock must be a device behind a bus, not a counter of the CPU."""
 
 _NO_TURBO = {
     "GenuineIntel": "echo 1 | sudo tee /sys/devices/system/cpu/intel_pstate/no_turbo",

@@ -29,7 +29,7 @@ from laptime.verbs.bench import bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 
 POWER = 0.8
-"""How often a difference of the size named is to be found."""
+"""Probability of finding a difference of the size named."""
 
 _NETWORK = "laptime.probes._workload:network"
 _PRODUCTS = "laptime.probes._workload:products"
