@@ -52,7 +52,7 @@ _MAD = 1.4826
 Splits = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]
 
 
-class Change(NamedTuple):
+class ChangePoint(NamedTuple):
     """A change of level.
 
     Attributes:
@@ -70,7 +70,7 @@ class Change(NamedTuple):
 
 def changes(
     histories: Sequence[Sequence[float]], level: float = LEVEL, margin: float = MARGIN
-) -> list[list[Change]]:
+) -> list[list[ChangePoint]]:
     """The changes of level in each of several histories, oldest first.
 
     Args:
@@ -180,7 +180,7 @@ def _tamed(rows: Floats) -> Floats:
     return centred
 
 
-def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[Change]:
+def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[ChangePoint]:
     """The changes with their sizes; those below the margin are taken out, the smallest first."""
     tamed = _tamed(logs[None, :])[0]
     at = sorted(p_values)
@@ -196,7 +196,7 @@ def _described(logs: Floats, p_values: dict[int, float], margin: float) -> list[
             break
         del at[min(small, key=lambda index: abs(effects[index]))]
     return [
-        Change(place, math.exp(effect), _interval(*parts), p_values[place])
+        ChangePoint(place, math.exp(effect), _interval(*parts), p_values[place])
         for place, effect, parts in zip(at, effects, sizes, strict=True)
     ]
 

@@ -86,7 +86,7 @@ BOUND = {
 """The word that people read for each bound."""
 
 
-class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Bottleneck(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What limits the step.
 
     Attributes:
@@ -163,7 +163,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     accelerators: list[Accelerator] = []
     span_ns: int = 0
     window_ns: int = 0
-    verdict: Verdict | None = None
+    verdict: Bottleneck | None = None
     steps: list[Step] = []
     overview: Overview
     operators: list[OperatorRow] = []

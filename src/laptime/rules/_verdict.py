@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from laptime.kit.units import percent, show
-from laptime.records.profile import Bound, Profile, Verdict
+from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.ranks import Straggler
 from laptime.rules._hidden import mistaken
 from laptime.rules._reading import missing, share
@@ -46,17 +46,17 @@ _ON_CPU: dict[Bound, str] = {
 }
 
 
-def verdict(profile: Profile) -> Verdict:
+def verdict(profile: Profile) -> Bottleneck:
     """What limits the step, in words; `unknown` when the profile does not tell."""
     if host_only(profile):
-        return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
+        return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
     if what := missing(profile):
-        return Verdict(bound="unknown", sentence=f"Not clear what limits the step: {what}")
+        return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {what}")
     parts = shares(profile)
     bound = limit(profile, parts)
     part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
     if part is None or not profile.overview.step_ns:
-        return Verdict(
+        return Bottleneck(
             bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
@@ -65,7 +65,7 @@ def verdict(profile: Profile) -> Verdict:
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
-    return Verdict(bound=bound, sentence=sentence, share=part)
+    return Bottleneck(bound=bound, sentence=sentence, share=part)
 
 
 def host_only(profile: Profile) -> bool:

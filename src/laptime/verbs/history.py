@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import structs
 
-from laptime.analysis.change_points import FEWEST, LEVEL, Change, changes
+from laptime.analysis.change_points import FEWEST, LEVEL, ChangePoint, changes
 from laptime.analysis.summary import Stat, headline, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest, count
@@ -160,7 +160,7 @@ def _with_steps(histories: list[History]) -> list[History]:
     ]
 
 
-def _step(history: History, change: Change) -> Step:
+def _step(history: History, change: ChangePoint) -> Step:
     ratio, (low, high) = change.ratio, change.ci95 or (change.ratio, change.ratio)
     word: Literal["better", "worse", "changed"] = "changed"
     if history.better in ("lower", "higher"):

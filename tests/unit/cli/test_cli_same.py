@@ -18,9 +18,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Finds one target and two backends, and remembers what it was asked."""
     told: list[dict[str, Any]] = []
 
-    def same(name: str, **more: Any) -> verb.Same:
+    def same(name: str, **more: Any) -> verb.FrameworkTargets:
         told.append({"name": name, **more})
-        return verb.Same(["torchvision:resnet18"], ["torch", "onnxruntime"])
+        return verb.FrameworkTargets(["torchvision:resnet18"], ["torch", "onnxruntime"])
 
     monkeypatch.setattr(verb, "same", same)
     return told

@@ -13,7 +13,7 @@ import pytest
 from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
-from laptime.records.profile import Profile, TraceFile, Verdict
+from laptime.records.profile import Bottleneck, Profile, TraceFile
 from laptime.records.run import Run
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.records.timeline import Lane, Timeline
@@ -229,7 +229,7 @@ def test_a_profile_that_knows_nothing_is_a_page_too():
     page = Page(html.render(_bare()))
     assert "undecided" in page.words
     assert page.open == page.crossed == []
-    verdict = Verdict(bound="device", sentence="Device-bound: kernels take 91 % of the step", share=0.91)
+    verdict = Bottleneck(bound="device", sentence="Device-bound: kernels take 91 % of the step", share=0.91)
     assert "Kernels take 91 % of the step" in Page(html.render(_bare(verdict=verdict))).words
 
 

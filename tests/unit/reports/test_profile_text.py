@@ -7,7 +7,7 @@ from fixtures import profiles, runs
 from laptime.records.check import Check
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
-from laptime.records.profile import Profile, TraceFile, Verdict
+from laptime.records.profile import Bottleneck, Profile, TraceFile
 from laptime.records.tables import KernelRow, OperatorRow
 from laptime.reports._profile import facts, tables, words
 from laptime.reports.formats import text
@@ -133,7 +133,7 @@ def test_many_files_are_called_by_the_first():
 
 
 def test_the_verdicts_word_is_said_once():
-    run = changed(profiles.cpu_only(), verdict=Verdict(bound="host", sentence="Host-bound: it waits"))
+    run = changed(profiles.cpu_only(), verdict=Bottleneck(bound="host", sentence="Host-bound: it waits"))
     assert words.sentence(run.profile) == "it waits"
 
 
@@ -184,7 +184,7 @@ def test_names_of_strangers_reach_the_terminal_as_text(color):
     profile = run.profile
     evil = changed(
         run,
-        verdict=Verdict(bound="host", sentence=EVIL),
+        verdict=Bottleneck(bound="host", sentence=EVIL),
         device_type=EVIL,
         operators=[
             OperatorRow(id=EVIL, name=EVIL, calls=1, host_total_ns=5, host_self_ns=5, device_self_ns=5)

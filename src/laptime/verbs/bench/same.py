@@ -20,14 +20,16 @@ OWN = ("torchvision", "keras")
 _TIMEOUT = 180.0
 
 
-class Same(NamedTuple):
+class FrameworkTargets(NamedTuple):
     """Targets of each architecture, one for each framework, and the installed backends that can run them."""
 
     targets: list[str]
     backends: list[str]
 
 
-def same(names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] | None = None) -> Same:
+def same(
+    names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] | None = None
+) -> FrameworkTargets:
     """Find architectures in the collections of all installed frameworks; spelling does not matter.
 
     Each collection is read in a process of its own, in the interpreter of its backend.
@@ -62,7 +64,7 @@ def same(names: str, *, backends: Sequence[str] = (), python: Mapping[str, str] 
             why="a comparison needs another framework; " + ", ".join(_missing(here)) + " are not installed",
             next="pip install 'laptime[tensorflow]'   or --python tensorflow=.venv-tf/bin/python",
         )
-    return Same(targets, able)
+    return FrameworkTargets(targets, able)
 
 
 def _found(name: str, collections: Mapping[str, list[str]]) -> dict[str, str]:

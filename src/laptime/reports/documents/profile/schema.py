@@ -18,7 +18,7 @@ from laptime.records.difference import Difference
 from laptime.records.finding import Finding
 from laptime.records.overview import Overview, Step
 from laptime.records.plan import Setting
-from laptime.records.profile import Accelerator, Primitive, Profile, Reconciled, TraceFile, Verdict
+from laptime.records.profile import Accelerator, Bottleneck, Primitive, Profile, Reconciled, TraceFile
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.run import Run, Subject
 from laptime.records.tables import AnnotationRow, CopyRow, KernelRow, Launches, Memory, ModuleRow, OperatorRow
@@ -62,7 +62,7 @@ class Document(Struct, frozen=True, kw_only=True):
     plan: dict[str, Setting]
     environment: Environment | None
     reasons: list[Reason]
-    verdict: Verdict | None
+    verdict: Bottleneck | None
     files: list[TraceFile]
     rank: int | None
     world: int | None
