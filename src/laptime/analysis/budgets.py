@@ -8,18 +8,42 @@ from __future__ import annotations
 
 from typing import Literal
 
-from laptime.analysis.summary import Stat
+from msgspec import structs
+
+from laptime.analysis.summary import Stat, headline, main_throughput, summarize
+from laptime.kit.quantity import amount, share
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
+from laptime.records.finding import Finding
+from laptime.records.run import Run
 from laptime.records.verdict import Held, Verdict
 
 TOLERANCE = 0.05
 """Share by which a case may be slower than its baseline unless somebody says otherwise."""
 
 
-def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: float) -> Verdict:
-    """Whether a statistic of a case is at most (max) or at least (min) a limit in its unit."""
+def named(case: Case, name: str) -> Stat | None:
+    """The statistic of a case that a limit names: latency, throughput, or a tag."""
+    whole = {"latency": headline, "throughput": main_throughput}
+    return whole[name](case) if name in whole else summarize(case).get(name)
+
+
+def names(case: Case) -> list[str]:
+    """What a limit can name."""
+    return ["latency", "throughput", *summarize(case)]
+
+
+def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | float) -> Verdict:
+    """Whether a statistic of a case is at most (max) or at least (min) a limit.
+
+    Args:
+        limit: with a unit (`30 ms`), or a number in the statistic's own.
+
+    Raises:
+        UsageError: the limit cannot be read.
+    """
+    limit = amount(limit, stat.unit) if isinstance(limit, str) else float(limit)
     ends = _ends(stat)
     why = _doubt(case, stat)
     word: Held = "undecided"
@@ -66,14 +90,17 @@ def _next(word: Held, case: Case) -> str:
     return ""
 
 
-def regression(comparison: Comparison, tolerance: float = TOLERANCE) -> Verdict:
+def regression(comparison: Comparison, tolerance: str | float = TOLERANCE) -> Verdict:
     """Whether a candidate takes no more than its baseline's time, times 1 + tolerance.
+
+    Args:
+        tolerance: a share, `5%` or 0.05.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
     """
     low, high = 1 / comparison.ci95[1], (1 / comparison.ci95[0] if comparison.ci95[0] > 0 else float("inf"))
-    limit = 1 + tolerance
+    limit = 1 + (share(tolerance) if isinstance(tolerance, str) else tolerance)
     word: Held = "undecided"
     if high <= limit:
         word = "kept"
@@ -100,3 +127,19 @@ def _decided_by(comparison: Comparison) -> str:
     if comparison.pairs:
         return "measure again with --budget 2m, or on a quieter machine"
     return "laptime check TARGET --against-rev REV   measures both, interleaved"
+
+
+def with_verdicts(run: Run, verdicts: list[Verdict]) -> Run:
+    """The run with its verdicts, as findings, too, so that every report shows them first."""
+    severity = {"kept": "info", "undecided": "advice", "broken": "problem"}
+    findings = [
+        Finding(
+            kind=f"check/{verdict.kind}",
+            severity=severity[verdict.word],  # type: ignore[arg-type]
+            sentence=f"{verdict.word}: {verdict.case}: {verdict.sentence}",
+            next=verdict.next,
+            cases=[verdict.case],
+        )
+        for verdict in verdicts
+    ]
+    return structs.replace(run, verdicts=verdicts, findings=[*findings, *run.findings])

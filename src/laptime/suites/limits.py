@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from laptime.analysis import budgets
-from laptime.analysis.summary import Stat, headline, main_throughput, summarize
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import amount, share
 from laptime.kit.text import closest
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
@@ -26,23 +24,15 @@ def judged(benchmark: Benchmark, run: Run) -> list[Verdict]:
 
 
 def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
-    stats = summarize(case)
-    stat = _stat(case, name, stats)
+    stat = budgets.named(case, name)
     if stat is None:
-        near = closest(name, ["latency", "throughput", *stats])
+        near = closest(name, budgets.names(case))
         advice = f"did you mean {near!r}?" if near else ""
         return _undecided(case.key, kind, name, f"there is no number called {name!r}", advice)
     try:
-        value = amount(limit, stat.unit) if isinstance(limit, str) else float(limit)
+        return budgets.judge(case, stat, kind, limit)  # type: ignore[arg-type]
     except UsageError as error:
         return _undecided(case.key, kind, name, error.what, error.next)
-    return budgets.judge(case, stat, kind, value)  # type: ignore[arg-type]
-
-
-def _stat(case: Case, name: str, stats: dict[str, Stat]) -> Stat | None:
-    if name == "latency":
-        return headline(case)
-    return main_throughput(case) if name == "throughput" else stats.get(name)
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
@@ -56,9 +46,7 @@ def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str
     if isinstance(compared, str):
         key = run.cases[0].key if run.cases else benchmark.name
         return [_undecided(key, "regression", "latency", compared, "")]
-    allowed = benchmark.regression
-    tolerance = share(allowed) if isinstance(allowed, str) else allowed
-    return [budgets.regression(each, tolerance) for each in compared]
+    return [budgets.regression(each, benchmark.regression) for each in compared]
 
 
 def _undecided(case: str, kind: str, metric: str, sentence: str, next_step: str) -> Verdict:

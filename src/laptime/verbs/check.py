@@ -11,14 +11,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from laptime.analysis import budgets
+from laptime.analysis.budgets import with_verdicts as with_verdicts
 from laptime.analysis.compare import compare_in_shared_regime
-from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import UsageError
-from laptime.kit.quantity import amount, share
 from laptime.kit.text import closest
 from laptime.records.case import Case, case_key
 from laptime.records.comparison import Comparison
-from laptime.records.finding import Finding
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.records.verdict import summary as summary
@@ -87,7 +85,7 @@ def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
     Raises:
         UsageError: a budget matches no case, names no metric, or its limit cannot be read.
     """
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for budget in rules.budget:
         cases = [case for case in run.cases if _matches(case, budget.case)]
         if not cases:
@@ -98,8 +96,8 @@ def against_budgets(run: Run, rules: Rules) -> list[Verdict]:
             )
         for case in cases:
             if budget.max is not None or budget.min is not None:
-                found += _limits(case, budget)
-    return found
+                verdicts += _limits(case, budget)
+    return verdicts
 
 
 def _matches(case: Case, pattern: str) -> bool:
@@ -109,26 +107,17 @@ def _matches(case: Case, pattern: str) -> bool:
 def _limits(case: Case, budget: Budget) -> list[Verdict]:
     if case.status in ("failed", "skipped"):
         return [_failed(case, budget.metric)]
-    stats = summarize(case)
-    whole = {"latency": headline(case), "throughput": main_throughput(case)}
-    stat = whole.get(budget.metric) or stats.get(budget.metric)
+    stat = budgets.named(case, budget.metric)
     if stat is None:
-        near = closest(budget.metric, [*whole, *stats])
+        known = budgets.names(case)
+        near = closest(budget.metric, known)
         raise UsageError(
             f"{case.key} has no metric {budget.metric!r}",
-            why=f"it has {', '.join(list(stats)[:6]) or 'none'} ...",
+            why=f"it has {', '.join(known[2:8]) or 'none'} ...",
             next=f"did you mean {near!r}?" if near else "laptime show --json   lists them all",
         )
     limits = (("max", budget.max), ("min", budget.min))
-    return [
-        budgets.judge(case, stat, kind, _limit(limit, stat.unit))  # type: ignore[arg-type]
-        for kind, limit in limits
-        if limit is not None
-    ]
-
-
-def _limit(limit: str | float, unit: str) -> float:
-    return amount(limit, unit) if isinstance(limit, str) else float(limit)
+    return [budgets.judge(case, stat, kind, limit) for kind, limit in limits if limit is not None]  # type: ignore[arg-type]
 
 
 def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -> list[Verdict]:
@@ -137,12 +126,12 @@ def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -
     Raises:
         UsageError: they were made under different conditions and `force` is not set, or share no case.
     """
-    known = {case.key: case for case in baseline.cases if case.status not in ("failed", "skipped")}
-    lost = [case for case in run.cases if case.status in ("failed", "skipped") and case.key in known]
-    found = [_failed(case, "latency") for case in lost]
+    measured = {case.key for case in baseline.cases if case.status not in ("failed", "skipped")}
+    lost = [case for case in run.cases if case.status in ("failed", "skipped") and case.key in measured]
+    verdicts = [_failed(case, "latency") for case in lost]
     if lost and len(lost) == len(run.cases):
-        return found
-    return found + regressions(run, compare_runs(baseline, run, force), rules)
+        return verdicts
+    return verdicts + regressions(run, compare_runs(baseline, run, force), rules)
 
 
 def _failed(case: Case, metric: str) -> Verdict:
@@ -153,8 +142,8 @@ def _failed(case: Case, metric: str) -> Verdict:
 
 def regressions(run: Run, compared: list[Comparison], rules: Rules) -> list[Verdict]:
     """The verdicts on comparisons, each with the tolerance that holds for its case."""
-    own = {case.key: case for case in run.cases}
-    return [budgets.regression(each, _tolerance(own[each.candidate], rules)) for each in compared]
+    cases = {case.key: case for case in run.cases}
+    return [budgets.regression(each, _tolerance(cases[each.candidate], rules)) for each in compared]
 
 
 def of_revision(run: Run, rules: Rules) -> list[Verdict]:
@@ -179,22 +168,19 @@ def present(run: Run) -> Run:
     )
 
 
-def _tolerance(case: Case, rules: Rules) -> float:
-    wanted = [b.regression for b in rules.budget if b.regression and _matches(case, b.case)]
-    text = wanted[-1] if wanted else rules.tolerance
-    return share(text) if text else budgets.TOLERANCE
+def _tolerance(case: Case, rules: Rules) -> str | float:
+    wanted = [
+        budget.regression for budget in rules.budget if budget.regression and _matches(case, budget.case)
+    ]
+    return (wanted[-1] if wanted else rules.tolerance) or budgets.TOLERANCE
 
 
 def of_pairs(run: Run) -> list[Comparison]:
     """Comparisons of the cases of a run that measured every target twice, the second as candidate."""
     first = {_pair(case): case for case in run.cases if not _is_second(case)}
-    pairs = [(first[_pair(case)], case) for case in run.cases if _is_second(case) and _pair(case) in first]
-    found = []
-    for baseline, candidate in pairs:
-        comparison = compare_in_shared_regime(baseline, candidate)
-        if comparison is not None:
-            found.append(comparison)
-    return found
+    second = [case for case in run.cases if _is_second(case) and _pair(case) in first]
+    compared = (compare_in_shared_regime(first[_pair(case)], case) for case in second)
+    return [comparison for comparison in compared if comparison is not None]
 
 
 def _is_second(case: Case) -> bool:
@@ -204,19 +190,3 @@ def _is_second(case: Case) -> bool:
 def _pair(case: Case) -> tuple[object, ...]:
     axes = {name: value for name, value in case.axes.items() if name != "again"}
     return (case.target, *axes.items())
-
-
-def told(run: Run, verdicts: list[Verdict]) -> Run:
-    """The run with its verdicts, as findings, too, so that every report shows them first."""
-    severity = {"kept": "info", "undecided": "advice", "broken": "problem"}
-    findings = [
-        Finding(
-            kind=f"check/{verdict.kind}",
-            severity=severity[verdict.word],  # type: ignore[arg-type]
-            sentence=f"{verdict.word}: {verdict.case}: {verdict.sentence}",
-            next=verdict.next,
-            cases=[verdict.case],
-        )
-        for verdict in verdicts
-    ]
-    return structs.replace(run, verdicts=verdicts, findings=[*findings, *run.findings])

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
+from laptime.analysis.budgets import with_verdicts
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.kit.package import __version__
@@ -42,7 +43,6 @@ from laptime.suites.kept import Kept
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
-from laptime.verbs.check import told
 from laptime.verbs.compare import compare_runs
 
 OVERHEAD = 6.0
@@ -181,7 +181,7 @@ def measure(
             where = _Whole(place, spent, item.seconds, total)
             try:
                 with watch(item) as listener:
-                    run = _one(item, suite_id, where.told(listener), complain, save, open_session)
+                    run = _one(item, suite_id, where.within(listener), complain, save, open_session)
             except KeyboardInterrupt:
                 status = "interrupted"
                 break
@@ -202,8 +202,8 @@ class _Whole(NamedTuple):
     own: float
     total: float
 
-    def told(self, listener: Listener) -> Listener:
-        """The listener, which hears of the whole suite's progress instead of the benchmark's."""
+    def within(self, listener: Listener) -> Listener:
+        """A listener that hears of the suite's progress where the benchmark tells of its own."""
 
         def hear(event: Event) -> None:
             if isinstance(event, Progress):
@@ -284,7 +284,7 @@ def _rejudged(item: Item, run: Run) -> Run:
     if item.benchmark.regression is not None:
         verdicts += limits.regressions(item.benchmark, run, _against(item, run))
     plain = [finding for finding in run.findings if not finding.kind.startswith("check/")]
-    return told(structs.replace(run, findings=plain), verdicts)
+    return with_verdicts(structs.replace(run, findings=plain), verdicts)
 
 
 def _against(item: Item, run: Run) -> Any:
@@ -315,7 +315,7 @@ def combined(done: list[tuple[Item, Run]], suite_id: str, *, status: str = "comp
     environment = runs[0].environment if runs else machine.environment()
     for run in runs[1:]:
         environment = environment.extended((), run.environment.libraries, run.environment.knobs)
-    return told(
+    return with_verdicts(
         Run(
             id=suite_id,
             verb="suite",

@@ -19,7 +19,7 @@ from laptime.records.run import Run
 from laptime.records.verdict import Verdict, conclusion, exit_code, summary
 from laptime.store import lookup
 from laptime.verbs import check as verb
-from laptime.verbs.check import Rules
+from laptime.verbs.check import Rules, with_verdicts
 
 if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession
@@ -84,7 +84,7 @@ def command(
     if baseline is not None:
         verdicts += verb.against_run(now, baseline, rules, force=force)
     output.result(_document(run, verdicts) if as_json else _text(verdicts))
-    failed = output.write(verb.told(run, verdicts), reports, voice=voice)
+    failed = output.write(with_verdicts(run, verdicts), reports, voice=voice)
     for error in failed:
         voice.complain(error)
     return ExitCode.USAGE if failed else exit_code(verdicts)
