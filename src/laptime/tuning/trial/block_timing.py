@@ -34,7 +34,7 @@ class Stopwatch:
         return self._count
 
     def start(self, before: int = 0) -> None:
-        """A stretch of steps begins; so many nanoseconds before count with it."""
+        """A stretch of steps begins; `before` nanoseconds before it count with it."""
         if self._waits:
             self._device.wait()
         self._cpu_begun = process_time_ns()
@@ -60,14 +60,14 @@ class Stopwatch:
         self._begun = None
 
     def seconds(self) -> list[float]:
-        """Of each step."""
+        """Seconds of each step."""
         if self._waits:
             return [self._elapsed / self._count / 1e9] * self._count if self._count else []
-        return [each / 1e9 for each in self._steps]
+        return [nanoseconds / 1e9 for nanoseconds in self._steps]
 
 
 class StepCounts:
-    """What goes through a step: samples, losses, steps of optimizers. Nothing is read from the device.
+    """Counts what goes through a step: samples, losses, steps of optimizers. Nothing is read from the device.
 
     The loss of a step is the sum of the scalars that went backward: micro-batches, both halves of a GAN. So
     are its samples the sum of its batches.
@@ -79,7 +79,7 @@ class StepCounts:
         self.clear()
 
     def begin(self) -> None:
-        """A step begins; what was counted of an unfinished one is dropped."""
+        """A step begins; counts of an unfinished one are dropped."""
         self._samples = 0
         self._losses: list[Any] = []
         self._optimizer_steps = 0
@@ -90,12 +90,12 @@ class StepCounts:
         self.samples: list[int] = []
         self.rates: list[Any] = []
         self.optimizer_steps = 0
-        self._kept: list[list[Any]] = []
+        self._step_losses: list[list[Any]] = []
 
     def end(self) -> None:
         """The step has ended; it counts."""
         self.samples.append(self._samples)
-        self._kept.append(self._losses)
+        self._step_losses.append(self._losses)
         self.optimizer_steps += self._optimizer_steps
         self.rates.append(self._rate)
         self.begin()
@@ -117,9 +117,9 @@ class StepCounts:
 
     def losses(self) -> list[float]:
         """Of each step of the block; waits for the device. Empty where no scalar went backward."""
-        if not all(self._kept):
+        if not all(self._step_losses):
             return []
-        return [sum(float(each) for each in step) for step in self._kept]
+        return [sum(float(loss) for loss in losses) for losses in self._step_losses]
 
 
 def samples(batch: Any) -> int:
@@ -131,11 +131,7 @@ def samples(batch: Any) -> int:
         batch = batch.values()
     elif not isinstance(batch, (list, tuple)):
         batch = vars(batch).values() if hasattr(batch, "__dict__") else ()
-    for each in batch:
-        found = samples(each)
-        if found:
-            return found
-    return 0
+    return next((count for part in batch if (count := samples(part))), 0)
 
 
 class CompileMonitor:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 _PERIOD = 0.05
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
 
 
@@ -28,9 +28,10 @@ def reset_peak(device: Any) -> None:
 
 
 def peak(device: Any) -> int | None:
-    """Bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process (VmHWM).
+    """Peak bytes since `reset_peak`: of a CUDA device's allocator, else resident ones of this process
+    (VmHWM).
 
-    None where nothing tells.
+    None where neither is known.
     """
     if "torch" in sys.modules and device.name == "cuda":
         import torch
@@ -45,13 +46,13 @@ def peak(device: Any) -> int | None:
 
 def children(pid: int) -> list[int]:
     """Processes below this one, each before its own children; by /proc, empty where there is none."""
-    found: list[int] = []
+    pids: list[int] = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             with suppress(OSError):
-                for each in (task / "children").read_text(encoding="ascii").split():
-                    found += [int(each), *children(int(each))]
-    return found
+                for child in (task / "children").read_text(encoding="ascii").split():
+                    pids += [int(child), *children(int(child))]
+    return pids
 
 
 def used(pids: list[int]) -> int:
@@ -79,16 +80,15 @@ def _share(pid: int) -> int:
 
 
 class Watchdog:
-    """Ends this process and its children when together they use more memory than they may, or when whoever
-    started it is gone: a session that was killed can end nothing any more.
+    """Ends this process and its children when together they use more memory than the limit, or when the
+    process that started it is gone: a session that was killed can end nothing any more.
 
-    Looks twenty times a second from a thread of its own, which reads a line a process and sleeps. What is
-    shared counts once: it is looked at only when the sum is too large with it.
+    A thread of its own checks twenty times a second: it reads a line a process and sleeps. Shared pages count
+    once; they are divided only when the sum with them is over the limit.
     """
 
     def __init__(self, limit: int | None, on_passed: Callable[[int], None]) -> None:
-        """Args: limit in bytes, None without; `on_passed` is called with what is used, right before the
-        end."""
+        """`limit` in bytes, None without; `on_passed` is called with the bytes used, right before the end."""
         self._limit = limit
         self._parent = os.getppid()
         self._on_passed = on_passed
@@ -96,31 +96,31 @@ class Watchdog:
         self._thread = threading.Thread(target=self._watch, name="laptime-memory", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Begin to check."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Look no longer. Safe to call twice."""
+        """Stop checking. Safe to call twice."""
         self._over.set()
 
     def _watch(self) -> None:
-        own = os.getpid()
+        pid = os.getpid()
         while not self._over.wait(_PERIOD):
-            if os.getppid() != self._parent and os.getpid() == own:
+            if os.getppid() != self._parent and os.getpid() == pid:
                 kill_children()
                 os._exit(1)
             if self._limit is None:
                 continue
-            pids = [own, *children(own)]
+            pids = [pid, *children(pid)]
             if used(pids) <= self._limit:
                 continue
-            found = shares(pids)
-            if found > self._limit and not self._over.is_set():
-                self._end(found)
+            shared = shares(pids)
+            if shared > self._limit and not self._over.is_set():
+                self._end(shared)
 
-    def _end(self, found: int) -> None:
-        with suppress(Exception):  # the end must come, whatever cannot be written
-            self._on_passed(found)
+    def _end(self, used_bytes: int) -> None:
+        with suppress(Exception):  # the process must end, whatever cannot be written
+            self._on_passed(used_bytes)
         kill_children()
         os._exit(1)
 

@@ -1,4 +1,4 @@
-"""The seeds that a script sets, shifted: other initial weights, order and dropout by one number.
+"""Shifts the seeds that a script sets by one number: other initial weights, order of data and dropout.
 
 torch.manual_seed, random.seed and numpy.random.seed get the number added; the three are seeded with it when
 the trial starts, or the module is imported. Generators that a script makes itself are left alone.
@@ -22,21 +22,21 @@ class SeedShift:
         self._shift = shift
         self._originals: list[tuple[Any, str, Any]] = []
         self._is_inside = False
-        self._watches = [
+        self._import_hooks = [
             WhenImported("torch", self._torch),
-            WhenImported("numpy.random", lambda: self._begin(sys.modules["numpy.random"], "seed")),
+            WhenImported("numpy.random", lambda: self._seed_and_shift(sys.modules["numpy.random"], "seed")),
         ]
 
     def install(self) -> None:
         """Seed, and shift what the script sets."""
-        self._begin(random, "seed")
-        for watch in self._watches:
-            watch.install()
+        self._seed_and_shift(random, "seed")
+        for import_hook in self._import_hooks:
+            import_hook.install()
 
     def undo(self) -> list[str]:
-        """Give everything back; what could not be, in words. Safe to call twice."""
-        for watch in self._watches:
-            watch.remove()
+        """Give everything back; returns what could not be, in words. Safe to call twice."""
+        for import_hook in self._import_hooks:
+            import_hook.remove()
         left = []
         for owner, name, original in reversed(self._originals):
             setattr(owner, name, original)
@@ -47,12 +47,12 @@ class SeedShift:
 
     def _torch(self) -> None:
         torch: Any = sys.modules["torch"]
-        self._begin(torch, "manual_seed")
+        self._seed_and_shift(torch, "manual_seed")
         for name in ("manual_seed", "manual_seed_all"):
             self._replace(torch.cuda, name)
         self._replace(torch.random, "manual_seed")
 
-    def _begin(self, owner: Any, name: str) -> None:
+    def _seed_and_shift(self, owner: Any, name: str) -> None:
         getattr(owner, name)(self._shift % 2**32)
         self._replace(owner, name)
 
@@ -66,7 +66,7 @@ class SeedShift:
                 return original(*args, **kwargs)
             self._is_inside = True
             try:
-                return original(*[self._shifted(each) for each in args], **self._named(kwargs))
+                return original(*[self._shifted(value) for value in args], **self._named(kwargs))
             finally:
                 self._is_inside = False
 
@@ -77,7 +77,7 @@ class SeedShift:
         return {key: self._shifted(value) if key in ("seed", "a") else value for key, value in kwargs.items()}
 
     def _shifted(self, seed: Any) -> Any:
-        """Numbers only: None, words and arrays stay what they are."""
+        """A shifted number; None, words and arrays stay what they are."""
         if isinstance(seed, bool) or not hasattr(seed, "__index__"):
             return seed
         return (int(seed) + self._shift) % 2**32 if seed >= 0 else seed

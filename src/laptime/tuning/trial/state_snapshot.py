@@ -1,8 +1,8 @@
-"""What a training in this process is now, kept, and given back: nothing of it remembers that it was tried.
+"""A snapshot of a training in this process, and its restoration: nothing of it remembers that it was tried.
 
 Objects stay the same ones: values are written back into the very memory that they were in. What is in no
-model, optimizer, learning-rate scheduler, gradient scaler, generator or random state is not known here: a
-step that counts in a variable of its own goes on counting.
+model, optimizer, learning-rate scheduler, gradient scaler, generator or random state is not restored: a step
+that counts in a variable of its own goes on counting.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ Undo = Callable[[], None]
 
 
 class TrainingSnapshot:
-    """State of a training now: of its model, of the optimizers that train it, and of what draws for it.
+    """State of a training now: of its model, of the optimizers that train it, and of its random generators.
 
-    Optimizers that are made, or step for the first time, later are not known: they are of the step's own.
+    Optimizers that are made, or step for the first time, later are not in it: the step makes its own.
     """
 
     def __init__(self, model: Any, generators: Iterable[Any] = ()) -> None:
         self.optimizers = training(model)
         modules = [*model.modules(), *_beside(model, self.optimizers)]
         # Last first: modules, then values, so that what was put in place of a buffer is not written into.
-        self._undo: list[Undo] = [
-            *_process(),
-            *(_generator(each) for each in generators),
-            *(_stateful(each) for each in _around(self.optimizers)),
-            *(undo for each in self.optimizers for undo in _optimizer(each)),
-            *(_value(each) for each in _values(modules, self.optimizers)),
-            *(_module(each) for each in modules),
+        self._restores: list[Undo] = [
+            *random_states(),
+            _threads(),
+            *(_generator(generator) for generator in generators),
+            *(_stateful(each) for each in _schedulers_and_scalers(self.optimizers)),
+            *(_optimizer(optimizer) for optimizer in self.optimizers),
+            *(_value(tensor) for tensor in _values(modules, self.optimizers)),
+            *(_module(module) for module in modules),
         ]
 
     def restore(self) -> None:
-        """Everything is as it was. Safe to call twice."""
-        while self._undo:
-            self._undo.pop()()
+        """Put everything back as it was. Safe to call twice."""
+        while self._restores:
+            self._restores.pop()()
 
 
 def optimizers() -> list[Any]:
@@ -50,95 +51,93 @@ def optimizers() -> list[Any]:
 
 def training(model: Any) -> list[Any]:
     """The living optimizers that have a parameter of this model, and those that share one with these."""
-    known = {id(each) for each in model.parameters()}
-    waiting, found = optimizers(), []
-    while fitting := [each for each in waiting if known & {id(one) for one in _parameters(each)}]:
-        found += fitting
-        waiting = [each for each in waiting if all(each is not one for one in fitting)]
-        known |= {id(one) for each in fitting for one in _parameters(each)}
-    return found
+    trained = {id(parameter) for parameter in model.parameters()}
+    others, result = optimizers(), []
+    while sharing := [each for each in others if trained & {id(one) for one in _parameters(each)}]:
+        result += sharing
+        others = [each for each in others if all(each is not one for one in sharing)]
+        trained |= {id(parameter) for optimizer in sharing for parameter in _parameters(optimizer)}
+    return result
 
 
 def _alive(kind: type) -> Iterator[Any]:
     # By type: asking a proxy for its class makes it do things.
-    return (each for each in gc.get_objects() if issubclass(type(each), kind))
+    return (candidate for candidate in gc.get_objects() if issubclass(type(candidate), kind))
 
 
 def _parameters(optimizer: Any) -> list[Any]:
     # One that was made without its constructor, as copies are for a moment, has no groups.
-    return [each for group in vars(optimizer).get("param_groups", ()) for each in group["params"]]
+    groups = vars(optimizer).get("param_groups", ())
+    return [parameter for group in groups for parameter in group["params"]]
 
 
 def _beside(model: Any, trained: list[Any]) -> list[Any]:
     """Modules outside of the model that own what its optimizers train: the other half of a GAN."""
     import torch
 
-    own = {id(each) for each in model.parameters()}
-    others = {id(each) for one in trained for each in _parameters(one)} - own
+    others = {id(parameter) for optimizer in trained for parameter in _parameters(optimizer)}
+    others -= {id(parameter) for parameter in model.parameters()}
     if not others:
         return []
     return [
         module
         for module in _alive(torch.nn.Module)
-        if any(id(each) in others for each in vars(module).get("_parameters", {}).values())
+        if any(id(parameter) in others for parameter in vars(module).get("_parameters", {}).values())
     ]
 
 
-def _around(trained: list[Any]) -> list[Any]:
+def _schedulers_and_scalers(trained: list[Any]) -> list[Any]:
     """Schedulers of these optimizers, and gradient scalers."""
     import torch
 
-    found = [
-        each
-        for each in _alive(torch.optim.lr_scheduler.LRScheduler)
-        if any(vars(each).get("optimizer") is one for one in trained)
+    schedulers = [
+        scheduler
+        for scheduler in _alive(torch.optim.lr_scheduler.LRScheduler)
+        if any(vars(scheduler).get("optimizer") is optimizer for optimizer in trained)
     ]
     scaler = getattr(torch.amp, "GradScaler", None)
-    return found + (list(_alive(scaler)) if scaler is not None else [])
+    return schedulers + (list(_alive(scaler)) if scaler is not None else [])
 
 
-# How each kind of thing is kept: a function that gives it back.
+# Each returns a function that restores one thing.
 
 
 def _values(modules: list[Any], trained: list[Any]) -> list[Any]:
     """Parameters, buffers and gradients, each once."""
-    found: dict[int, Any] = {}
-    for module in modules:
-        for each in (*module._parameters.values(), *module._buffers.values()):
-            if each is not None:
-                found[id(each)] = each
-    for each in (one for optimizer in trained for one in _parameters(optimizer)):
-        found[id(each)] = each
-    return list(found.values())
+    tensors = [
+        each for module in modules for each in (*module._parameters.values(), *module._buffers.values())
+    ]
+    tensors += [parameter for optimizer in trained for parameter in _parameters(optimizer)]
+    return list({id(tensor): tensor for tensor in tensors if tensor is not None}.values())
 
 
 def _value(tensor: Any) -> Undo:
     """Its numbers, in its own memory and layout; the gradient that it has, and whether it wants one."""
-    own = _numbers(tensor)
+    restore_numbers = _numbers(tensor)
     gradient, wants = tensor.grad if tensor.is_leaf else None, tensor.requires_grad
-    of_gradient = None if gradient is None else _numbers(gradient)
+    restore_gradient = None if gradient is None else _numbers(gradient)
 
-    def back() -> None:
-        own()
+    def restore() -> None:
+        restore_numbers()
         if tensor.is_leaf:
             tensor.grad = None  # whose type would not fit meanwhile
             tensor.requires_grad_(wants)
-        if gradient is not None and of_gradient is not None:
-            of_gradient()
+        if gradient is not None and restore_gradient is not None:
+            restore_gradient()
             tensor.grad = gradient
 
-    return back
+    return restore
 
 
 def _numbers(tensor: Any) -> Undo:
     memory = tensor.data  # the same storage, type and strides, whatever `tensor` is made to be
     numbers = memory.to("cpu", copy=True)  # the device's peak is measured
 
-    def back() -> None:
+    def restore() -> None:
         memory.copy_(numbers)
         tensor.data = memory
 
-    return back
+    return restore
 
 
 def _module(module: Any) -> Undo:
@@ -146,7 +145,7 @@ def _module(module: Any) -> Undo:
     tables = [(table, dict(table)) for table in (module._parameters, module._buffers)]
     training, compiled = module.training, getattr(module, "_compiled_call_impl", None)
 
-    def back() -> None:
+    def restore() -> None:
         for table, before in tables:
             table.clear()
             table.update(before)
@@ -154,10 +153,10 @@ def _module(module: Any) -> Undo:
         if getattr(module, "_compiled_call_impl", None) is not compiled:
             module._compiled_call_impl = compiled
 
-    return back
+    return restore
 
 
-def _optimizer(optimizer: Any) -> list[Undo]:
+def _optimizer(optimizer: Any) -> Undo:
     """Its groups, and its state: the same tensors with the numbers that they had."""
     import torch
 
@@ -168,10 +167,10 @@ def _optimizer(optimizer: Any) -> list[Undo]:
     inner = {key: value for key, value in optimizer.state.items() if isinstance(value, dict)}
     tables = [*inner.values(), *optimizer.param_groups]
     numbers = [
-        _numbers(each) for table in tables for each in table.values() if isinstance(each, torch.Tensor)
+        _numbers(value) for table in tables for value in table.values() if isinstance(value, torch.Tensor)
     ]
 
-    def back() -> None:
+    def restore() -> None:
         optimizer.param_groups[:] = [group for group, _ in groups]
         for group, before in groups:
             group.clear()
@@ -182,14 +181,14 @@ def _optimizer(optimizer: Any) -> list[Undo]:
                 inner[key].clear()
                 inner[key].update(before)
             optimizer.state[key] = inner.get(key, before)
-        for each in numbers:
-            each()
+        for restore_numbers in numbers:
+            restore_numbers()
 
-    return [back]
+    return restore
 
 
 def _copy(setting: Any) -> Any:
-    """Of a group's setting; its parameters, and a rate that is a tensor, stay themselves."""
+    """A copy of a group's setting; its parameters, and a rate that is a tensor, stay themselves."""
     if isinstance(setting, list):
         return list(setting)
     return copy.deepcopy(setting) if isinstance(setting, (dict, tuple)) else setting
@@ -205,24 +204,30 @@ def _generator(generator: Any) -> Undo:
     return lambda: generator.set_state(state)
 
 
-def _process() -> list[Undo]:
-    """Random states of the process, its threads."""
+def _threads() -> Undo:
     import torch
 
-    python, threads, states = random.getstate(), torch.get_num_threads(), torch.get_rng_state()
-    found: list[Undo] = [lambda: random.setstate(python), lambda: torch.set_rng_state(states)]
+    threads = torch.get_num_threads()
 
-    def back() -> None:
+    def restore() -> None:
         if torch.get_num_threads() != threads:
             torch.set_num_threads(threads)
 
-    found.append(back)
-    numpy: Any = sys.modules.get("numpy")
+    return restore
+
+
+def random_states() -> list[Undo]:
+    """Functions that restore the random states of Python, torch, its CUDA devices and numpy."""
+    import torch
+
+    python, states = random.getstate(), torch.get_rng_state()
+    restores: list[Undo] = [lambda: random.setstate(python), lambda: torch.set_rng_state(states)]
+    numpy: Any = sys.modules.get("numpy.random")
     if numpy is not None:
-        drawn = numpy.random.get_state()
-        found.append(lambda: numpy.random.set_state(drawn))
+        drawn = numpy.get_state()
+        restores.append(lambda: numpy.set_state(drawn))
     cuda: Any = torch.cuda
     if cuda.is_initialized():
         devices = cuda.get_rng_state_all()
-        found.append(lambda: cuda.set_rng_state_all(devices))
-    return found
+        restores.append(lambda: cuda.set_rng_state_all(devices))
+    return restores

@@ -14,11 +14,12 @@ from time import perf_counter
 from typing import Any
 
 from laptime.tuning.trial.batches import nbytes
+from laptime.tuning.trial.state_snapshot import random_states
 
 BATCHES = 3
 """Batches that are timed."""
 SECONDS = 4.0
-"""At most, for everything that is asked of one loader."""
+"""At most, for everything that is read from one loader."""
 REREADS = 8
 """Samples that are read again: one that is flipped every other time stays unseen once in 256."""
 
@@ -26,20 +27,15 @@ REREADS = 8
 @contextmanager
 def randomness_kept() -> Iterator[None]:
     """Random states of Python, numpy and torch are afterwards what they were before."""
-    import torch
-
-    numpy: Any = sys.modules.get("numpy.random")
-    states = random.getstate(), torch.get_rng_state(), numpy.get_state() if numpy else None
+    restores = random_states()
     try:
         yield
     finally:
-        random.setstate(states[0])
-        torch.set_rng_state(states[1])
-        if numpy:
-            numpy.set_state(states[2])
+        for restore in restores:
+            restore()
 
 
-def _randomness() -> tuple[Any, ...]:
+def _random_state() -> tuple[Any, ...]:
     import torch
 
     numpy: Any = sys.modules.get("numpy.random")
@@ -49,21 +45,22 @@ def _randomness() -> tuple[Any, ...]:
 
 
 def probe(loader: Any) -> tuple[dict[str, Any], list[str]]:
-    """Fields of a LoopProfile that a loader tells: loader_seconds, dataset_length, sample_bytes, and under
-    "details" sample_seconds, fetch_by_stage, read_seconds; under "random" whether reading is random.
+    """Fields of a LoopProfile: loader_seconds, dataset_length, sample_bytes, and details["fetch_by_stage"];
+    and under "random" whether reading a sample is random.
 
     The second value says what could not be found out, and why. Runs the user's dataset; never raises for it.
     """
-    found: dict[str, Any] = {"details": {}}
+    values: dict[str, Any] = {"details": {}}
     notes: list[str] = []
     with randomness_kept():
-        for ask in (_length, _samples, _batches, _stages):
+        for find in (_length, _samples, _batches, _stages):
             try:
-                ask(loader, found)
+                find(loader, values)
             except Exception as error:  # anything can come out of a user's dataset
                 what = f"{type(error).__name__}: {error}".strip()[:200]
-                notes.append(f"the dataset could not be asked ({ask.__name__.strip('_')}): {what}")
-    return found, notes
+                notes.append(f"the dataset could not be read ({find.__name__.strip('_')}): {what}")
+    values.pop("sample_seconds", None)
+    return values, notes
 
 
 def _is_iterable(loader: Any) -> bool:
@@ -72,51 +69,51 @@ def _is_iterable(loader: Any) -> bool:
     return isinstance(loader.dataset, IterableDataset)
 
 
-def _length(loader: Any, found: dict[str, Any]) -> None:
+def _length(loader: Any, values: dict[str, Any]) -> None:
     try:
-        found["dataset_length"] = len(loader.dataset)
+        values["dataset_length"] = len(loader.dataset)
     except (TypeError, NotImplementedError):
-        found["dataset_length"] = None
+        values["dataset_length"] = None
 
 
 def _keys(loader: Any, count: int) -> list[Any]:
-    """Keys of samples: torch's own samplers give numbers below the length, others are asked."""
+    """Keys of samples: torch's own samplers give numbers below the length, others are run."""
     from torch.utils.data import sampler as samplers
     from torch.utils.data.distributed import DistributedSampler
 
-    known = (samplers.SequentialSampler, samplers.RandomSampler, DistributedSampler)
-    if isinstance(getattr(loader, "sampler", None), known):
+    torchs = (samplers.SequentialSampler, samplers.RandomSampler, DistributedSampler)
+    if isinstance(getattr(loader, "sampler", None), torchs):
         length = len(loader.dataset)
         return random.Random(0).choices(range(length), k=count) if length else []  # noqa: S311, no secret
-    own = getattr(loader, "batch_sampler", None)
+    batch_sampler = getattr(loader, "batch_sampler", None)
     keys: list[Any] = []
-    for each in own if own is not None else loader.sampler:
-        keys += each if own is not None else [each]
+    for key in loader.sampler if batch_sampler is None else batch_sampler:
+        keys += [key] if batch_sampler is None else key
         if len(keys) >= count:
             break
     return keys[:count]
 
 
-def _samples(loader: Any, found: dict[str, Any]) -> None:
+def _samples(loader: Any, values: dict[str, Any]) -> None:
     """Time and size of single samples, and whether one that is read again is the same."""
     if _is_iterable(loader):
         return
     dataset, begun, seconds = loader.dataset, perf_counter(), []
     is_random = False
     for key in _keys(loader, REREADS):
-        before, start = _randomness(), perf_counter()
-        first = dataset[key]
+        before, start = _random_state(), perf_counter()
+        sample = dataset[key]
         seconds.append(perf_counter() - start)
-        is_random = is_random or _randomness() != before
-        found.setdefault("sample_bytes", sample_bytes(first))
+        is_random = is_random or _random_state() != before
+        values.setdefault("sample_bytes", sample_bytes(sample))
         if not is_random:
             _draw()
-            is_random = not same(first, dataset[key])
+            is_random = not same(sample, dataset[key])
         if perf_counter() - begun > SECONDS / 2:
             break
     if seconds:
-        found["random"] = is_random
-        found["details"]["sample_seconds"] = sorted(seconds)[len(seconds) // 2]
+        values["random"] = is_random
+        values["sample_seconds"] = sorted(seconds)[len(seconds) // 2]
 
 
 def _draw() -> None:
@@ -129,53 +126,52 @@ def _draw() -> None:
         sys.modules["numpy.random"].random()
 
 
-def _batches(loader: Any, found: dict[str, Any]) -> None:
+def _batches(loader: Any, values: dict[str, Any]) -> None:
     """Seconds of a batch: read, transformed and collated by this process alone."""
     from torch.utils.data._utils import fetch
 
     fetchers: Any = fetch
     is_iterable, is_batched = _is_iterable(loader), loader._auto_collation
     count = _batch_size(loader) if is_batched else 1
-    each = found["details"].get("sample_seconds", 0.0)
-    if each * count > SECONDS:
-        found["loader_seconds"] = each * count
+    expected = values.get("sample_seconds", 0.0) * count
+    if expected > SECONDS:
+        values["loader_seconds"] = expected
         return
     kind = fetchers._IterableDatasetFetcher if is_iterable else fetchers._MapDatasetFetcher
     fetcher = kind(loader.dataset, is_batched, loader.collate_fn, bool(getattr(loader, "drop_last", False)))
     keys = [None] * count * BATCHES if is_iterable else _keys(loader, count * BATCHES)
     seconds: list[float] = []
     for first in range(0, len(keys), max(count, 1)):
-        wanted = keys[first : first + count]
+        batch_keys = keys[first : first + count]
         start = perf_counter()
         try:
-            fetcher.fetch(wanted if is_batched else wanted[0])
+            fetcher.fetch(batch_keys if is_batched else batch_keys[0])
         except StopIteration:
             break
         seconds.append(perf_counter() - start)
         if sum(seconds) > SECONDS / 2:
             break
     if seconds:
-        found["loader_seconds"] = sorted(seconds)[len(seconds) // 2]
+        values["loader_seconds"] = sorted(seconds)[len(seconds) // 2]
 
 
 def _batch_size(loader: Any) -> int:
-    own = loader.batch_size
-    return int(own) if own else len(next(iter(loader.batch_sampler)))
+    return int(loader.batch_size) if loader.batch_size else len(next(iter(loader.batch_sampler)))
 
 
 def compose_of(dataset: Any) -> Any:
-    """The Compose that a dataset, or the one inside a Subset, keeps as `transform`, or by any other name when
+    """The Compose that a dataset, or the one inside a Subset, has as `transform`, or by any other name when
     it is the only one; None without."""
     for _ in range(4):
         for name in ("transform", "transforms"):
-            found = getattr(dataset, name, None)
-            inner = getattr(found, "transform", found) if name == "transforms" else found
+            transform = getattr(dataset, name, None)
+            inner = getattr(transform, "transform", transform) if name == "transforms" else transform
             stages = getattr(inner, "transforms", None)
             if isinstance(stages, list) and stages and callable(inner):
                 return inner
-        own = [each for each in getattr(dataset, "__dict__", {}).values() if _is_compose(each)]
-        if len(own) == 1:
-            return own[0]
+        composes = [value for value in getattr(dataset, "__dict__", {}).values() if _is_compose(value)]
+        if len(composes) == 1:
+            return composes[0]
         dataset = getattr(dataset, "dataset", None)
         if dataset is None:
             return None
@@ -186,56 +182,51 @@ def _is_compose(value: Any) -> bool:
     return type(value).__name__ == "Compose" and isinstance(getattr(value, "transforms", None), list)
 
 
-class _Timed:
+class _TimedStage:
     """A stage of a Compose, with a clock."""
 
     def __init__(self, stage: Callable[..., Any]) -> None:
-        self.stage, self.seconds, self.whole = stage, 0.0, 0.0
-        self.is_random = False
-        self.taken = self.gave = ""
+        self.stage, self.seconds, self.is_random = stage, 0.0, False
+        self.takes = self.gives = ""
 
     def __call__(self, *args: Any) -> Any:
-        begun, before, start = perf_counter(), _randomness(), perf_counter()
-        made = self.stage(*args)
+        before, start = _random_state(), perf_counter()
+        result = self.stage(*args)
         self.seconds += perf_counter() - start
-        self.is_random = self.is_random or _randomness() != before
-        self.taken, self.gave = _kind(args[0] if args else None), _kind(made)
-        self.whole += perf_counter() - begun
-        return made
+        self.is_random = self.is_random or _random_state() != before
+        self.takes, self.gives = _kind(args[0] if args else None), _kind(result)
+        return result
 
 
-def _stages(loader: Any, found: dict[str, Any]) -> None:
-    """Seconds of a sample by stage of its Compose; reading and decoding is what is left."""
+def _stages(loader: Any, values: dict[str, Any]) -> None:
+    """Seconds of a sample by stage of its Compose."""
     compose = None if _is_iterable(loader) else compose_of(loader.dataset)
     if compose is None:
         return
-    own, timed = compose.transforms, [_Timed(each) for each in compose.transforms]
+    stages, timed = compose.transforms, [_TimedStage(stage) for stage in compose.transforms]
     compose.transforms = timed
-    begun, count, whole = perf_counter(), 0, 0.0
+    begun, count = perf_counter(), 0
     try:
         for key in _keys(loader, REREADS):
-            start = perf_counter()
             loader.dataset[key]
-            whole += perf_counter() - start
             count += 1
             if perf_counter() - begun > SECONDS / 4:
                 break
     finally:
-        compose.transforms = own
+        compose.transforms = stages
     if not count:
         return
-    found["details"]["fetch_by_stage"] = [
+    values["details"]["fetch_by_stage"] = [
         {
             "name": type(each.stage).__name__,
             "module": type(each.stage).__module__,
             "seconds": each.seconds / count,
             "random": each.is_random,
-            "in": each.taken,
-            "out": each.gave,
+            "in": each.takes,
+            "out": each.gives,
         }
         for each in timed
     ]
-    found["details"]["read_seconds"] = max(0.0, whole - sum(each.whole for each in timed)) / count
 
 
 def _kind(value: Any) -> str:
