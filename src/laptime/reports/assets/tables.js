@@ -3,9 +3,9 @@
 (() => {
   const FIRST = 25;
   const make = (tag, properties = {}, ...children) => {
-    const made = Object.assign(document.createElement(tag), properties);
-    made.append(...children);
-    return made;
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...children);
+    return element;
   };
   const number = (text) => {
     const value = parseFloat(text.replaceAll(",", "").replace(/[<>]/, ""));
@@ -33,17 +33,17 @@
 
     plant() {
       const above = [];
-      for (const each of this.rows) {
-        above.length = each.depth;
-        each.parent = above[each.depth - 1] || null;
-        above[each.depth] = each;
+      for (const line of this.rows) {
+        above.length = line.depth;
+        line.parent = above[line.depth - 1] || null;
+        above[line.depth] = line;
       }
-      const parents = new Set(this.rows.map((each) => each.parent));
-      for (const each of this.rows.filter((one) => parents.has(one))) {
-        each.open = each.depth < 2;
-        each.fold = make("button", { type: "button", className: "fold" });
-        each.fold.addEventListener("click", () => { each.open = !each.open; this.show(); });
-        each.row.cells[0].prepend(each.fold);
+      const parents = new Set(this.rows.map((line) => line.parent));
+      for (const line of this.rows.filter((other) => parents.has(other))) {
+        line.open = line.depth < 2;
+        line.fold = make("button", { type: "button", className: "fold" });
+        line.fold.addEventListener("click", () => { line.open = !line.open; this.show(); });
+        line.row.cells[0].prepend(line.fold);
       }
       this.all = true;
     }
@@ -59,7 +59,7 @@
       if (this.tree) {
         for (const [text, open] of [["open all", true], ["fold all", false]]) {
           const button = make("button", { type: "button", textContent: text });
-          button.addEventListener("click", () => { for (const each of this.rows) each.open = open; this.show(); });
+          button.addEventListener("click", () => { for (const line of this.rows) line.open = open; this.show(); });
           tools.append(button);
         }
       }
@@ -83,11 +83,11 @@
       const down = was ? was === "ascending" : !words;
       for (const other of this.heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const key = (each) => {
-        const cell = each.row.cells[column], text = cell.textContent.trim();
+      const key = (line) => {
+        const cell = line.row.cells[column], text = cell.textContent.trim();
         return words ? text : "value" in cell.dataset ? Number(cell.dataset.value) : number(text);
       };
-      const keys = new Map(this.rows.map((each) => [each, key(each)]));
+      const keys = new Map(this.rows.map((line) => [line, key(line)]));
       const before = (a, b) => {
         const [x, y] = [keys.get(a), keys.get(b)];
         if (x === null || y === null) return (x === null) - (y === null) || a.index - b.index;
@@ -97,31 +97,31 @@
       if (this.tree) {
         const sorted = [];
         const add = (parent) => {
-          for (const each of this.rows.filter((one) => one.parent === parent).sort(before)) { sorted.push(each); add(each); }
+          for (const line of this.rows.filter((other) => other.parent === parent).sort(before)) { sorted.push(line); add(line); }
         };
         add(null);
         this.rows = sorted;
       } else this.rows.sort(before);
-      this.body.append(...this.rows.map((each) => each.row));
+      this.body.append(...this.rows.map((line) => line.row));
       this.show();
     }
 
     show() {
       const matches = new Set();
-      for (const each of this.rows) {
-        if (!each.text.includes(this.query)) continue;
-        for (let one = each; one && !matches.has(one); one = one.parent) matches.add(one);
+      for (const line of this.rows) {
+        if (!line.text.includes(this.query)) continue;
+        for (let up = line; up && !matches.has(up); up = up.parent) matches.add(up);
       }
       let shown = 0;
-      for (const each of this.rows) {
-        let seen = matches.has(each);
-        if (!this.query) for (let up = each.parent; up; up = up.parent) seen &&= up.open;
-        if (seen) shown += 1;
-        each.row.hidden = !seen || (!this.all && shown > FIRST);
-        if (each.fold) {
-          each.fold.textContent = each.open || this.query ? "▾" : "▸";
-          each.fold.setAttribute("aria-expanded", String(each.open));
-          each.fold.setAttribute("aria-label", each.open ? "fold" : "open");
+      for (const line of this.rows) {
+        let visible = matches.has(line);
+        if (!this.query) for (let up = line.parent; up; up = up.parent) visible &&= up.open;
+        if (visible) shown += 1;
+        line.row.hidden = !visible || (!this.all && shown > FIRST);
+        if (line.fold) {
+          line.fold.textContent = line.open || this.query ? "▾" : "▸";
+          line.fold.setAttribute("aria-expanded", String(line.open));
+          line.fold.setAttribute("aria-label", line.open ? "fold" : "open");
         }
       }
       if (this.count) this.count.textContent = this.query ? `${shown} found` : "";
@@ -132,8 +132,8 @@
     reveal(row) {
       if (this.box) this.box.value = "";
       this.query = "";
-      const each = this.rows.find((one) => one.row === row);
-      for (let up = each && each.parent; up; up = up.parent) up.open = true;
+      const line = this.rows.find((other) => other.row === row);
+      for (let up = line && line.parent; up; up = up.parent) up.open = true;
       this.show();
       if (row.hidden) { this.all = true; this.show(); }
     }
@@ -145,19 +145,19 @@
   // Several views of one thing: one at a time.
   const choose = new Map();
   for (const views of document.querySelectorAll(".views")) {
-    const own = [...views.children];
-    const buttons = own.map((view) => make("button", { type: "button", textContent: view.dataset.title }));
-    const pick = (chosen) => own.forEach((view, index) => {
+    const sheets = [...views.children];
+    const buttons = sheets.map((view) => make("button", { type: "button", textContent: view.dataset.title }));
+    const pick = (chosen) => sheets.forEach((view, index) => {
       view.hidden = view !== chosen;
       buttons[index].setAttribute("aria-pressed", String(view === chosen));
       const tools = grids.get(view).tools;
       if (tools) tools.hidden = view !== chosen;
     });
-    buttons.forEach((button, index) => button.addEventListener("click", () => pick(own[index])));
-    own.forEach((view) => { choose.set(view, pick); view.querySelector("h4").hidden = true; });
-    const tools = own.map((view) => view.querySelector(".tools")).filter(Boolean);
+    buttons.forEach((button, index) => button.addEventListener("click", () => pick(sheets[index])));
+    sheets.forEach((view) => { choose.set(view, pick); view.querySelector("h4").hidden = true; });
+    const tools = sheets.map((view) => view.querySelector(".tools")).filter(Boolean);
     views.before(make("div", { className: "tools" }, make("span", { className: "switch" }, ...buttons), ...tools));
-    pick(own[0]);
+    pick(sheets[0]);
   }
 
   // The full name of a row is in its details; here also where the pointer rests.
@@ -167,15 +167,15 @@
   });
 
   const reveal = (id) => {
-    const found = id && document.getElementById(id);
-    const grid = found && found.closest(".sheet");
+    const target = id && document.getElementById(id);
+    const grid = target && target.closest(".sheet");
     if (!grid) return;
     if (choose.has(grid)) choose.get(grid)(grid);
-    if (found.tagName !== "TR") return;
-    grids.get(grid).reveal(found);
-    found.scrollIntoView({ block: "center", behavior: "instant" });
+    if (target.tagName !== "TR") return;
+    grids.get(grid).reveal(target);
+    target.scrollIntoView({ block: "center", behavior: "instant" });
     document.querySelectorAll(".flash").forEach((row) => row.classList.remove("flash"));
-    found.classList.add("flash");
+    target.classList.add("flash");
   };
   const follow = () => reveal(decodeURIComponent(location.hash.slice(1)));
   addEventListener("hashchange", follow);
@@ -186,7 +186,7 @@
   follow();
 
   const links = new Map([...document.querySelectorAll(".top nav a")].map((link) => [link.hash.slice(1), link]));
-  const seen = new IntersectionObserver((entries) => {
+  const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       if (!entry.isIntersecting) continue;
       for (const link of links.values()) link.classList.remove("here");
@@ -196,5 +196,5 @@
       nav.scrollLeft = link.offsetLeft - nav.offsetLeft - nav.clientWidth / 2;
     }
   }, { rootMargin: "-12% 0px -80% 0px" });
-  for (const id of links.keys()) if (document.getElementById(id)) seen.observe(document.getElementById(id));
+  for (const id of links.keys()) if (document.getElementById(id)) observer.observe(document.getElementById(id));
 })();

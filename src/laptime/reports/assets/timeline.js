@@ -50,7 +50,7 @@
     }
   }
 
-  const view = { from: 0, span: data.dur, picked: null, hovered: null, found: null };
+  const view = { from: 0, span: data.dur, picked: null, hovered: null, matches: null };
   let width = 0, colours = [], inks = {}, strip = null, due = false;
 
   const style = (element, name) => getComputedStyle(element).getPropertyValue(name).trim();
@@ -101,11 +101,11 @@
 
   const range = (lane, row, left, length, y) => {
     const colour = colours[lane.category[row]] || colours[0];
-    picture.globalAlpha = view.found && !view.found.has(lane.text[row]) ? 0.13 : [1, 0.86, 0.74][lane.text[row] % 3];
+    picture.globalAlpha = view.matches && !view.matches.has(lane.text[row]) ? 0.13 : [1, 0.86, 0.74][lane.text[row] % 3];
     picture.fillStyle = colour.fill;
     picture.fillRect(left, y, Math.max(length - (length > 3 ? 1 : 0), 1), ROW - 2);
     if (length < 34) return;
-    picture.globalAlpha = view.found && !view.found.has(lane.text[row]) ? 0.3 : 1;
+    picture.globalAlpha = view.matches && !view.matches.has(lane.text[row]) ? 0.3 : 1;
     picture.fillStyle = colour.ink;
     const begin = Math.max(left, 0) + 4, room = Math.floor((Math.min(left + length, width) - begin - 4) / 6.1);
     const text = data.names[lane.text[row]];
@@ -127,7 +127,7 @@
         const row = level[at];
         if (lane.start[row] > end) break;
         const left = x(lane.start[row]), right = x(lane.start[row] + lane.dur[row]);
-        if (right - left < 1 && Math.floor(left) <= taken && !view.found) continue;
+        if (right - left < 1 && Math.floor(left) <= taken && !view.matches) continue;
         range(lane, row, left, right - left, y);
         taken = Math.floor(Math.max(right, left));
       }
@@ -140,8 +140,8 @@
     picture.strokeRect(left - 1, yOf(lane, row) - 1, Math.max(x(lane.start[row] + lane.dur[row]) - left, 2) + 1, ROW);
   };
   const linked = ({ lane, row }) => {
-    const own = arrows.get(key(lane.index, row));
-    if (own || lane.kind === "device") return (own || []).map((other) => [[lane.index, row], other]);
+    const links = arrows.get(key(lane.index, row));
+    if (links || lane.kind === "device") return (links || []).map((other) => [[lane.index, row], other]);
     const end = lane.start[row] + lane.dur[row];
     return data.arrows.filter(([from, launch]) => from === lane.index && lane.start[launch] >= lane.start[row] && lane.start[launch] < end)
       .map(([from, launch, to, work]) => [[from, launch], [to, work]]);
@@ -166,19 +166,19 @@
   const ticks = () => {
     const rough = view.span / Math.max(2, width / 110), power = 10 ** Math.floor(Math.log10(rough));
     const step = [1, 2, 5, 10].map((m) => m * power).find((each) => each >= rough);
-    const found = [];
-    for (let n = Math.ceil(view.from / step); n * step <= view.from + view.span; n++) found.push(n * step);
-    return found;
+    const times = [];
+    for (let n = Math.ceil(view.from / step); n * step <= view.from + view.span; n++) times.push(n * step);
+    return times;
   };
   const drawStrip = () => {
     strip = document.createElement("canvas");
     strip.width = width; strip.height = 28;
-    const own = strip.getContext("2d"), each = Math.max(1, Math.floor(14 / lanes.length));
+    const brush = strip.getContext("2d"), each = Math.max(1, Math.floor(14 / lanes.length));
     const some = lanes.map((lane) => lane.levels.slice(0, each)), high = Math.min(7, 28 / some.flat().length);
     some.flatMap((levels, index) => levels.map((level) => [lanes[index], level])).forEach(([lane, level], at) => {
       for (const row of level) {
-        own.fillStyle = (colours[lane.category[row]] || colours[0]).fill;
-        own.fillRect((lane.start[row] / data.dur) * width, at * high, Math.max((lane.dur[row] / data.dur) * width, 0.4), high * 0.8);
+        brush.fillStyle = (colours[lane.category[row]] || colours[0]).fill;
+        brush.fillRect((lane.start[row] / data.dur) * width, at * high, Math.max((lane.dur[row] / data.dur) * width, 0.4), high * 0.8);
       }
     });
   };
@@ -245,8 +245,8 @@
       const name = document.createElement("code");
       name.textContent = data.names[target.lane.text[target.row]];
       const device = target.lane.kind === "device", number = view.picked.links.length;
-      const told = number ? ` · ${device ? "launched from the host" : `launches ${number} on the device`}` : "";
-      note.append(name, document.createElement("br"), words(target) + told);
+      const launches = number ? ` · ${device ? "launched from the host" : `launches ${number} on the device`}` : "";
+      note.append(name, document.createElement("br"), words(target) + launches);
       if (number) {
         const [lane, row] = view.picked.links[0][1];
         const go = Object.assign(document.createElement("button"), { type: "button", textContent: device ? "go to the launch" : "go to the first" });
@@ -268,22 +268,22 @@
     pick(target);
   };
   const beside = (by) => {
-    const own = view.picked || { lane: lanes.find((lane) => lane.levels.length), row: -1 };
-    if (own.row < 0) own.row = own.lane.levels[0][0];
-    const level = own.lane.levels[Math.max(own.lane.level[own.row], 0)], row = level[level.indexOf(own.row) + (view.picked ? by : 0)];
-    if (row !== undefined) show({ lane: own.lane, row });
+    const start = view.picked || { lane: lanes.find((lane) => lane.levels.length), row: -1 };
+    if (start.row < 0) start.row = start.lane.levels[0][0];
+    const level = start.lane.levels[Math.max(start.lane.level[start.row], 0)], row = level[level.indexOf(start.row) + (view.picked ? by : 0)];
+    if (row !== undefined) show({ lane: start.lane, row });
   };
 
   const hide = () => { tip.hidden = true; if (view.hovered) { view.hovered = null; redraw(); } };
   const hover = (event) => {
-    const found = find(event.offsetX, event.offsetY);
-    if (!found || found.row < 0) { hide(); canvas.style.cursor = found && found.lane.hidden ? "pointer" : ""; return; }
-    const name = data.names[found.lane.text[found.row]];
-    tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${words(found)}`;
+    const target = find(event.offsetX, event.offsetY);
+    if (!target || target.row < 0) { hide(); canvas.style.cursor = target && target.lane.hidden ? "pointer" : ""; return; }
+    const name = data.names[target.lane.text[target.row]];
+    tip.textContent = `${name.length > 110 ? `${name.slice(0, 109)}…` : name}\n${words(target)}`;
     tip.hidden = false;
     tip.style.left = `${Math.max(8, Math.min(event.pageX + 14, document.documentElement.clientWidth - tip.offsetWidth - 8))}px`;
     tip.style.top = `${event.pageY + 16}px`;
-    if (!view.hovered || view.hovered.row !== found.row || view.hovered.lane !== found.lane) { view.hovered = found; redraw(); }
+    if (!view.hovered || view.hovered.row !== target.row || view.hovered.lane !== target.lane) { view.hovered = target; redraw(); }
   };
   let drag = null;
   canvas.addEventListener("pointerdown", (event) => {
@@ -297,8 +297,8 @@
   });
   canvas.addEventListener("pointerup", (event) => {
     if (drag && !drag.moved) {
-      const found = find(event.offsetX, event.offsetY);
-      if (found && found.row < 0 && found.lane.hidden) { fold(found.lane, !found.lane.all); layout(); redraw(); } else pick(found);
+      const target = find(event.offsetX, event.offsetY);
+      if (target && target.row < 0 && target.lane.hidden) { fold(target.lane, !target.lane.all); layout(); redraw(); } else pick(target);
     }
     drag = null;
   });
@@ -337,8 +337,8 @@
   let hits = [], hit = -1;
   box.addEventListener("input", () => {
     const query = box.value.trim().toLowerCase();
-    view.found = query ? new Set(lower.flatMap((name, index) => (name.includes(query) ? [index] : []))) : null;
-    hits = view.found ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.found.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
+    view.matches = query ? new Set(lower.flatMap((name, index) => (name.includes(query) ? [index] : []))) : null;
+    hits = view.matches ? lanes.flatMap((lane) => lane.start.flatMap((_, row) => (view.matches.has(lane.text[row]) ? [{ lane, row }] : []))) : [];
     hits.sort((a, b) => a.lane.start[a.row] - b.lane.start[b.row]);
     hit = -1;
     hitCount.textContent = query ? `${hits.length.toLocaleString("en")} found${hits.length ? ", Enter goes to the next" : ""}` : "";
