@@ -39,32 +39,32 @@ from laptime.store.folder import new_id
 from laptime.store.recording import recorded
 from laptime.suites import Benchmark, Suite, digest, limits
 from laptime.suites.choosing import request
-from laptime.suites.kept import Kept
+from laptime.suites.stored import StoredSuites
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.compare import compare_runs
 
 OVERHEAD = 6.0
-"""Seconds for starting, loading and the passes of one variant in one process, as long as nobody knows."""
+"""Seconds to start, load and count one variant in one process, a guess until it was measured once."""
 
 
-class Item(NamedTuple):
-    """One benchmark on its way.
+class PlannedBenchmark(NamedTuple):
+    """One benchmark of a suite, before it is measured.
 
     Attributes:
-        suite, benchmark, request: what is asked.
-        made: the plan for it, or what makes it impossible.
+        suite, benchmark: as written; request: to `bench`.
+        plan: how it is measured, or what makes it impossible.
         baseline: the stored run that regressions are judged against; None when there is none.
-        done: the stored run that answers it already; None when it is still to be measured.
+        done: the stored run that has its answer; None when it is still to be measured.
         seconds: how long it took last time, or about how long it is planned to take.
-        is_known: whether it was measured before.
+        is_known: it was measured before.
     """
 
     suite: Suite
     benchmark: Benchmark
     request: BenchRequest
-    made: Plan | LaptimeError
+    plan: Plan | LaptimeError
     baseline: Run | None
     done: Run | None
     seconds: float
@@ -72,8 +72,8 @@ class Item(NamedTuple):
 
     @property
     def membership(self) -> Membership:
-        """What its run is to know of its suite; the id is still to come."""
-        subjects = self.made.subjects if isinstance(self.made, Plan) else []
+        """Its place in the suite, but for the id of the suite's run."""
+        subjects = self.plan.subjects if isinstance(self.plan, Plan) else []
         return Membership(
             id="",
             name=self.suite.name,
@@ -90,7 +90,7 @@ def prepare(
     timeout: float | None = None,
     baseline: str = "",
     resume: bool = False,
-) -> list[Item]:
+) -> list[PlannedBenchmark]:
     """Every benchmark with its plan, checked as far as it can be without measuring.
 
     Args:
@@ -101,75 +101,71 @@ def prepare(
     Raises:
         UsageError: a quantity in a suite cannot be read.
     """
-    kept = Kept()
-    asked = [
-        (suite, each, request(suite, each, trials=trials, timeout=timeout))
+    store = StoredSuites()
+    requests = [
+        (suite, benchmark, request(suite, benchmark, trials=trials, timeout=timeout))
         for suite in suites
-        for each in suite.benchmark
+        for benchmark in suite.benchmark
     ]
-    stored = kept.latest([wanted.name for _, _, wanted in asked]) if resume else {}
+    stored = store.latest([wanted.name for _, _, wanted in requests]) if resume else {}
     suite_id = next((run.suite.id for run in stored.values() if run.suite), "")
     items = []
-    for suite, each, wanted in asked:
-        last = kept.newest(wanted.name)
-        against = f"{baseline or suite.baseline or suite.name}:{each.name}"
-        made = _planned(wanted)
-        item = Item(
+    for suite, benchmark, wanted in requests:
+        last = store.newest(wanted.name)
+        against = f"{baseline or suite.baseline or suite.name}:{benchmark.name}"
+        try:
+            how: Plan | LaptimeError = plan(wanted)
+        except LaptimeError as error:  # this one fails; the others are measured
+            how = error
+        item = PlannedBenchmark(
             suite=suite,
-            benchmark=each,
+            benchmark=benchmark,
             request=wanted,
-            made=made,
-            baseline=kept.newest(against, before=suite_id) if each.regression is not None else None,
+            plan=how,
+            baseline=store.newest(against, before=suite_id) if benchmark.regression is not None else None,
             done=None,
-            seconds=last.seconds if last else _expected(made),
+            seconds=last.seconds if last else _expected(how),
             is_known=last is not None,
         )
         items.append(item._replace(done=_answer(item, stored.get(wanted.name))))
     return items
 
 
-def _planned(wanted: BenchRequest) -> Plan | LaptimeError:
-    try:
-        return plan(wanted)
-    except LaptimeError as error:  # this one fails; the others are measured
-        return error
-
-
-def _expected(made: Plan | LaptimeError) -> float:
-    if isinstance(made, LaptimeError):
+def _expected(plan: Plan | LaptimeError) -> float:
+    if isinstance(plan, LaptimeError):
         return 0.0
-    return made.budget + OVERHEAD * len(made.variants) * max(1, len(made.batches)) * made.processes
+    return plan.budget + OVERHEAD * len(plan.variants) * max(1, len(plan.batches)) * plan.processes
 
 
-def _answer(item: Item, run: Run | None) -> Run | None:
-    """The stored run, if it answers the very same question, and nothing in it failed."""
+def _answer(item: PlannedBenchmark, run: Run | None) -> Run | None:
+    """The stored run, if it has the same request and subjects, and nothing in it failed."""
     if run is None or run.suite is None or run.suite.question != item.membership.question:
         return None
     return run if all(case.status == "ok" for case in run.cases) else None
 
 
-def _silent(item: Item) -> AbstractContextManager[Listener]:
+def _silent(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
     return nullcontext(ignore)
 
 
 def measure(
-    items: list[Item],
+    items: list[PlannedBenchmark],
     *,
-    watch: Callable[[Item], AbstractContextManager[Listener]] = _silent,
-    ended: Callable[[Item, Run], None] = lambda item, run: None,
+    watch: Callable[[PlannedBenchmark], AbstractContextManager[Listener]] = _silent,
+    ended: Callable[[PlannedBenchmark, Run], None] = lambda item, run: None,
     complain: Callable[[LaptimeError], object] = lambda error: None,
     save: bool = True,
     open_session: OpenSession = fresh_process,
 ) -> Run:
-    """Measure what is not done yet, benchmark by benchmark; everything together as one run.
+    """Measure what is not done yet, benchmark by benchmark; all of them as one run.
 
     Args:
-        watch: a listener for the events of one benchmark, with progress of the whole suite.
-        ended: told of each benchmark as it ends.
-        complain: told when a run could not be stored where it belongs.
+        watch: gives a listener for the events of one benchmark, with progress of the whole suite.
+        ended: called with each benchmark as it ends.
+        complain: called when a run could not be stored where it belongs.
     """
     suite_id = next((item.done.suite.id for item in items if item.done and item.done.suite), new_id())
-    done: list[tuple[Item, Run]] = []
+    done: list[tuple[PlannedBenchmark, Run]] = []
     status = "complete"
     total = sum(item.seconds for item in items if item.done is None) or 1.0
     spent = 0.0
@@ -178,7 +174,7 @@ def measure(
             run = _rejudged(item, item.done)
         else:
             place = f"{number} of {len(items)}, {item.benchmark.name}"
-            where = _Whole(place, spent, item.seconds, total)
+            where = _SuiteProgress(place, spent, item.seconds, total)
             try:
                 with watch(item) as listener:
                     run = _one(item, suite_id, where.within(listener), complain, save, open_session)
@@ -194,8 +190,8 @@ def measure(
     return combined(done, suite_id, status=status)
 
 
-class _Whole(NamedTuple):
-    """Where one benchmark stands in the whole suite; times in seconds."""
+class _SuiteProgress(NamedTuple):
+    """Where one benchmark stands in its suite; times in seconds."""
 
     place: str
     before: float
@@ -219,7 +215,7 @@ class _Whole(NamedTuple):
 
 
 def _one(
-    item: Item,
+    item: PlannedBenchmark,
     suite_id: str,
     listener: Listener,
     complain: Callable[[LaptimeError], object],
@@ -227,8 +223,8 @@ def _one(
     open_session: OpenSession,
 ) -> Run:
     membership = structs.replace(item.membership, id=suite_id)
-    if isinstance(item.made, LaptimeError):
-        return _impossible(item, item.made, membership)
+    if isinstance(item.plan, LaptimeError):
+        return _impossible(item, item.plan, membership)
 
     def judged(emit: Listener) -> Run:
         builder = RunBuilder()
@@ -259,7 +255,7 @@ def _one(
     return run
 
 
-def _impossible(item: Item, error: LaptimeError, membership: Membership) -> Run:
+def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Membership) -> Run:
     """The run of a benchmark that cannot even begin: its cases failed."""
     failure = failure_of(error)
     targets = item.benchmark.measured
@@ -278,8 +274,8 @@ def _impossible(item: Item, error: LaptimeError, membership: Membership) -> Run:
     )
 
 
-def _rejudged(item: Item, run: Run) -> Run:
-    """The run with the verdicts on its budgets, as findings, too."""
+def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
+    """The run with the verdicts on its budgets."""
     verdicts = limits.judged(item.benchmark, run)
     if item.benchmark.regression is not None:
         verdicts += limits.regressions(item.benchmark, run, _against(item, run))
@@ -287,7 +283,7 @@ def _rejudged(item: Item, run: Run) -> Run:
     return with_verdicts(structs.replace(run, findings=plain), verdicts)
 
 
-def _against(item: Item, run: Run) -> Any:
+def _against(item: PlannedBenchmark, run: Run) -> Any:
     if item.baseline is None:
         return "no run of this benchmark was stored before; this one is the first"
     try:
@@ -296,7 +292,7 @@ def _against(item: Item, run: Run) -> Any:
         return f"{error.what}: {error.why}"
 
 
-def combined(done: list[tuple[Item, Run]], suite_id: str, *, status: str = "complete") -> Run:
+def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status: str = "complete") -> Run:
     """All benchmarks as one run: every case with the axis `benchmark`, and all verdicts.
 
     It is not stored: the runs of its benchmarks are, and `--resume` puts them together again.

@@ -21,7 +21,7 @@ from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
-from laptime.verbs.suite import Item
+from laptime.verbs.suite import PlannedBenchmark
 
 
 @click.command("run")
@@ -113,7 +113,7 @@ def _carried_out(
     _announce(items, voice)
     complaints: list[LaptimeError] = []
 
-    def watch(item: Item) -> AbstractContextManager[Listener]:
+    def watch(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
         return progress(quiet=voice.quiet)
 
     run = verb.measure(
@@ -154,7 +154,7 @@ def _renamed(suite: Any, name: str, several: int) -> Any:
     )
 
 
-def _announce(items: list[Item], voice: Voice) -> None:
+def _announce(items: list[PlannedBenchmark], voice: Voice) -> None:
     left = [item for item in items if item.done is None]
     stored = f", {len(items) - len(left)} of them stored already" if len(left) < len(items) else ""
     seconds = sum(item.seconds for item in left)
@@ -166,15 +166,15 @@ def _about(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
-def _foretold(items: list[Item]) -> ExitCode:
+def _foretold(items: list[PlannedBenchmark]) -> ExitCode:
     rows = []
     for item in items:
-        made = item.made
-        if isinstance(made, LaptimeError):
-            what, about = f"cannot run: {one_line(made.what)}", "-"
+        plan = item.plan
+        if isinstance(plan, LaptimeError):
+            what, about = f"cannot run: {one_line(plan.what)}", "-"
         else:
-            cases = len(made.variants) * max(1, len(made.batches))
-            what = f"{count(cases, 'case')}, {count(made.processes, 'trial')}"
+            cases = len(plan.variants) * max(1, len(plan.batches))
+            what = f"{count(cases, 'case')}, {count(plan.processes, 'trial')}"
             about = f"{_about(item.seconds)} {'as last time' if item.is_known else 'planned'}"
         rows.append((one_line(item.request.name), what, "stored already" if item.done else about))
     total = _about(sum(item.seconds for item in items if item.done is None))
@@ -183,7 +183,7 @@ def _foretold(items: list[Item]) -> ExitCode:
     return ExitCode.OK
 
 
-def _ended(item: Item, run: Run, items: list[Item]) -> str:
+def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> str:
     """One line for a benchmark that has ended: its numbers, its worst word, and what is left."""
     number = items.index(item) + 1
     seconds = sum(each.seconds for each in items[number:] if each.done is None)

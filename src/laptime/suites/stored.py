@@ -1,4 +1,4 @@
-"""What the store holds of a suite: what --resume need not measure again, baselines, and how long it took."""
+"""Stored runs of suites: baselines, how long a benchmark took, and what --resume need not measure again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from laptime.records.run import Run
 from laptime.store import files, folder, index
 
 
-class Kept:
+class StoredSuites:
     """The complete runs of suites, by the name of suite and benchmark, newest first."""
 
     def __init__(self) -> None:
