@@ -72,10 +72,10 @@ def command(
     baseline = lookup.load(reference) if reference else None
     run = stored(subject)
     if run is None or against_rev:
-        known = run or baseline
+        earlier = run or baseline
         targets = [s.target for s in run.subjects] if run else [subject]
         request = measuring_options.request(context, targets, given=given)
-        run = _measured(as_measured(known, request) if known else request, against_rev, voice)
+        run = _measured(as_measured(earlier, request) if earlier else request, against_rev, voice)
         if code := measuring.exit_code(run):
             return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
     verdicts = verb.of_revision(run, rules) if against_rev else []

@@ -73,9 +73,9 @@ def command(
             "two runs make no report", why="a report shows one run", next="laptime bench A B -o report.html"
         )
     if left is None or right is None:
-        reference, known = (a, right) if left is None else (b, left)
-        assert known is not None
-        request = as_measured(known, measuring_options.request(context, [reference], given=given))
+        reference, stored_run = (a, right) if left is None else (b, left)
+        assert stored_run is not None
+        request = as_measured(stored_run, measuring_options.request(context, [reference], given=given))
         run, complaint = measuring.measured(request, voice=voice)
         if complaint:
             voice.complain(complaint)

@@ -64,11 +64,11 @@ def command(
     """
     voice = context.find_object(Voice) or Voice()
     paths = [output.writable(_known(Path(path))) for path in outputs if path != "-"]
-    found = history(pattern, metric=metric, by=by, last=last, force=force)
-    output.result(_rendered(found, ".json" if as_json else ".txt", by))
+    histories = history(pattern, metric=metric, by=by, last=last, force=force)
+    output.result(_rendered(histories, ".json" if as_json else ".txt", by))
     for path in paths:
         try:
-            write_whole(path, _rendered(found, path.suffix.lower(), by).encode())
+            write_whole(path, _rendered(histories, path.suffix.lower(), by).encode())
         except OSError as error:
             raise UsageError(f"{path} could not be written", why=error.strerror or str(error)) from error
         voice.say(f"wrote {path}")
@@ -84,12 +84,12 @@ def _known(path: Path) -> Path:
     return path
 
 
-def _rendered(found: list[History], suffix: str, by: By) -> str:
+def _rendered(histories: list[History], suffix: str, by: By) -> str:
     from laptime.reports import _history, page
     from laptime.reports.documents.history import data, document
 
     if suffix == ".json":
-        return msgspec.json.format(msgspec.json.encode(data(found)), indent=2).decode()
+        return msgspec.json.format(msgspec.json.encode(data(histories)), indent=2).decode()
     if suffix == ".html":
-        return page.render(document(found, by=by))
-    return _history.markdown(found, by=by) if suffix == ".md" else _history.text(found, by=by)
+        return page.render(document(histories, by=by))
+    return _history.markdown(histories, by=by) if suffix == ".md" else _history.text(histories, by=by)

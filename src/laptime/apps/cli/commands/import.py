@@ -39,16 +39,16 @@ def command(context: click.Context, /, paths: tuple[str, ...], format_: str, nam
     """
     voice = context.find_object(Voice) or Voice()
     code: ExitCode = ExitCode.OK
-    known = {folder.id_of(path) for path in files.stored()}
+    stored_ids = {folder.id_of(path) for path in files.stored()}
     for path in paths:
         try:
             runs = imports.read(Path(path), format_)
             for run in runs:
-                if run.id in known:
+                if run.id in stored_ids:
                     voice.say(f"{one_line(path)}: run {run.id} is already stored")
                     continue
                 files.save(structs.replace(run, name=name) if name else run)
-                known.add(run.id)
+                stored_ids.add(run.id)
                 output.result(f"{run.id}  {count(len(run.cases), 'case')}  {one_line(path)}")
         except LaptimeError as error:
             code = voice.complain(error)

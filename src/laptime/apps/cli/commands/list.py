@@ -53,12 +53,12 @@ def _row(line: ListedRun) -> tuple[str, ...]:
         return line.id, "", "damaged", "-", one_line(line.fault), ""
     others = f" and {count(line.cases - 1, 'more case')}" if line.cases > 1 else ""
     number = line.headline
-    shown = show(number.value, number.unit, number.ci95) if number else "-"
+    text = show(number.value, number.unit, number.ci95) if number else "-"
     return (
         line.id,
         _when(line),
         _verdict(line),
-        f"{shown} a step" if line.bound else shown,
+        f"{text} a step" if line.bound else text,
         one_line((line.first_case or ", ".join(line.targets)) + others),
         one_line(line.name),
     )

@@ -38,22 +38,28 @@ def command(where: str | None, match: tuple[str, ...]) -> int:
 
 def show(suites: Sequence[Suite]) -> int:
     """A line for every benchmark; NOTHING when there is none."""
-    rows = [_row(each) for suite in suites for each in suite.benchmark]
+    rows = [_row(benchmark) for suite in suites for benchmark in suite.benchmark]
     if rows:
         result(table(("benchmark", "measures", "with", "budget", "tags"), rows))
     return ExitCode.OK if rows else ExitCode.NOTHING
 
 
-def _row(each: Benchmark) -> tuple[str, ...]:
-    axes = [f"batch {_listed(each.batch)}"]
-    axes += [f"training ({each.train})"] if each.train else []
-    axes += [_listed(each.dtype)] if each.dtype != "float32" else []
-    axes += [f"{_listed(each.threads)} threads"] if each.threads else []
-    axes += [f"on {_listed(each.backend)}"] if each.backend else []
-    limits = [f"{name} <= {limit}" for name, limit in each.max.items()]
-    limits += [f"{name} >= {limit}" for name, limit in each.min.items()]
-    limits += [f"regression <= {each.regression}"] if each.regression is not None else []
-    cells = (each.name, ", ".join(each.measured), ", ".join(axes), ", ".join(limits), " ".join(each.tags))
+def _row(benchmark: Benchmark) -> tuple[str, ...]:
+    axes = [f"batch {_listed(benchmark.batch)}"]
+    axes += [f"training ({benchmark.train})"] if benchmark.train else []
+    axes += [_listed(benchmark.dtype)] if benchmark.dtype != "float32" else []
+    axes += [f"{_listed(benchmark.threads)} threads"] if benchmark.threads else []
+    axes += [f"on {_listed(benchmark.backend)}"] if benchmark.backend else []
+    limits = [f"{name} <= {limit}" for name, limit in benchmark.max.items()]
+    limits += [f"{name} >= {limit}" for name, limit in benchmark.min.items()]
+    limits += [f"regression <= {benchmark.regression}"] if benchmark.regression is not None else []
+    cells = (
+        benchmark.name,
+        ", ".join(benchmark.measured),
+        ", ".join(axes),
+        ", ".join(limits),
+        " ".join(benchmark.tags),
+    )
     return tuple(one_line(cell) for cell in cells)
 
 

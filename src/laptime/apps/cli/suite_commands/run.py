@@ -186,7 +186,7 @@ def _foretold(items: list[PlannedBenchmark]) -> ExitCode:
 def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> str:
     """One line for a benchmark that has ended: its numbers, its worst word, and what is left."""
     number = items.index(item) + 1
-    seconds = sum(each.seconds for each in items[number:] if each.done is None)
+    seconds = sum(other.seconds for other in items[number:] if other.done is None)
     left = f"{number} of {len(items)}" + (f", about {_about(seconds)} left" if seconds >= 1 else "")
     words = [verdict.word for verdict in run.verdicts]
     word = next((word for word in ("broken", "undecided", "kept") if word in words), "")
@@ -200,13 +200,13 @@ def _rows(run: Run) -> list[tuple[str, ...]]:
     from laptime.analysis.summary import headline, main_throughput
     from laptime.reports import _words as words
 
-    found: list[tuple[str, ...]] = []
+    rows: list[tuple[str, ...]] = []
     for case in run.cases:
         stat, rate = headline(case), main_throughput(case)
         margin = f"±{words.percent(stat.precision)}" if stat and stat.precision is not None else "-"
-        verdicts = [each.word for each in run.verdicts if each.case == case.key]
+        verdicts = [verdict.word for verdict in run.verdicts if verdict.case == case.key]
         budget = next((word for word in ("broken", "undecided", "kept") if word in verdicts), "-")
-        found.append(
+        rows.append(
             (
                 one_line(str(case.axes.get("benchmark", case.target))),
                 _case(case, run),
@@ -217,7 +217,7 @@ def _rows(run: Run) -> list[tuple[str, ...]]:
                 case.trust if case.status == "ok" else case.status,
             )
         )
-    return found
+    return rows
 
 
 def _case(case: Case, run: Run) -> str:

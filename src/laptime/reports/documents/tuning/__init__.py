@@ -88,7 +88,7 @@ def _notices(run: Run) -> Section:
         for case in run.cases
         if (failure := case.failure) is not None
     ]
-    rows = [Notice(level=each.severity, text=each.sentence) for each in run.findings]
+    rows = [Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
     rows += [Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
     return Section(id="notices", title="Notices", blocks=[*failures, Notices(rows=rows)], headed=False)
 

@@ -45,19 +45,19 @@ def ladder(tuning: Tuning) -> Table:
     """The changes that were tried, one row each; columns without any value are left out."""
     rungs = tuned.tried(tuning)
     columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning.goal)]
-    shown = [
+    filled = [
         (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
     ]
     rows = [
         Row(
-            cells=[cells[at] for _, cells in shown],
+            cells=[cells[at] for _, cells in filled],
             tone="strong" if is_kept(rung) else "weak",
             notes=_notes(rung),
             extras=_extras(rung.gate, f"gate{at}"),
         )
         for at, rung in enumerate(rungs)
     ]
-    return Table(id="rungs", columns=[column for column, _ in shown], rows=rows)
+    return Table(id="rungs", columns=[column for column, _ in filled], rows=rows)
 
 
 def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
@@ -87,8 +87,8 @@ def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
     ]
 
 
-def _cell(value: float | None, shown: Callable[[float], str]) -> Cell:
-    return Cell(text="-" if value is None else shown(value), value=value)
+def _cell(value: float | None, text_of: Callable[[float], str]) -> Cell:
+    return Cell(text="-" if value is None else text_of(value), value=value)
 
 
 def _seconds(value: float) -> str:
@@ -244,12 +244,12 @@ def _bar(
     kind: str = "",
     note: str = "",
 ) -> Bar:
-    shown = words.per_second if _start(tuning) != 1.0 else words.ratio
+    text_of = words.per_second if _start(tuning) != 1.0 else words.ratio
     parts = [
-        Bar(name=_LEGEND[colour], value=length, text=shown(length), kind=colour) for length, colour in steps
+        Bar(name=_LEGEND[colour], value=length, text=text_of(length), kind=colour) for length, colour in steps
     ]
     return Bar(
-        name=name, value=value, text=shown(value), parts=parts, interval=interval, kind=kind, note=note
+        name=name, value=value, text=text_of(value), parts=parts, interval=interval, kind=kind, note=note
     )
 
 
