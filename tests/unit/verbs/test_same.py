@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
             return SimpleNamespace(available=lambda: {name: "1"} if name in INSTALLED else {})
         return real(room, name)
 
-    monkeypatch.setattr(verb.once, "call", call)
+    monkeypatch.setattr(verb.fresh_call, "call", call)
     monkeypatch.setattr(verb.registry, "load", load)
     monkeypatch.setattr(
         verb,
