@@ -9,8 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from laptime.kit import system_files
 from laptime.kit.clock import Clock
-from laptime.probes import EndWatch, _files
+from laptime.probes import EndWatch
 from laptime.records.metric import Metric
 
 CLOCK = Metric(
@@ -49,11 +50,11 @@ def reader(device: str, root: str = "/", library: Any | None = None) -> Read | N
 def _cpu_reader(base: Path) -> Read | None:
     folder = base / "sys/devices/system/cpu"
     files = sorted(folder.glob("cpu[0-9]*/cpufreq/scaling_cur_freq"))
-    if not files or _files.number(files[0]) is None:
+    if not files or system_files.number(files[0]) is None:
         return None
 
     def read() -> float | None:
-        clocks = [number * 1e3 for file in files if (number := _files.number(file)) is not None]
+        clocks = [number * 1e3 for file in files if (number := system_files.number(file)) is not None]
         return sum(clocks) / len(clocks) if clocks else None
 
     return read

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from laptime.probes import _files
+from laptime.kit import system_files
 
 _X86 = """
 avx avx2 fma f16c avx512f avx512_vnni avx512_bf16 avx512_fp16 avx_vnni amx_tile amx_bf16 amx_int8 amx_fp16
@@ -101,7 +101,7 @@ def cpu(root: str = "/") -> Cpu:
 def sockets(root: str = "/") -> int | None:
     """CPU packages of the machine, counted by their numbers in /sys; None where it does not tell (macOS)."""
     cpus = Path(root) / "sys/devices/system/cpu"
-    packages = {_files.number(file) for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
+    packages = {system_files.number(file) for file in cpus.glob("cpu[0-9]*/topology/physical_package_id")}
     return len(packages - {None}) or None
 
 
@@ -121,7 +121,7 @@ def cpu_list(words: str) -> list[int]:
 def _cpuinfo(base: Path) -> dict[str, str]:
     """The first processor's entries: enough, and a machine may have hundreds."""
     entries: dict[str, str] = {}
-    for line in (_files.text(base / "proc/cpuinfo") or "").splitlines():
+    for line in (system_files.text(base / "proc/cpuinfo") or "").splitlines():
         name, colon, value = line.partition(":")
         if colon:
             entries.setdefault(name.strip(), value.strip())
@@ -150,15 +150,15 @@ def _sysctl(name: str) -> str | None:
 
 
 def _online(base: Path) -> list[int]:
-    listed = cpu_list(_files.text(base / "sys/devices/system/cpu/online") or "")
+    listed = cpu_list(system_files.text(base / "sys/devices/system/cpu/online") or "")
     if listed:
         return listed
-    lines = (_files.text(base / "proc/cpuinfo") or "").splitlines()
+    lines = (system_files.text(base / "proc/cpuinfo") or "").splitlines()
     return list(range(sum(line.startswith("processor") for line in lines)))
 
 
 def _affinity(base: Path) -> list[int]:
-    return cpu_list(_files.field(base / "proc/self/status", "Cpus_allowed_list") or "")
+    return cpu_list(system_files.field(base / "proc/self/status", "Cpus_allowed_list") or "")
 
 
 def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int | None:
@@ -178,7 +178,9 @@ def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int
 
 
 def _siblings(topology: Path) -> tuple[int, ...]:
-    words = _files.text(topology / "thread_siblings_list") or _files.text(topology / "core_cpus_list")
+    words = system_files.text(topology / "thread_siblings_list") or system_files.text(
+        topology / "core_cpus_list"
+    )
     return tuple(cpu_list(words or ""))
 
 
@@ -192,21 +194,21 @@ def _policies(base: Path) -> list[Path]:
 
 
 def _governor(base: Path) -> str | None:
-    governors = {_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
+    governors = {system_files.text(policy / "scaling_governor") for policy in _policies(base)} - {None, ""}
     return "+".join(sorted(name for name in governors if name)) or None
 
 
 def _turbo(base: Path) -> bool | None:
     folder = base / "sys/devices/system/cpu"
-    if (off := _files.number(folder / "intel_pstate/no_turbo")) is not None:
+    if (off := system_files.number(folder / "intel_pstate/no_turbo")) is not None:
         return off == 0
-    if (on := _files.number(folder / "cpufreq/boost")) is not None:
+    if (on := system_files.number(folder / "cpufreq/boost")) is not None:
         return on == 1
     return None
 
 
 def _max_hz(base: Path) -> float | None:
-    limits = [_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
+    limits = [system_files.number(policy / "cpuinfo_max_freq") for policy in _policies(base)]
     limits_told = [limit for limit in limits if limit]
     return max(limits_told) * 1e3 if limits_told else None
 

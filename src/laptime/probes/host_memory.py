@@ -14,8 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from laptime.kit import cgroup, system_files
 from laptime.kit.clock import Clock
-from laptime.probes import EndWatch, TimedBlock, _cgroup, _files
+from laptime.probes import EndWatch, TimedBlock
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 
@@ -89,7 +90,7 @@ class HostPeak(NamedTuple):
 
 def resident(root: str = "/") -> int | None:
     """Bytes that this process has in memory now, in about 50 us; None where /proc does not tell."""
-    return _files.size(Path(root) / "proc/self/status", "VmRSS")
+    return system_files.size(Path(root) / "proc/self/status", "VmRSS")
 
 
 def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
@@ -102,10 +103,10 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
     _trim()
     process = Path(root) / "proc/self"
     exact = _reset_peak(process)
-    baseline = _files.size(process / "status", "VmRSS") or _rss()
+    baseline = system_files.size(process / "status", "VmRSS") or _rss()
     call()
-    virtual = _files.size(process / "status", "VmPeak")
-    if exact and (highest := _files.size(process / "status", "VmHWM")) is not None:
+    virtual = system_files.size(process / "status", "VmPeak")
+    if exact and (highest := system_files.size(process / "status", "VmHWM")) is not None:
         note = "VmHWM of /proc/self/status, reset before the call"
         return HostPeak(max(highest, baseline), baseline, max(0, highest - baseline), True, note, virtual)
     highest = max(_life_peak(), baseline)
@@ -127,12 +128,12 @@ def available_bytes(root: str = "/") -> int:
 
     The smaller of the machine's MemAvailable and the room left under the container's limit.
     """
-    machine = _files.size(Path(root) / "proc/meminfo", "MemAvailable")
+    machine = system_files.size(Path(root) / "proc/meminfo", "MemAvailable")
     if machine is None:
         import psutil
 
         machine = int(psutil.virtual_memory().available)
-    headroom = _cgroup.memory_headroom(root)
+    headroom = cgroup.memory_headroom(root)
     return machine if headroom is None else min(machine, headroom)
 
 
@@ -155,7 +156,7 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    allowed = max(int(limit), (_files.size(process / "status", "VmData") or 0) + _ROOM_TO_FAIL)
+    allowed = max(int(limit), (system_files.size(process / "status", "VmData") or 0) + _ROOM_TO_FAIL)
     if hard != resource.RLIM_INFINITY:
         allowed = min(allowed, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (allowed, hard))

@@ -7,7 +7,8 @@ import platform
 from contextlib import suppress
 from pathlib import Path
 
-from laptime.probes import _cgroup, _files, software
+from laptime.kit import cgroup, system_files
+from laptime.probes import software
 from laptime.probes.cpu import Cpu, cpu, sockets
 from laptime.records.environment import Device, Environment
 
@@ -42,7 +43,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         folder: whose git state is told; None for the working directory.
     """
     processor = cpu(root)
-    quota = _cgroup.cpu_quota(root)
+    quota = cgroup.cpu_quota(root)
     usable = float(len(processor.affinity) or processor.vcpus)
     memory = memory_total(root)
     return Environment(
@@ -58,7 +59,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         cpu_quota=quota,
         isa=processor.isa,
         memory=memory,
-        memory_limit=_cgroup.memory_limit(root),
+        memory_limit=cgroup.memory_limit(root),
         virtual=hypervisor(processor, root),
         governor=processor.governor,
         turbo=processor.turbo,
@@ -74,8 +75,8 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
 def operating_system(root: str = "/") -> str:
     """Kernel and distribution: `Linux 6.8.0 · Ubuntu 24.04.1 LTS`."""
     base = Path(root)
-    kernel = _files.text(base / "proc/sys/kernel/osrelease") or platform.release()
-    for line in (_files.text(base / "etc/os-release") or "").splitlines():
+    kernel = system_files.text(base / "proc/sys/kernel/osrelease") or platform.release()
+    for line in (system_files.text(base / "etc/os-release") or "").splitlines():
         if line.startswith("PRETTY_NAME="):
             return f"{platform.system()} {kernel} · {line.partition('=')[2].strip().strip(chr(34))}"
     return f"{platform.system()} {kernel}"
@@ -83,7 +84,7 @@ def operating_system(root: str = "/") -> str:
 
 def memory_total(root: str = "/") -> int:
     """Bytes of RAM in the machine."""
-    if (total := _files.size(Path(root) / "proc/meminfo", "MemTotal")) is not None:
+    if (total := system_files.size(Path(root) / "proc/meminfo", "MemTotal")) is not None:
         return total
     import psutil
 
@@ -97,13 +98,13 @@ def load(root: str = "/") -> dict[str, float]:
     """
     base = Path(root)
     loads: dict[str, float] = {}
-    words = (_files.text(base / "proc/loadavg") or "").split()
+    words = (system_files.text(base / "proc/loadavg") or "").split()
     with suppress(ValueError, IndexError):
         loads["average"] = float(words[0])
         loads["runnable"] = float(words[3].partition("/")[0])
     if not loads and root == "/" and hasattr(os, "getloadavg"):
         loads["average"] = os.getloadavg()[0]
-    waiting = (_files.text(base / "proc/pressure/cpu") or "").split()
+    waiting = (system_files.text(base / "proc/pressure/cpu") or "").split()
     with suppress(ValueError, IndexError):
         loads["pressure"] = float(waiting[1].removeprefix("avg10=")) / 100.0
     return loads
@@ -113,19 +114,19 @@ def hypervisor(processor: Cpu, root: str = "/") -> str | None:
     """Name of the hypervisor; "" on bare metal, "unnamed" when only its presence shows, None unknown."""
     base = Path(root)
     board = " ".join(
-        _files.text(base / "sys/class/dmi/id" / name) or ""
+        system_files.text(base / "sys/class/dmi/id" / name) or ""
         for name in ("sys_vendor", "product_name", "board_vendor", "chassis_asset_tag")
     )
     if processor.guest is False or ".metal" in board:
         return ""
-    if kind := _files.text(base / "sys/hypervisor/type"):
+    if kind := system_files.text(base / "sys/hypervisor/type"):
         return kind
     named = next((name for sign, name in _DMI_GUESTS.items() if sign.lower() in board.lower()), None)
     if named is None and "Microsoft" in board and "Virtual Machine" in board:
         named = "hyper-v"
     if named is None:
         clocks = base / "sys/devices/system/clocksource/clocksource0/available_clocksource"
-        sources = _files.text(clocks) or ""
+        sources = system_files.text(clocks) or ""
         named = next((name for sign, name in _CLOCK_GUESTS.items() if sign in sources), None)
     if named is None and processor.guest:
         return "unnamed"

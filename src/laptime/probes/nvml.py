@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from laptime.probes import _files
+from laptime.kit import system_files
 from laptime.probes.energy import Absence, CounterMeter, Meter, PowerMeter
 from laptime.records.environment import Device
 
@@ -260,7 +260,7 @@ def has_hardware(root: str = "/") -> bool:
     if any((base / door).exists() for door in doors):
         return True
     vendors = (base / "sys/bus/pci/devices").glob("*/vendor")
-    return sys.platform == "win32" or any(_files.text(vendor) == "0x10de" for vendor in vendors)
+    return sys.platform == "win32" or any(system_files.text(vendor) == "0x10de" for vendor in vendors)
 
 
 def _scaled(value: Any, factor: float) -> float | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from laptime.probes import _files
+from laptime.kit import system_files
 from laptime.probes.cpu import cpu
 from laptime.probes.energy import Absence, CounterMeter, Meter
 
@@ -39,11 +39,11 @@ def _is_counted(zone: Path) -> bool:
 
 
 def _name(zone: Path) -> str:
-    return _files.text(zone / "name") or ""
+    return system_files.text(zone / "name") or ""
 
 
 def _readable(zone: Path) -> bool:
-    return _files.number(zone / "energy_uj") is not None
+    return system_files.number(zone / "energy_uj") is not None
 
 
 def _meter(zone: Path) -> Meter:
@@ -51,10 +51,10 @@ def _meter(zone: Path) -> Meter:
     label = name
     if name.startswith("dram"):  # intel-rapl:1:0 lies below package 1
         label = f"dram-{zone.name.split(':')[1]}"
-    wraps = _files.number(zone / "max_energy_range_uj")
+    wraps = system_files.number(zone / "max_energy_range_uj")
 
     def read() -> float | None:
-        microjoules = _files.number(zone / "energy_uj")
+        microjoules = system_files.number(zone / "energy_uj")
         return None if microjoules is None else microjoules * 1e-6
 
     return CounterMeter(

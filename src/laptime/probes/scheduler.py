@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from laptime.probes import _cgroup, _files
+from laptime.kit import cgroup, system_files
 from laptime.records.metric import Metric
 
 if sys.platform != "win32":
@@ -155,7 +155,7 @@ class Evidence:
 
     def _run_delay_is_kept(self) -> bool:
         """Kernels without scheduler statistics write `0 0 0`, even for a thread that is running."""
-        words = (_files.text(self._base / "proc/self/schedstat") or "").split()
+        words = (system_files.text(self._base / "proc/self/schedstat") or "").split()
         return len(words) == 3 and words != ["0", "0", "0"]
 
     def _can_be_stolen_from(self) -> bool:
@@ -182,10 +182,10 @@ class Evidence:
 
     def _open_throttles(self, root: str) -> tuple[list[tuple[int, tuple[bytes, float]]], float | None]:
         """Open cpu.stat of every level that has a quota; a level without one stops no process."""
-        levels = _cgroup.groups("cpu", root)
+        levels = cgroup.groups("cpu", root)
         opened = []
         for group in levels:
-            if _cgroup.quota(group) is None:
+            if cgroup.quota(group) is None:
                 continue
             field = (b"throttled_usec ", 1e-6) if group.version == 2 else (b"throttled_time ", 1e-9)
             descriptor = _open(group.folder / "cpu.stat")

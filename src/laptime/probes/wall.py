@@ -8,7 +8,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
 
-from laptime.probes import _files
+from laptime.kit import system_files
 from laptime.records.metric import Metric
 
 METRICS = (
@@ -78,4 +78,4 @@ def cost_of(clock: Callable[[], float], calls: int = 1000) -> float:
 
 def clock_source(root: str = "/") -> str | None:
     """Hardware behind the kernel's clock: tsc, kvm-clock, arch_sys_counter, hpet ...; None when hidden."""
-    return _files.text(Path(root) / "sys/devices/system/clocksource/clocksource0/current_clocksource")
+    return system_files.text(Path(root) / "sys/devices/system/clocksource/clocksource0/current_clocksource")

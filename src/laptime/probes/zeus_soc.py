@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from laptime.probes import _files
+from laptime.kit import system_files
 from laptime.probes.energy import Absence, CounterMeter, Meter
 
 SOC_PERIOD = 0.1
@@ -37,7 +37,7 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
 def device_kind(root: str = "/") -> str | None:
     """Which of Zeus's devices this machine has: "Jetson", "Apple", "AMD GPU" or None."""
     base = Path(root)
-    board = _files.text(base / "proc/device-tree/model") or ""
+    board = system_files.text(base / "proc/device-tree/model") or ""
     if (base / "etc/nv_tegra_release").exists() or "Jetson" in board:
         return "Jetson"
     if sys.platform == "darwin":

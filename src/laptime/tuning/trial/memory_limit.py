@@ -11,6 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from laptime.kit import system_files
+
 _PERIOD = 0.05
 """Seconds between two checks."""
 _PAGE = os.sysconf("SC_PAGESIZE") if hasattr(os, "sysconf") else 4096
@@ -37,11 +39,7 @@ def peak(device: Any) -> int | None:
         import torch
 
         return int(torch.cuda.max_memory_allocated())
-    with suppress(OSError, ValueError):
-        for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return None
+    return system_files.size(Path("/proc/self/status"), "VmHWM")
 
 
 def children(pid: int) -> list[int]:
@@ -72,11 +70,8 @@ def shares(pids: list[int]) -> int:
 
 
 def _share(pid: int) -> int:
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) * 1024
-    return _resident(pid)
+    share = system_files.size(Path(f"/proc/{pid}/smaps_rollup"), "Pss")
+    return _resident(pid) if share is None else share
 
 
 class Watchdog:

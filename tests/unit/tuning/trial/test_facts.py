@@ -8,52 +8,39 @@ from typing import Any
 
 import pytest
 
+from fixtures.fake_root import FakeRoot
 from laptime.tuning.loop_profile import FACTS
 from laptime.tuning.trial.diagnosis import facts
 
 
-def group(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: str, files: dict[str, str]) -> Path:
-    """A control group file system, and the process in it."""
-    for name, text in files.items():
-        path = tmp_path / "cgroup" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    original = Path.read_text
-    monkeypatch.setattr(
-        Path,
-        "read_text",
-        lambda path, *args, **kwargs: (
-            own if str(path) == "/proc/self/cgroup" else original(path, *args, **kwargs)
-        ),
-    )
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRoot:
+    """A machine with 8 CPUs."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(8)), raising=False)
-    return tmp_path / "cgroup"
+    return FakeRoot(tmp_path)
 
 
-def test_a_quota_of_version_2_counts_and_so_do_the_groups_above(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    root = group(
-        monkeypatch, tmp_path, "0::/a/b\n", {"a/b/cpu.max": "max 100000", "a/cpu.max": "250000 100000"}
-    )
-    assert facts.cpus(root) == 3
+def test_a_quota_of_version_2_counts_and_so_do_the_groups_above(tree: FakeRoot) -> None:
+    tree.cgroup2("/a/b", {"cpu.max": "max 100000", "cpu.stat": ""})
+    tree.put("sys/fs/cgroup/a/cpu.max", "250000 100000")
+    assert facts.cpus(tree.root) == 3
 
 
-def test_a_quota_of_version_1_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    files = {"cpu/x/cpu.cfs_quota_us": "150000", "cpu/x/cpu.cfs_period_us": "100000"}
-    root = group(monkeypatch, tmp_path, "4:memory:/x\n3:cpu:/x\n", files)
-    assert facts.cpus(root) == 2
+def test_a_quota_of_version_1_counts(tree: FakeRoot) -> None:
+    tree.cgroup1("cpu", "/x", {"cpu.cfs_quota_us": "150000", "cpu.cfs_period_us": "100000"})
+    assert facts.cpus(tree.root) == 2
 
 
-def test_without_a_quota_the_affinity_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    root = group(monkeypatch, tmp_path, "0::/\n", {"cpu.max": "max 100000"})
-    assert facts.cpus(root) == 8
+def test_without_a_quota_the_affinity_counts(tree: FakeRoot) -> None:
+    tree.cgroup2("/", {"cpu.max": "max 100000", "cpu.stat": ""})
+    assert facts.cpus(tree.root) == 8
 
 
-def test_the_groups_memory_bounds_the_machines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    files = {"a/memory.max": "1000000", "a/memory.current": "400000"}
-    root = group(monkeypatch, tmp_path, "0::/a\n", files)
-    assert facts.memory(root) == 600000
+def test_the_groups_memory_bounds_the_machines(tree: FakeRoot) -> None:
+    tree.put("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable: 2000 kB\n")
+    assert facts.memory(tree.root) == 2000 * 1024
+    tree.cgroup2("/a", {"memory.max": "1000000", "memory.current": "400000", "memory.stat": ""})
+    assert facts.memory(tree.root) == 600000
 
 
 def test_capabilities_say_what_cuda_computes_fast() -> None:
@@ -70,7 +57,8 @@ def test_capabilities_say_what_cuda_computes_fast() -> None:
 def test_bf16_on_the_cpu_needs_its_instructions(
     monkeypatch: pytest.MonkeyPatch, flags: str, found: set[str]
 ) -> None:
-    monkeypatch.setattr(facts, "_lines", lambda path: [f"flags\t\t: {flags}"])
+    fields = {"flags": flags}
+    monkeypatch.setattr(facts.system_files, "field", lambda path, name: fields.get(name))
     assert facts.fast("cpu") == found
 
 

@@ -9,10 +9,11 @@ import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from laptime.kit import cgroup, system_files
 from laptime.tuning.trial.source_sites import unwrapped
 
 OPTIMIZERS = {"SGD": "sgd", "Adam": "adam", "AdamW": "adamw", "Adagrad": "adagrad"}
@@ -25,96 +26,39 @@ KINDS = {
     "embedding": ("Embedding", "EmbeddingBag"),
 }
 """Facts by classes of torch.nn; their subclasses count, too."""
-CGROUP = Path("/sys/fs/cgroup")
+WRAPPERS = {"OptimizedModule": "compiled", "DistributedDataParallel": "ddp", "DataParallel": "data_parallel"}
 
 
 # The machine.
 
 
-def cpus(root: Path = CGROUP) -> int:
-    """CPUs that this process may use: its affinity, and the quota of its control group (v1 and v2)."""
+def cpus(root: str = "/") -> int:
+    """CPUs that this process may use: its affinity, and the quota of its control group."""
     affinity = getattr(os, "sched_getaffinity", None)
     count = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-    quota = _quota(root)
+    quota = cgroup.cpu_quota(root)
     return max(1, min(count, int(quota + 0.5))) if quota is not None else count
 
 
-def _quota(root: Path) -> float | None:
-    """CPUs' worth of time that the group gets; the least of those on the way to it."""
-    found = []
-    for folder in _groups(root, "cpu"):
-        try:
-            if (folder / "cpu.max").exists():
-                quota, period = (folder / "cpu.max").read_text().split()[:2]
-            else:
-                quota = (folder / "cpu.cfs_quota_us").read_text()
-                period = (folder / "cpu.cfs_period_us").read_text()
-            if quota != "max" and int(quota) > 0:
-                found.append(int(quota) / int(period))
-        except (OSError, ValueError):
-            continue
-    return min(found, default=None)
-
-
-def _groups(root: Path, controller: str) -> Iterator[Path]:
-    """Folders of the process's control groups, from its own up to the root's."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        lines = []
-    for line in [*lines, "0::/"]:
-        _, names, path = line.split(":", 2)
-        if names and controller not in names.split(","):
-            continue
-        top = root / controller if names else root
-        if not names and not path.strip("/") and (root / controller).is_dir():
-            yield root / controller
-        folder = top / path.strip("/")
-        while True:
-            yield folder
-            if folder == top or top not in folder.parents:
-                break
-            folder = folder.parent
-
-
-def memory(root: Path = CGROUP) -> int | None:
-    """Bytes of RAM that are free for us: the machine's, and those of the control group."""
-    found = []
-    for line in _lines("/proc/meminfo"):
-        if line.startswith("MemAvailable:"):
-            found.append(int(line.split()[1]) * 1024)
-    for folder in _groups(root, "memory"):
-        for most, used in (
-            ("memory.max", "memory.current"),
-            ("memory.limit_in_bytes", "memory.usage_in_bytes"),
-        ):
-            try:
-                found.append(int((folder / most).read_text()) - int((folder / used).read_text()))
-            except (OSError, ValueError):
-                continue
-    return max(0, min(found)) if found else None
+def memory(root: str = "/") -> int | None:
+    """Free bytes of RAM: the machine's, within the limit of the control group. None where unknown."""
+    free = (system_files.size(Path(root) / "proc/meminfo", "MemAvailable"), cgroup.memory_headroom(root))
+    return min((value for value in free if value is not None), default=None)
 
 
 def shm() -> int | None:
     """Free bytes of /dev/shm, where loader workers put their batches; None without one."""
     try:
-        found = os.statvfs("/dev/shm")  # noqa: S108, asked, not written
+        shared = os.statvfs("/dev/shm")  # noqa: S108, not written
     except OSError:
         return None
-    return found.f_bavail * found.f_frsize
+    return shared.f_bavail * shared.f_frsize
 
 
 def compiler() -> str | None:
     """Path of the C++ compiler that torch.compile would use; None without one."""
-    return next(
-        (
-            path
-            for name in (os.environ.get("CXX"), "g++", "clang++", "c++")
-            if name
-            if (path := shutil.which(name))
-        ),
-        None,
-    )
+    candidates = (os.environ.get("CXX"), "g++", "clang++", "c++")
+    return next((path for name in candidates if name and (path := shutil.which(name))), None)
 
 
 def fast(kind: str) -> set[str]:
@@ -135,39 +79,30 @@ def by_capability(capability: tuple[int, int]) -> set[str]:
 
     Source: CUDA C++ Programming Guide, table "Feature Support per Compute Capability".
     """
-    found = {"fp16"} if capability >= (7, 0) else set()
-    return found | {"bf16", "tf32"} if capability >= (8, 0) else found
+    if capability >= (8, 0):
+        return {"fp16", "bf16", "tf32"}
+    return {"fp16"} if capability >= (7, 0) else set()
 
 
 def _fast_cpu() -> set[str]:
     """From the processor's flags; elsewhere than on Linux, from torch."""
     import torch
 
-    flags: set[str] = set()
-    for line in _lines("/proc/cpuinfo"):
-        if line.startswith(("flags", "Features")):
-            flags = set(line.partition(":")[2].split())
-            break
-    asked: Any = torch.cpu
-    avx = getattr(asked, "_is_avx512_bf16_supported", lambda: False)
-    amx = getattr(asked, "_is_amx_tile_supported", lambda: False)
-    found: set[str] = set()
+    info = Path("/proc/cpuinfo")
+    flags = set((system_files.field(info, "flags") or system_files.field(info, "Features") or "").split())
+    cpu: Any = torch.cpu
+    avx = getattr(cpu, "_is_avx512_bf16_supported", lambda: False)
+    amx = getattr(cpu, "_is_amx_tile_supported", lambda: False)
+    names: set[str] = set()
     if "amx_bf16" in flags or (not flags and amx()):
-        found |= {"bf16", "amx"}
+        names |= {"bf16", "amx"}
     if "avx512_bf16" in flags or (not flags and avx()):
-        found.add("bf16")
+        names.add("bf16")
     if "amx_fp16" in flags:
-        found.add("fp16")
+        names.add("fp16")
     if platform.machine() in ("aarch64", "arm64") and "bf16" in flags:
-        found.add("bf16")
-    return found
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(errors="replace").splitlines()
-    except OSError:
-        return []
+        names.add("bf16")
+    return names
 
 
 # The loop.
@@ -178,43 +113,34 @@ def of_models(models: list[Any]) -> set[str]:
     import torch
 
     nn: Any = torch.nn
-    found: set[str] = set()
-    parts = [each for model in models for each in model.modules()]
-    for fact, names in KINDS.items():
-        kinds = tuple(getattr(nn, name) for name in names if hasattr(nn, name))
-        if any(isinstance(each, kinds) for each in parts):
-            found.add(fact)
-    if any("attention" in type(each).__name__.lower() for each in parts):
-        found.add("attention")
-    for model in models:
-        found |= _wrapped(model)
-    parameters = [each for model in models for each in model.parameters()]
-    if any(not each.requires_grad for each in parameters):
-        found.add("frozen_parameters")
-    if any(_is_channels_last(each) for each in parameters):
-        found.add("channels_last")
-    if len(models) > 1:
-        found.add("several_models")
-    if any(getattr(each, "gradient_checkpointing", False) is True for each in parts):
-        found.add("checkpointing")
-    if any(_is_of(each, "transformers", "PreTrainedModel") for each in parts):
-        found.add("hf_model")
-    if any(_has_blocks(each) for each in parts):
-        found.add("blocks")
-    return found
+    modules = [module for model in models for module in model.modules()]
+    parameters = [parameter for model in models for parameter in model.parameters()]
+    conditions = {
+        fact: any(isinstance(module, tuple(getattr(nn, name) for name in names)) for module in modules)
+        for fact, names in KINDS.items()
+    }
+    conditions["attention"] |= any("attention" in type(module).__name__.lower() for module in modules)
+    conditions |= {
+        "frozen_parameters": any(not parameter.requires_grad for parameter in parameters),
+        "channels_last": any(_is_channels_last(parameter) for parameter in parameters),
+        "several_models": len(models) > 1,
+        "checkpointing": any(getattr(each, "gradient_checkpointing", False) is True for each in modules),
+        "hf_model": any(_is_of(module, "transformers", "PreTrainedModel") for module in modules),
+        "blocks": any(_has_blocks(module) for module in modules),
+    }
+    facts = {fact for fact, holds in conditions.items() if holds}
+    return facts.union(*(_wrappers(model) for model in models))
 
 
-def _wrapped(model: Any) -> set[str]:
+def _wrappers(model: Any) -> set[str]:
     """compiled, ddp, data_parallel, from the model and what it wraps."""
-    found: set[str] = set()
-    names = {"OptimizedModule": "compiled", "DistributedDataParallel": "ddp", "DataParallel": "data_parallel"}
-    for each in unwrapped(model):
-        found |= {fact for name, fact in names.items() if type(each).__name__ == name}
-        if getattr(each, "find_unused_parameters", False):
-            found.add("find_unused")
-    if any(getattr(each, "_compiled_call_impl", None) is not None for each in model.modules()):
-        found.add("compiled")
-    return found
+    layers = list(unwrapped(model))
+    facts = {WRAPPERS[type(layer).__name__] for layer in layers if type(layer).__name__ in WRAPPERS}
+    if any(getattr(layer, "find_unused_parameters", False) for layer in layers):
+        facts.add("find_unused")
+    if any(getattr(module, "_compiled_call_impl", None) is not None for module in model.modules()):
+        facts.add("compiled")
+    return facts
 
 
 def _is_channels_last(parameter: Any) -> bool:
@@ -244,13 +170,12 @@ def _has_blocks(module: Any) -> bool:
 
 def of_optimizers(optimizers: list[Any]) -> set[str]:
     """Classes and switches of the optimizers."""
-    found: set[str] = {"several_optimizers"} if len(optimizers) > 1 else set()
-    for each in optimizers:
-        found |= {fact for name, fact in OPTIMIZERS.items() if type(each).__name__ == name}
-        for group in each.param_groups:
-            found |= {name for name in ("fused", "foreach", "capturable") if group.get(name)}
-            found |= {"scheduler"} if "initial_lr" in group else set()
-    return found
+    facts = {"several_optimizers"} if len(optimizers) > 1 else set()
+    facts |= {OPTIMIZERS[name] for each in optimizers if (name := type(each).__name__) in OPTIMIZERS}
+    for group in (group for optimizer in optimizers for group in optimizer.param_groups):
+        facts |= {name for name in ("fused", "foreach", "capturable") if group.get(name)}
+        facts |= {"scheduler"} if "initial_lr" in group else set()
+    return facts
 
 
 def of_loader(loader: Any) -> set[str]:
@@ -260,20 +185,18 @@ def of_loader(loader: Any) -> set[str]:
     from torch.utils.data.distributed import DistributedSampler
 
     iterable = isinstance(loader.dataset, IterableDataset)
-    found = {"loader", "iterable_dataset" if iterable else "map_dataset"}
-    own = (samplers.RandomSampler, samplers.SequentialSampler, DistributedSampler)
+    facts = {"loader", "iterable_dataset" if iterable else "map_dataset"}
+    torchs = (samplers.RandomSampler, samplers.SequentialSampler, DistributedSampler)
     if not iterable:
         if loader.batch_sampler is not None and type(loader.batch_sampler) is not samplers.BatchSampler:
-            found.add("custom_batch_sampler")
-        elif type(loader.sampler) not in own:
-            found.add("custom_sampler")
+            facts.add("custom_batch_sampler")
+        elif type(loader.sampler) not in torchs:
+            facts.add("custom_sampler")
     defaults = (_utils.collate.default_collate, _utils.collate.default_convert)
     if loader.collate_fn not in defaults:
-        found.add("custom_collate")
-    found |= {"workers"} if loader.num_workers else set()
-    found |= {"pinned"} if loader.pin_memory else set()
-    found |= {"persistent"} if loader.persistent_workers else set()
-    return found
+        facts.add("custom_collate")
+    switches = {"num_workers": "workers", "pin_memory": "pinned", "persistent_workers": "persistent"}
+    return facts | {fact for name, fact in switches.items() if getattr(loader, name)}
 
 
 def of_torch() -> set[str]:
@@ -281,12 +204,8 @@ def of_torch() -> set[str]:
     import torch
 
     backends: Any = torch.backends
-    found = set()
-    if torch.get_float32_matmul_precision() != "highest":
-        found.add("tf32_on")
-    if backends.cudnn.benchmark:
-        found.add("cudnn_benchmark_on")
-    return found
+    facts = {"tf32_on"} if torch.get_float32_matmul_precision() != "highest" else set()
+    return facts | ({"cudnn_benchmark_on"} if backends.cudnn.benchmark else set())
 
 
 def device_of(models: Iterable[Any]) -> str:

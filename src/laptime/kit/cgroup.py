@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from laptime.probes._files import number, text
+from laptime.kit.system_files import number, text
 
 _UNLIMITED = 2**60
 """Version 1 writes "no memory limit" as a number near 2**63, rounded to pages."""
