@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.profile import Profile
+from laptime.records.tables import Memory
 from laptime.reports import _words
 from laptime.reports.documents.profile import words
 
@@ -149,7 +150,8 @@ def _copies(profile: Profile) -> Iterator[str]:
         yield f"{name}: {', '.join(parts)}{operator}"
 
 
-def _launches(profile: Profile) -> Iterator[str]:
+def launches(profile: Profile) -> Iterator[str]:
+    """How the host launches work, in one sentence."""
     launches = profile.launches
     if launches is None:
         return
@@ -177,16 +179,21 @@ def _activities(number: int) -> str:
 def _memory(profile: Profile) -> Iterator[str]:
     known = [memory for memory in profile.memory if memory.peak is not None]
     for memory in [memory for memory in known if memory.device != "cpu"][:_DEVICES] or known[:1]:
-        peak = memory.peak or 0
-        text = f"{memory.device} peak {words.size(peak)}"
-        if memory.capacity:
-            text += f" of {words.size(memory.capacity)} ({words.share(peak, memory.capacity)})"
-        if memory.reserved_peak:
-            text += f", reserved {words.size(memory.reserved_peak)}"
-        if live := [row for row in memory.live if row.bytes][:2]:
-            text += "; alive at the peak: "
-            text += ", ".join(f"{words.operator(row.operator, 40)} {words.size(row.bytes)}" for row in live)
-        yield text
+        live = [
+            f"{words.operator(row.operator, 40)} {words.size(row.bytes)}" for row in memory.live if row.bytes
+        ]
+        alive = f"; alive at the peak: {', '.join(live[:2])}" if live else ""
+        yield f"{memory.device} {peak(memory)}{alive}"
+
+
+def peak(memory: Memory) -> str:
+    """The peak of a device and its share of the capacity; empty where it is not known."""
+    if memory.peak is None:
+        return ""
+    text = f"peak {words.size(memory.peak)}"
+    if memory.capacity:
+        text += f" of {words.size(memory.capacity)} ({words.share(memory.peak, memory.capacity)})"
+    return text + (f", reserved {words.size(memory.reserved_peak)}" if memory.reserved_peak else "")
 
 
 def _threads(profile: Profile) -> Iterator[str]:
@@ -217,7 +224,7 @@ _TOPICS: dict[str, Callable[[Profile], Iterator[str]]] = {
     "synchronised": _synchronisations,
     "communicated": _communication,
     "copies": _copies,
-    "launches": _launches,
+    "launches": launches,
     "memory": _memory,
     "threads": _threads,
     "oneDNN": _primitives,

@@ -135,20 +135,9 @@ def _launches(profile: Profile) -> str:
     launches = profile.launches
     if launches is None:
         return ""
-    parts = [
-        f"{launches.launches:,} {'launch' if launches.launches == 1 else 'launches'}",
-        f"median {words.time(launches.host_median_ns)} in the call, {words.time(launches.delay_median_ns)} "
-        f"until the work starts (p95 {words.time(launches.delay_p95_ns)})",
-        f"{launches.queue_mean:.3g} queued on average, {launches.queue_max:,} at most",
-    ]
-    for number, text in (
-        (launches.short, "kernels shorter than their launch call"),
-        (launches.tiny, "below 10 us"),
-        (launches.graph, "replayed by CUDA graphs"),
-        (launches.unlaunched, "without a launch in the file"),
-    ):
-        parts += [f"{number:,} {text}"] if number else []
-    return "; ".join(parts) + "."
+    short = f"{launches.short:,} kernels shorter than their launch call" if launches.short else ""
+    most = f"{launches.queue_max:,} queued at most"
+    return "; ".join(filter(None, [*facts.launches(profile), most, short])) + "."
 
 
 def _ranks(run: Run, profile: Profile) -> Section:
@@ -183,19 +172,14 @@ def _memory(profile: Profile) -> Section:
 
 
 def _device_memory(memory: Memory, index: int) -> Group:
-    parts = []
-    if memory.peak is not None:
-        of = f" of {show(memory.capacity, 'B')}" if memory.capacity else ""
-        share = f" ({words.share(memory.peak, memory.capacity)})" if memory.capacity else ""
-        parts.append(f"peak {show(memory.peak, 'B')}{of}{share}")
-    if memory.reserved_peak:
-        parts.append(f"reserved {show(memory.reserved_peak, 'B')}")
-    parts.append(f"{memory.events:,} allocations and frees")
+    parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
     curve = [Chart(title="", draw=lambda: charts.memory(memory))] if len(memory.curve) > 1 else []
     blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
-    return Group(id=f"memory-of-{index}", title=memory.device, note=", ".join(parts), blocks=blocks)
+    return Group(
+        id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks
+    )
 
 
 def _timeline(profile: Profile) -> Section:
