@@ -1,4 +1,4 @@
-"""The file of a recipe, `train.laptime.json`: what was kept, for which script, and what it gained there.
+"""The recipe file, `train.laptime.json`: the kept changes, their script, and the gain there.
 
 Format history (schema):
     laptime.recipe/1   first version
@@ -23,12 +23,12 @@ SCHEMA = "laptime.recipe/1"
 
 
 class RecipeFile(Struct, frozen=True, kw_only=True):
-    """A recipe and where it comes from.
+    """A recipe and its origin.
 
     Attributes:
-        program, arguments, module: the command that it was found for.
+        program, arguments, module: the command that was tuned.
         sha256: of the script then.
-        recipe: what was kept. speedup: what it gained, measured afresh; None when it was written by hand.
+        recipe: the kept changes. speedup: measured afresh; None if the file was written by hand.
         environment: libraries and devices then.
         run: id of the session.
     """
@@ -44,12 +44,12 @@ class RecipeFile(Struct, frozen=True, kw_only=True):
     run: str = ""
 
     def changes(self) -> Recipe:
-        """What is to be applied."""
-        return Recipe(tuple(Change(own.name, own.options) for own in self.recipe))
+        """The recipe."""
+        return Recipe(tuple(Change(change.name, change.options) for change in self.recipe))
 
 
 def environment_of(environment: Environment) -> dict[str, Any]:
-    """What a later check compares: versions and devices."""
+    """Versions and devices, which `verify` compares."""
     return {
         "libraries": environment.libraries,
         "devices": [device.model or device.name for device in environment.devices],
@@ -78,14 +78,14 @@ def read(path: Path) -> RecipeFile:
             next="laptime tune SCRIPT.py   writes SCRIPT.laptime.json",
         ) from error
     try:
-        found = msgspec.json.decode(data, type=RecipeFile)
+        file = msgspec.json.decode(data, type=RecipeFile)
     except msgspec.MsgspecError as error:
         raise UsageError(
             f"{path} is no recipe", why=str(error), next="laptime verify SCRIPT.laptime.json"
         ) from error
-    if not found.schema.startswith("laptime.recipe/"):
-        raise UsageError(f"{path} is no recipe", why=f"its schema is {found.schema!r}, not {SCHEMA!r}")
-    return found
+    if not file.schema.startswith("laptime.recipe/"):
+        raise UsageError(f"{path} is no recipe", why=f"its schema is {file.schema!r}, not {SCHEMA!r}")
+    return file
 
 
 def applied(recipe: Recipe) -> list[Applied]:
@@ -94,5 +94,5 @@ def applied(recipe: Recipe) -> list[Applied]:
 
 
 def recipe_of(tuning: Tuning) -> Recipe:
-    """What a session has kept."""
-    return Recipe(tuple(Change(own.name, own.options) for own in tuning.recipe))
+    """The recipe that a session has kept."""
+    return Recipe(tuple(Change(change.name, change.options) for change in tuning.recipe))

@@ -1,14 +1,14 @@
-"""Which change is tried next, how long, and what is kept. Pure: it sees an abstract Evaluator, and so runs on
-scripted ones.
+"""Which change is tried next, and what is kept. Pure: it knows only an abstract `Evaluator`, so it also runs
+on a scripted one (`testing.scripted_evaluator`).
 
-evaluator   what a search asks of the machine
-race        paired rounds of two recipes (analysis.paired) -> a word, with error control over looks and
-            candidates
-ranking     which candidate goes first, which is not worth a race, what excludes what
-space       options along one line
-session     what a search knows, and one attempt: race, gate, keep or not
-bundle      what was rejected alone, raced together
+ladder          the whole search: rank, race, gate, keep or drop, diagnose again, leave one out
+evaluator       the contract with the machine: diagnose, candidates, race, gate
+state           what a search knows while it runs, and one attempt: race, gate, keep or not
+ranking         which candidate goes first, which is not worth a race, what excludes what
+race            paired rounds of two recipes (`analysis.paired`) until a word is certain enough
+space           a climb along the options of one optimization
+bundle          what was rejected alone, raced together
 leave_one_out   what each kept change is worth beside the others
-replay      what an earlier session has told
-ladder      the whole: rank, race, gate, keep or drop, diagnose anew, leave one out
+rules           budget, error rates and goal of a search
+replay          rungs of a killed session, taken over
 """

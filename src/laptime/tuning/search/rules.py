@@ -1,4 +1,4 @@
-"""How a search is done: what the user asked for, and what is kept back."""
+"""The rules of a search: budget, error rates, goal, and what is reserved for the time after it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def _usual_reserve(step: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Rules:
-    """How a search is done.
+    """The rules of a search.
 
     Attributes:
-        budget: seconds of the session. reserve: share of it that is left to the final measurement, the patch
-            and the gate of the whole, by the incumbent's seconds a step: what is faster is measured sooner.
+        budget: seconds of the session. reserve: share of it for the final measurement, the patch and the gate
+            of the whole, by the incumbent's seconds a step: a faster one is measured sooner.
         leave_out: share of the budget for leave-one-out, at most.
         certify: error rates hold for the whole session, and every round has its own processes.
         goal: throughput or memory. margin: share below which nothing is claimed.
         looks: numbers of rounds at which races are looked at; None: from the time there is.
-        regrow: a rejected change is tried again when its share of the step has grown by this factor, or
-            when the part that was the bottleneck then is none now: it may have been hidden behind that one.
+        regrow: a rejected change is tried again when its share of the step has grown by this factor, or when
+            the bottleneck of that time is none now: its gain may have been hidden behind it.
         climb: races along one line of options at most.
     """
 

@@ -33,22 +33,22 @@ def finish(
     say: Callable[[str], None],
 ) -> None:
     """Fill `results`, the most important first: what is interrupted has what came before."""
-    results.breakdown_before = dict(search.before.shares)
     results.suggested, suggestions = patching.suggestions(evaluator, search.before)
-    results.patch = Patched(suggestions=suggestions)
+    results.set(breakdown_before=dict(search.before.shares), patch=Patched(suggestions=suggestions))
     if not len(search.recipe):
         results.is_complete = True
         return
-    results.breakdown_after = dict(search.after.shares) if is_diagnosed(search, evaluator) else {}
+    if is_diagnosed(search, evaluator):
+        results.set(breakdown_after=dict(search.after.shares))
     say("the gate of the whole set")
-    results.gate = _gate_of_all(evaluator, search)
+    results.set(gate=_gate_of_all(evaluator, search))
     has_script = evaluator.runner.program.subject.source != "memory"
     sources: dict[str, str] = {}
     if has_script:
         say("writing the patch")
         sources = patching.write(request, evaluator, search, results)
     # Where the patch has every change, the patched script is measured, not our hooks.
-    is_whole = bool(sources) and not results.patch.left_out
+    is_whole = bool(sources) and not results.tuning.patch.left_out
     say("measuring the gain in new processes")
     pairs = measure(
         evaluator,
@@ -98,7 +98,7 @@ def _profile_both(
     with evaluator.runner.accounting.spent_on("profile"):
         before, after = (step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
     if before and after:
-        results.breakdown_before, results.breakdown_after = before, after
+        results.set(breakdown_before=before, breakdown_after=after)
 
 
 def measure(
@@ -128,12 +128,12 @@ def measure(
             noise=noise,
             sources=sources,
         ):
-            results.measured = (
-                final_ab.measured([pair.baseline for pair in pairs], noise),
-                final_ab.measured([pair.final for pair in pairs], noise),
+            results.set(
+                baseline=final_ab.measured([pair.baseline for pair in pairs], noise),
+                final=final_ab.measured([pair.final for pair in pairs], noise),
+                speedup=final_ab.speedup(pairs, noise),
             )
-            results.speedup = final_ab.speedup(pairs, noise)
-    results.convergence = final_ab.convergence_of(pairs, numerics)
+    results.set(convergence=final_ab.convergence_of(pairs, numerics))
     return pairs
 
 

@@ -41,7 +41,7 @@ def tune(
 
     Args:
         problem: a script's path, tuned in fresh processes as `laptime tune` does; or a `Problem`, tuned in
-            this process: its models and optimizers get back what they had, and no file is written.
+            this process: its models and optimizers are restored, and no file is written.
         arguments: of the script.
         budget: seconds. steps: timed steps in a block; 0 finds out.
         allow, strict, only, skip, goal, certify: as the options of `laptime tune`.
@@ -52,7 +52,7 @@ def tune(
         The run; `laptime.apply(run)` has its changes on inside a block.
 
     Raises:
-        UsageError: there is no training in it, or a name is not known. UserCodeError: it fails as it is.
+        UsageError: there is no training in it, or a name is unknown. UserCodeError: it fails as it is.
     """
     request = TuneRequest(
         program=problem.name if isinstance(problem, Problem) else str(problem),

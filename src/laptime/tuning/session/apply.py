@@ -16,7 +16,7 @@ from laptime.tuning.trial.applied import AppliedChanges
 
 @contextmanager
 def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[AppliedChanges]:
-    """Inside the block loaders, optimizers and models are made and called as the recipe says.
+    """Apply a recipe to the loaders, optimizers and models that the block makes and uses.
 
         with laptime.apply("train.laptime.json") as applied:
             main()
@@ -26,15 +26,15 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
         recipe: a file that `laptime tune` has left, the run of a session, or changes as
             `[{"name": "channels_last"}, {"name": "num_workers", "options": {"value": 2}}]`.
 
-    Models and optimizers that were there before are changed, too, and given back at the end. A DataLoader is
+    Models and optimizers from before the block are changed, too, and restored at its end. A DataLoader is
     changed where it is made: one from before stays as it is, and `refused` says so.
 
     Yields:
-        What is applied: `refused` names the changes that this loop could not take, with the reason; `left`
-        what could not be given back.
+        The applied changes: `refused` names those that this loop could not take, with the reason, `left`
+        those that could not be undone.
 
     Raises:
-        UsageError: it is no recipe, or an optimization in it is not known.
+        UsageError: it is no recipe, or it has an unknown optimization.
     """
     changes = changes_of(recipe)
     for name in changes.names:
@@ -48,7 +48,7 @@ def apply(recipe: Run | Recipe | Path | str | list[dict[str, Any]]) -> Iterator[
 
 
 def changes_of(recipe: Any) -> Recipe:
-    """The recipe in any of its forms.
+    """A recipe from any of its forms.
 
     Raises:
         UsageError: it is none.

@@ -1,32 +1,35 @@
-"""What a session has after its search: the measured gain, the gate of the whole, the patch."""
+"""What a session has after its search, filled step by step: an interrupted one has what came before."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
-from laptime.records.tuning import Convergence, Gate, Measured, Patched, Rung, Speedup
+from msgspec import structs
+
+from laptime.records.tuning import Rung, Tuning
 
 
 @dataclass
 class FinalResults:
-    """Filled step by step, so that an interrupted session has what came before.
+    """The results after a search.
 
     Attributes:
         run_id: of the session, for the recipe file.
-        measured: baseline and final. gate: of the whole set.
+        tuning: the record with the gain, the gate of the whole set, the patch and the step's parts so far.
         suggested: rungs of changes that are only ever suggested.
-        breakdown_before, breakdown_after: seconds of a step by part.
         is_complete: nothing was left out.
     """
 
-    run_id: str = ""
-    measured: tuple[Measured, Measured] | None = None
-    speedup: Speedup | None = None
-    gate: Gate = field(default_factory=Gate)
-    convergence: Convergence = field(default_factory=Convergence)
-    patch: Patched = field(default_factory=Patched)
-    recipe_path: str = ""
+    run_id: str
+    tuning: Tuning
     suggested: list[Rung] = field(default_factory=list)
-    breakdown_before: dict[str, float] = field(default_factory=dict)
-    breakdown_after: dict[str, float] = field(default_factory=dict)
     is_complete: bool = False
+
+    def set(self, **fields: Any) -> None:
+        """Set fields of the record."""
+        self.tuning = structs.replace(self.tuning, **fields)
+
+    def set_patch(self, **fields: Any) -> None:
+        """Set fields of the record's patch."""
+        self.set(patch=structs.replace(self.tuning.patch, **fields))

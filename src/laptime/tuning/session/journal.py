@@ -1,4 +1,4 @@
-"""What `tune --resume` goes on with: the decisions of the session before, in their order.
+"""The journal of a session: its decisions in order, from which `tune --resume` goes on.
 
 .laptime/tuning/KEY.jsonl     one `RungDecided` a line, as in the journal of a run; KEY is a hash of the
                               command, the script's text and the options that decide what is tried

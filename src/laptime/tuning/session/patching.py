@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import structs
-
 from laptime.records.tuning import Rung, Speedup
 from laptime.store.folder import write_whole
 from laptime.tuning import optimization
@@ -79,17 +77,17 @@ def write(
     """
     sources, hunks, left_out = _edited(evaluator, search.before, search.recipe, search.ladder)
     text = sources.diff()
-    results.patch = structs.replace(results.patch, text=text, hunks=hunks, left_out=left_out)
+    results.set_patch(text=text, hunks=hunks, left_out=left_out)
     if not text:
         return {}
     applies = patch_check.applies(text, sources.root)
-    results.patch = structs.replace(results.patch, applies=applies)
+    results.set_patch(applies=applies)
     path = _patch_path(request, evaluator)
     try:
         write_whole(path, text.encode())
-        results.patch = structs.replace(results.patch, path=_shortest(path))
+        results.set_patch(path=_shortest(path))
     except OSError as error:
-        results.patch = structs.replace(results.patch, sentence=_not_written(error))
+        results.set_patch(sentence=_not_written(error))
     # What runs is the very diff that the user gets; one that does not apply cannot run.
     with suppress(patch_check.DoesNotApply):
         return patch_check.patched(text, sources.root, evaluator.runner.folder / "patched")
@@ -112,15 +110,15 @@ def write_recipe(
         module=request.module,
         sha256=evaluator.runner.program.subject.sha256,
         recipe=applied(recipe),
-        speedup=results.speedup,
+        speedup=results.tuning.speedup,
         environment=environment_of(environment(evaluator.runner.newest)),
         run=results.run_id,
     )
     try:
         write_whole(path, encoded(file))
-        results.recipe_path = _shortest(path)
+        results.set(recipe_path=_shortest(path))
     except OSError as error:
-        results.patch = structs.replace(results.patch, sentence=_not_written(error))
+        results.set_patch(sentence=_not_written(error))
 
 
 def _edited(
@@ -197,12 +195,12 @@ def verify(
                 pairs = [*looks][-1]
     except TrialFailed as failed:
         sentence = f"the patched script does not run: {failed.why}"
-        results.patch = structs.replace(results.patch, sentence=sentence, same_losses=False)
+        results.set_patch(sentence=sentence, same_losses=False)
         return
     gain = final_ab.speedup(pairs, search.noise)
     # A patch that could not be written matters more than what it would have done.
-    sentence = results.patch.sentence or _sentence(gain, same)
-    results.patch = structs.replace(results.patch, speedup=gain, same_losses=same, sentence=sentence)
+    sentence = results.tuning.patch.sentence or _sentence(gain, same)
+    results.set_patch(speedup=gain, same_losses=same, sentence=sentence)
 
 
 def _sentence(gain: Speedup | None, same: bool | None) -> str:

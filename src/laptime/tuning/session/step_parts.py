@@ -1,4 +1,4 @@
-"""Where a step's time goes by the profiler's trace, of the script as it is and of the patched one."""
+"""The parts of a step by a profiler trace, of the script as it is and of the patched one."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> 
             output=work / "output",
             variables=runner.variables,
         )
-        seen = outcome.observed[0] if outcome.observed else None
-        if seen is None or not seen.traces:
+        observed = outcome.observed[0] if outcome.observed else None
+        if observed is None or not observed.traces:
             return {}
-        profile = reconcile.reconciled(trace.analyse([work / seen.traces[-1]]), seen)
+        profile = reconcile.reconciled(trace.analyse([work / observed.traces[-1]]), observed)
     except LaptimeError:
         return {}
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    return _seconds(profile, on_device=bool(seen.devices))
+    return _seconds(profile, on_device=bool(observed.devices))
 
 
 def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
@@ -62,5 +62,5 @@ def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
     if not total:
         return {}
     scale = profile.overview.step_ns * 1e-9 / total
-    named = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
-    return {name: seconds for name, seconds in named.items() if seconds > 0}
+    by_part = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
+    return {name: seconds for name, seconds in by_part.items() if seconds > 0}

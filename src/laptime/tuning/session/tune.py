@@ -99,7 +99,7 @@ class _Session:
         self._request, self._evaluator, self._live, self._earlier = request, evaluator, live, earlier
         self._is_diagnosed = False
         self._search: SearchResult | None = None
-        self._results = FinalResults(run_id=live.id)
+        self._results = FinalResults(live.id, tuning_record.empty(request))
 
     def run(self) -> Tuning:
         """Search, then measure, then patch."""
@@ -117,8 +117,9 @@ class _Session:
                 on_diagnosis=self._on_diagnosis,
             )
             finish(self._request, self._evaluator, self._search, self._results, self._say)
-            if self._results.measured is not None:
-                self._live(GainMeasured(*self._results.measured))
+            tuning = self._results.tuning
+            if tuning.baseline is not None and tuning.final is not None:
+                self._live(GainMeasured(tuning.baseline, tuning.final))
         except TrialFailed as failed:
             raise self._refusal(failed) from failed
         except KeyboardInterrupt:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import structs
 
@@ -123,33 +123,26 @@ def tuning(
         recorded: from its events. search: None where it was interrupted before the search ended.
     """
     accounting = evaluator.runner.accounting
-    recorded = structs.replace(recorded, trials=accounting.trials, seconds_by=accounting.seconds)
+    spent: dict[str, Any] = {"trials": accounting.trials, "seconds_by": accounting.seconds}
     if search is None:
-        return recorded
+        return structs.replace(recorded, **spent)
     ladder = [with_utilization(with_compile_time(rung, accounting), evaluator) for rung in search.ladder]
     return structs.replace(
-        recorded,
-        after=diagnosis_after(search, evaluator, results.breakdown_after),
+        results.tuning,
+        before=recorded.before,
+        after=diagnosis_after(search, evaluator, results.tuning.breakdown_after),
         ladder=[_with_edit(rung, results) for rung in with_suggested(ladder, results.suggested)],
         ruled_out=search.ruled_out,
-        baseline=results.measured[0] if results.measured else None,
-        final=results.measured[1] if results.measured else None,
-        speedup=results.speedup,
         recipe=applied(search.recipe),
-        recipe_path=results.recipe_path,
-        gate=results.gate,
-        convergence=results.convergence,
-        patch=results.patch,
-        breakdown_before=results.breakdown_before,
-        breakdown_after=results.breakdown_after,
         ended=search.ended if results.is_complete else "interrupted",
+        **spent,
     )
 
 
 def _with_edit(rung: Rung, results: FinalResults) -> Rung:
     if not rung.kept:
         return structs.replace(rung, hunk=False, edit="")
-    patch = results.patch
+    patch = results.tuning.patch
     return structs.replace(rung, hunk=rung.name in patch.hunks, edit=patch.left_out.get(rung.name, ""))
 
 

@@ -10,7 +10,7 @@ from laptime.records.event import Diagnosed, FindingAdded, GainMeasured, Listene
 from laptime.records.finding import Finding
 from laptime.records.plan import Origin
 from laptime.records.run import Run
-from laptime.records.tuning import Gate, Tuning
+from laptime.records.tuning import Gate, Speedup, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning import recipe_file
 from laptime.tuning.candidates import numerics_of
@@ -32,14 +32,14 @@ from laptime.verbs.profile.run import environment
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyRequest:
-    """What `laptime verify` can be tune_request.
+    """The options of `laptime verify`.
 
     Attributes:
         recipe: the file that `tune` has left, as `train.laptime.json`.
         budget: seconds at most.
         python: interpreter to run the script with; "": laptime's own.
         timeout: seconds that one trial may take at most.
-        output_to_stderr: what the script prints goes there.
+        output_to_stderr: the script's output goes to standard error.
     """
 
     recipe: Path
@@ -81,34 +81,26 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
     with work_folder("verify") as folder:
         runner = TrialRunner(program, folder, timeout=request.timeout)
         evaluator = TrialEvaluator(runner, choice_of(tune_request))
-        results = FinalResults()
+        tuning = Tuning(budget=request.budget, recipe=file.recipe, recipe_path=str(request.recipe))
+        results = FinalResults(live.id, tuning)
         tuning_record.start(live, tune_request, program)
         try:
             live.say("diagnosing the script as it is", 0.0, request.budget)
             loop_profile = evaluator.diagnose(Recipe())
+            results.set(before=diagnosis(Recipe(), loop_profile))
             live(Diagnosed(diagnosis(Recipe(), loop_profile)))
-            results.gate = _gate(evaluator, recipe, loop_profile)
+            results.set(gate=_gate(evaluator, recipe, loop_profile))
             live.say("measuring in new processes", 0.4, 0.6 * request.budget)
             measure(evaluator, recipe, results, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
             raise refusal(file.program, failed) from failed
-        if results.measured is not None:
-            live(GainMeasured(*results.measured))
-        tuning = Tuning(
-            budget=request.budget,
-            before=diagnosis(Recipe(), loop_profile),
-            baseline=results.measured[0] if results.measured else None,
-            final=results.measured[1] if results.measured else None,
-            speedup=results.speedup,
-            recipe=file.recipe,
-            recipe_path=str(request.recipe),
-            gate=results.gate,
-            convergence=results.convergence,
-            seconds_by=runner.accounting.seconds,
-            trials=runner.accounting.trials,
-        )
+        results.set(seconds_by=runner.accounting.seconds, trials=runner.accounting.trials)
+        tuning = results.tuning
+        if tuning.baseline is not None and tuning.final is not None:
+            live(GainMeasured(tuning.baseline, tuning.final))
         now = environment_of(environment(runner.newest))
-        live(FindingAdded(_earlier(file, results, now, changed=program.subject.sha256 != file.sha256)))
+        is_edited = program.subject.sha256 != file.sha256
+        live(FindingAdded(_since_then(file, tuning.speedup, now, is_edited=is_edited)))
         return tuning_record.finish(live, evaluator, tuning, status="complete")
 
 
@@ -121,31 +113,31 @@ def _gate(evaluator: TrialEvaluator, recipe: Recipe, loop_profile: LoopProfile) 
 
 def holds(run: Run) -> bool | None:
     """Whether the earlier result still holds: its gate passes and the script is faster; None: undecided."""
-    found = run.tuning
-    if found is None or found.gate.word == "failed":
+    tuning = run.tuning
+    if tuning is None or tuning.gate.word == "failed":
         return False
-    if found.speedup is None or found.gate.word != "passed" or found.speedup.word == "unclear":
+    if tuning.speedup is None or tuning.gate.word != "passed" or tuning.speedup.word == "unclear":
         return None
-    return found.speedup.word == "faster"
+    return tuning.speedup.word == "faster"
 
 
-def _earlier(file: RecipeFile, results: FinalResults, now: dict[str, Any], *, changed: bool) -> Finding:
-    """What it was, what it is, and what has changed in between."""
-    was = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
-    is_now = f"{results.speedup.value:.2f}x" if results.speedup else "not measured"
+def _since_then(
+    file: RecipeFile, speedup: Speedup | None, now: dict[str, Any], *, is_edited: bool
+) -> Finding:
+    """The gain then and now, and what has changed in between."""
+    gain_then = f"{file.speedup.value:.2f}x" if file.speedup else "no measured gain"
+    gain_now = f"{speedup.value:.2f}x" if speedup else "not measured"
     differences = [name for name, value in file.environment.items() if now.get(name) != value]
-    if changed:
+    if is_edited:
         differences.append("the script")
-    since = (
-        f"; changed since then: {', '.join(differences)}" if differences else "; nothing has changed since"
-    )
+    changes = f"changed since then: {', '.join(differences)}" if differences else "nothing has changed since"
     return Finding(
         kind="tune/verified",
         severity="info",
-        sentence=f"the recipe's gain was {was}, it is {is_now}{since}",
+        sentence=f"the recipe's gain was {gain_then}, it is {gain_now}; {changes}",
         evidence={
             "was": file.speedup.value if file.speedup else None,
-            "is": results.speedup.value if results.speedup else None,
+            "is": speedup.value if speedup else None,
             "changed": differences,
         },
     )

@@ -1,7 +1,7 @@
 """The temporary folder of a session: gone when it ends; of one that was killed, when the next one begins.
 
-It holds captured batches and states, gigabytes for a large model. Whoever works in it holds a lock on a file
-in it, and the system takes that lock back when the process ends, however it does.
+It holds captured batches and states, gigabytes for a large model. The session holds a lock on a file in it,
+and the system releases that lock when the process ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 
 _LOCK = "lock"
 _YOUNG = 60.0
-"""Seconds in which a folder may not be locked yet."""
+"""Age in seconds below which a folder may not be locked yet."""
 
 
 @contextmanager
 def work_folder(verb: str) -> Iterator[Path]:
-    """A new folder for a session of this verb; those that killed sessions have left are removed first."""
+    """A new folder for a session of this verb; folders of killed sessions are removed first."""
     prefix = f"laptime-{verb}-"
     _sweep(prefix)
     with (
