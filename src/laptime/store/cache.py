@@ -1,4 +1,4 @@
-"""What was measured of a machine and holds until the machine changes: small JSON files in the user's cache.
+"""What was measured of a machine, until the machine changes: small JSON files in the user's cache folder.
 
     $LAPTIME_CACHE, else $XDG_CACHE_HOME/laptime, else ~/.cache/laptime (macOS: ~/Library/Caches/laptime)
 
@@ -11,10 +11,10 @@ import json
 import os
 import re
 import sys
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+from laptime.store.folder import write_whole
 
 
 def folder() -> Path:
@@ -28,28 +28,20 @@ def folder() -> Path:
 
 
 def get(kind: str, key: str) -> dict[str, Any] | None:
-    """What was put under this kind and key; None when nothing was, or it cannot be read."""
+    """The document under this kind and key; None where there is none, or it cannot be read."""
     try:
-        found = json.loads(_file(kind, key).read_text(encoding="utf-8"))
+        document = json.loads(_file(kind, key).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 def put(kind: str, key: str, value: dict[str, Any]) -> bool:
-    """Keep a document, whole or not at all; whether that worked."""
+    """Write a document, whole or not at all; whether that worked."""
     file = _file(kind, key)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=".", suffix=".json")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as out:
-                json.dump(value, out, indent=1)
-            Path(name).replace(file)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_whole(file, json.dumps(value, indent=1).encode())
     except OSError:
         return False
     return True

@@ -42,8 +42,8 @@ COMPRESS_ABOVE = 1_000_000
 class Journal:
     """Listens to a run's events and keeps them.
 
-    A disk that fails must not end the measurement, so calling a journal never raises OSError; look at
-    `complaint` when the results have been shown.
+    A disk that fails must not end the measurement, so calling a journal never raises OSError: read
+    `complaint` once the results have been shown.
 
     Attributes:
         path: where the run lies now; None before it starts, or when no place could be found.
@@ -83,10 +83,10 @@ class Journal:
                 self._finish()
 
     def close(self) -> None:
-        """Let go of the file. A run without its end stays as an interrupted one, if it holds anything."""
+        """Close the file. An unfinished run stays as an interrupted one, if anything was measured."""
         if self._file is None:
             return
-        self._let_go()
+        self._close_file()
         if not self._measured and self.path:
             with contextlib.suppress(OSError):
                 self.path.unlink()
@@ -94,7 +94,7 @@ class Journal:
 
     @property
     def complaint(self) -> UsageError | None:
-        """Why the run is not kept where it belongs, and where it is instead; None when all is well."""
+        """Why the run is not kept where it belongs, and where it is instead; None when it is there."""
         if self._fault is None:
             return None
         return UsageError(
@@ -116,7 +116,7 @@ class Journal:
             return RunStarted(run)
 
     def _open(self, run: Run, root: Path) -> RunStarted:
-        """Take a file name that no other run has or will get, and hold it."""
+        """Open a file under a name that no other run has or will get."""
         run_id = run.id if folder.is_id(run.id) else folder.new_id()
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         while True:
@@ -158,21 +158,21 @@ class Journal:
         self._torn = False
 
     def _move(self) -> None:
-        """Go on in the temporary folder, with all that was measured so far."""
+        """Continue in the temporary folder, with all that was measured so far."""
         old = self.path
-        self._let_go()
+        self._close_file()
         self.path = None
         try:
             self._write(self._open(self._builder.run(), _temporary()))
         except OSError:
-            self._let_go()
+            self._close_file()
             self.path = old  # better half a journal than none
             return
         if old:
             with contextlib.suppress(OSError):
                 old.unlink()
 
-    def _let_go(self) -> None:
+    def _close_file(self) -> None:
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -194,7 +194,7 @@ class Journal:
             with contextlib.suppress(OSError):
                 self.path.unlink()
             self.path = final
-        self._let_go()
+        self._close_file()
 
 
 def _temporary() -> Path:

@@ -1,4 +1,4 @@
-"""A run read back from its journal: going on, interrupted, or complete but for its final file."""
+"""A run read back from its journal: still running, interrupted, or complete but for its final file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_running(path: Path) -> bool:
 
 
 def read_journal(data: bytes, path: Path) -> Run:
-    """The run as far as its journal goes. A torn last line, or any other that is damaged, is left out.
+    """The run as far as its journal goes. Damaged lines are left out, a torn last one among them.
 
     Raises:
         UsageError: not even the beginning can be read, or a newer laptime wrote it.
@@ -64,16 +64,16 @@ def read_journal(data: bytes, path: Path) -> Run:
 
 
 def _interrupted(run: Run, lost: int) -> Run:
-    found = [*run.checks]
+    checks = [*run.checks]
     if lost:
         sentence = f"{count(lost, 'line')} of the journal could not be read; the samples in it are lost"
-        found.append(Check(name="journal", outcome="note", sentence=sentence))
+        checks.append(Check(name="journal", outcome="note", sentence=sentence))
     cases = [_unfinished(case) for case in run.cases]
-    return structs.replace(run, status="interrupted", cases=cases, checks=found)
+    return structs.replace(run, status="interrupted", cases=cases, checks=checks)
 
 
 def _unfinished(case: Case) -> Case:
-    """A case that nothing was said about after its samples: they stand, unchecked."""
+    """A case whose samples were not checked any more: they are kept, and say so."""
     if case.status != "ok" or case.checks:
         return case
     unchecked = Check(

@@ -1,4 +1,4 @@
-"""Run files of every version there has been.
+"""Run files of every version so far.
 
 `UPGRADES[n]` turns a document of version n into one of version n + 1; reading an old file walks the chain.
 """
@@ -20,21 +20,21 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any]]
 
 UPGRADES: Mapping[int, Upgrade] = {}
 DAMAGE = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What the decoder raises on a file that is not what it should be."""
+"""What decoding a damaged file raises."""
 
 _NAME, _, _version = SCHEMA.rpartition("/")
 CURRENT = int(_version)
 
 
 class Head(msgspec.Struct):
-    """As much of a run as tells whether to read on, and its name."""
+    """The fields of a run that say whether it can be read."""
 
     schema: str = ""
     name: str = ""
 
 
 class Opening(msgspec.Struct):
-    """As much of a journal's first line."""
+    """The same of a journal's first line."""
 
     run: Head
 
@@ -63,11 +63,11 @@ def version_of(head: Head, path: Path) -> int:
     Raises:
         UsageError: it is no run, or its version is newer than this program.
     """
-    found = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
-    if found is None:
-        said = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
-        raise UsageError(f"{path} is not a laptime run", why=said, next="laptime list")
-    version = int(found[1])
+    match = re.fullmatch(re.escape(_NAME) + r"/(\d+)(?:\.\d+)?", head.schema, re.ASCII)
+    if match is None:
+        why = f"its schema is {head.schema!r}, not {SCHEMA!r}" if head.schema else "it names no schema"
+        raise UsageError(f"{path} is not a laptime run", why=why, next="laptime list")
+    version = int(match[1])
     if version > CURRENT:
         raise UsageError(
             f"{path} was written by a newer laptime",
@@ -78,7 +78,7 @@ def version_of(head: Head, path: Path) -> int:
 
 
 def damaged(path: Path, error: Exception | str) -> UsageError:
-    """The error for a file that cannot be read as what it should be."""
+    """The error for a damaged file."""
     return UsageError(
         f"{path} is damaged",
         why=str(error) or type(error).__name__,

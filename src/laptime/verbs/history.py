@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -43,41 +43,37 @@ def history(
         UsageError: no stored run matches, or none has this metric.
     """
     runs = _newest(pattern, last, root)
-    found: dict[tuple[str, str], History] = {}
-    known: dict[str, None] = {}
+    histories: dict[tuple[str, str], History] = {}
+    metrics: dict[str, None] = {}
     for run in reversed(runs):
         conditions = "" if force else _conditions(run, by)
         for case in run.cases:
             if not _matches(pattern, case, run):
                 continue
-            stat = _stat(case, metric, known)
+            stat = _stat(case, metric, metrics)
             key = (case.key, conditions)
-            if stat is not None and key not in found:
-                found[key] = _begun(case, stat, conditions)
-            if key in found:
-                found[key] = _with(found[key], run, case, stat)
-    if not found:
-        raise _nothing(pattern, metric, list(known))
-    histories = sorted(found.values(), key=lambda each: -len(each.points))
-    return _with_steps(histories)
+            if stat is not None and key not in histories:
+                histories[key] = _empty(case, stat, conditions)
+            if key in histories:
+                histories[key] = _with(histories[key], run, case, stat)
+    if not histories:
+        raise _nothing(pattern, metric, list(metrics))
+    return _with_steps(sorted(histories.values(), key=lambda history: -len(history.points)))
 
 
 def _newest(pattern: str, last: int, root: Path | None) -> list[Run]:
     """Matching runs, newest first; files that cannot be read are passed over: `laptime list` shows them."""
-    lines, _ = index.listing(root)
     base = root or folder.home()
     runs: list[Run] = []
-    for line in lines:
-        if line.fault or line.bound or line.status == "running":
+    for listed in index.listing(root)[0]:
+        if listed.fault or listed.bound or listed.status == "running":
             continue
-        # The index knows targets, not keys: a pattern of keys begins as its target does.
-        texts = [line.name, *line.targets]
+        # The index has targets, not keys: a pattern of keys begins as its target does.
+        texts = [listed.name, *listed.targets]
         if pattern != "*" and not any(_may_match(pattern, text) for text in texts):
             continue
-        try:
-            runs.append(files.read(base / line.path))
-        except UsageError:
-            continue
+        with suppress(UsageError):
+            runs.append(files.read(base / listed.path))
         if len(runs) == last:
             break
     return runs
@@ -101,8 +97,8 @@ def _conditions(run: Run, by: By) -> str:
     return environment.fingerprint
 
 
-def _stat(case: Case, metric: str, known: dict[str, None]) -> Stat | None:
-    """The statistic of a case that can be believed; None else."""
+def _stat(case: Case, metric: str, metrics: dict[str, None]) -> Stat | None:
+    """The statistic of a case, None where it is invalid; all that it has are noted in `metrics`."""
     if case.status != "ok" or case.trust == "invalid":
         return None
     if not metric:
@@ -111,12 +107,12 @@ def _stat(case: Case, metric: str, known: dict[str, None]) -> Stat | None:
             stat = next(iter(summarize(case).values()), None)
     else:
         stats = summarize(case)
-        known.update(dict.fromkeys(stats))
+        metrics.update(dict.fromkeys(stats))
         stat = stats.get(metric)
     return stat if stat is not None and stat.value is not None and stat.value > 0 else None
 
 
-def _begun(case: Case, stat: Stat, conditions: str) -> History:
+def _empty(case: Case, stat: Stat, conditions: str) -> History:
     return History(
         case=case.key,
         metric=stat.tag,
@@ -128,9 +124,9 @@ def _begun(case: Case, stat: Stat, conditions: str) -> History:
     )
 
 
-def _with(known: History, run: Run, case: Case, stat: Stat | None) -> History:
-    if stat is None or stat.value is None or stat.unit != known.unit:
-        return structs.replace(known, left_out=known.left_out + 1)
+def _with(history: History, run: Run, case: Case, stat: Stat | None) -> History:
+    if stat is None or stat.value is None or stat.unit != history.unit:
+        return structs.replace(history, left_out=history.left_out + 1)
     git = run.environment.git or {}
     point = Point(
         run=run.id,
@@ -143,20 +139,19 @@ def _with(known: History, run: Run, case: Case, stat: Stat | None) -> History:
         ci95=stat.ci95,
         trust=case.trust,
     )
-    return structs.replace(known, points=[*known.points, point])
+    return structs.replace(history, points=[*history.points, point])
 
 
 def _with_steps(histories: list[History]) -> list[History]:
-    found = changes([[point.value for point in each.points] for each in histories])
+    changes_of = changes([[point.value for point in history.points] for history in histories])
+    few = f"a change of level is looked for from {FEWEST} on"
     return [
         structs.replace(
-            each,
-            steps=[_step(each, change) for change in own],
-            note=""
-            if len(each.points) >= FEWEST
-            else f"{count(len(each.points), 'run')}: a change of level is looked for from {FEWEST} on",
+            history,
+            steps=[_step(history, change) for change in steps],
+            note="" if (n := len(history.points)) >= FEWEST else f"{count(n, 'run')}: {few}",
         )
-        for each, own in zip(histories, found, strict=True)
+        for history, steps in zip(histories, changes_of, strict=True)
     ]
 
 
@@ -186,12 +181,12 @@ def _step(history: History, change: ChangePoint) -> Step:
     )
 
 
-def _nothing(pattern: str, metric: str, known: Iterable[str]) -> UsageError:
-    if known := list(known):
-        near = closest(metric, known)
+def _nothing(pattern: str, metric: str, metrics: list[str]) -> UsageError:
+    if metrics:
+        near = closest(metric, metrics)
         return UsageError(
             f"no run has a metric called {metric!r}",
-            why=f"they have {', '.join(known[:6])} ...",
+            why=f"they have {', '.join(metrics[:6])} ...",
             next=f"did you mean --metric {near}?" if near else "laptime show --json   lists all of a run",
         )
     return UsageError(

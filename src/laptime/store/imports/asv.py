@@ -14,7 +14,7 @@ from typing import Any
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.store.imports import _made
+from laptime.store.imports import _records
 
 TOOL = "asv"
 
@@ -27,7 +27,7 @@ def matches(document: Any) -> bool:
 def runs(document: Any, source: str) -> list[Run]:
     """The run of a file. Its time is the date of the commit, which is what asv keeps."""
     seen = document["params"]
-    machine = _made.environment(
+    machine = _records.environment(
         host=seen.get("machine"),
         os=seen.get("os"),
         python=document.get("python"),
@@ -46,7 +46,7 @@ def runs(document: Any, source: str) -> list[Run]:
     ]
     started = datetime.fromtimestamp(float(document["date"]) / 1000, UTC)
     name = str(document.get("env_name", ""))
-    return [_made.run(TOOL, source, cases, started=started, machine=machine, name=name)]
+    return [_records.run(TOOL, source, cases, started=started, machine=machine, name=name)]
 
 
 def _cases(name: str, row: dict[str, Any]) -> list[Case]:
@@ -58,7 +58,7 @@ def _cases(name: str, row: dict[str, Any]) -> list[Case]:
         if result is None or not math.isfinite(result):
             continue
         axes: dict[str, Axis] = {f"param{number + 1}": str(value) for number, value in enumerate(values)}
-        found.append(_made.case(TOOL, name, axes, [_series(name, result, row, at)]))
+        found.append(_records.case(TOOL, name, axes, [_series(name, result, row, at)]))
     return found
 
 
@@ -67,11 +67,11 @@ def _series(name: str, result: float, row: dict[str, Any], at: int) -> Series:
     if kind in ("time", "timeraw"):
         samples, calls = _at(row, "samples", at), int(_at(row, "stats_number", at) or 1)
         if samples:
-            return _made.latency(samples, calls=calls)
+            return _records.latency(samples, calls=calls)
         repeat = _at(row, "stats_repeat", at)
-        return _made.latency([result], calls=calls, note=f"the median of {repeat or '?'} samples")
+        return _records.latency([result], calls=calls, note=f"the median of {repeat or '?'} samples")
     unit = {"mem": "B", "peakmem": "B"}.get(kind, "1")
-    return _made.single(kind, unit, result, better="lower" if unit == "B" else "none")
+    return _records.single(kind, unit, result, better="lower" if unit == "B" else "none")
 
 
 def _at(row: dict[str, Any], column: str, at: int) -> Any:

@@ -14,7 +14,7 @@ from msgspec import structs
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.records.verdict import Held, Verdict
-from laptime.store.imports import _made
+from laptime.store.imports import _records
 
 TOOL = "PerfZero"
 _UNITS: tuple[tuple[str, float, str, Literal["lower", "higher"]], ...] = (
@@ -46,7 +46,7 @@ def _run(summary: dict[str, Any], source: str) -> Run:
     commit = next(
         (site["hash"] for site in sites.values() if isinstance(site, dict) and site.get("hash")), None
     )
-    machine = _made.environment(
+    machine = _records.environment(
         host=system.get("hostname"),
         os=system.get("platform_name"),
         cpu=system.get("cpu_model"),
@@ -59,20 +59,20 @@ def _run(summary: dict[str, Any], source: str) -> Run:
     series = [
         _one("wall_time", result["wall_time"]),
         *(_one(name, each["value"]) for name, each in metrics.items() if name != "wall_time"),
-        *(_made.single(f"process/{name}", "B" if "cpu" not in name else "1", value)
+        *(_records.single(f"process/{name}", "B" if "cpu" not in name else "1", value)
           for name, value in process.items() if isinstance(value, int | float)),
     ]  # fmt: skip
     name = str(result["name"])
-    case = _made.case(
+    case = _records.case(
         TOOL, name, {}, [each for each in series if each is not None], extras=result.get("extras") or []
     )
     if not result.get("succeeded", True) and not case.series:
         case = structs.replace(case, status="failed")
-    run = _made.run(
+    run = _records.run(
         TOOL,
         source,
         [case],
-        started=_made.moment(summary["execution_timestamp"]),
+        started=_records.moment(summary["execution_timestamp"]),
         machine=machine,
         name=str(info.get("execution_label") or summary.get("execution_id") or ""),
     )
@@ -84,7 +84,7 @@ def _one(name: str, value: Any) -> Series | None:
     if not isinstance(value, int | float) or not math.isfinite(value) or (name == "wall_time" and value < 0):
         return None
     factor, unit, better = _unit(name)
-    return _made.single(name, unit, value * factor, better=better)
+    return _records.single(name, unit, value * factor, better=better)
 
 
 def _unit(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from laptime.records.case import Axis, Case
 from laptime.records.run import Run
-from laptime.store.imports import _made
+from laptime.store.imports import _records
 
 TOOL = "pytest-benchmark"
 
@@ -23,7 +23,7 @@ def runs(document: Any, source: str) -> list[Run]:
     """The run of a file; times are in seconds."""
     seen, commit = document["machine_info"] or {}, document["commit_info"] or {}
     cpu = seen.get("cpu") or {}
-    machine = _made.environment(
+    machine = _records.environment(
         host=seen.get("node"),
         os=" ".join(str(seen[name]) for name in ("system", "release") if seen.get(name)),
         python=seen.get("python_version"),
@@ -37,7 +37,7 @@ def runs(document: Any, source: str) -> list[Run]:
     )
     cases = [_case(each) for each in document["benchmarks"]]
     tool = f"{TOOL} {document.get('version', '')}".strip()
-    return [_made.run(tool, source, cases, started=_made.moment(document["datetime"]), machine=machine)]
+    return [_records.run(tool, source, cases, started=_records.moment(document["datetime"]), machine=machine)]
 
 
 def _case(benchmark: dict[str, Any]) -> Case:
@@ -45,10 +45,10 @@ def _case(benchmark: dict[str, Any]) -> Case:
     calls = int(stats.get("iterations") or 1)
     samples = stats.get("data") or benchmark.get("data")
     if samples:
-        series = _made.latency(samples, calls=calls)
+        series = _records.latency(samples, calls=calls)
     else:
         note = f"the median of {stats.get('rounds', '?')} rounds; the rounds themselves were not saved"
-        series = _made.latency([stats["median"]], calls=calls, note=note)
+        series = _records.latency([stats["median"]], calls=calls, note=note)
     axes: dict[str, Axis] = {
         str(name): value if isinstance(value, str | int | float | bool) else str(value)
         for name, value in (benchmark.get("params") or {}).items()
@@ -56,4 +56,4 @@ def _case(benchmark: dict[str, Any]) -> Case:
     target = str(benchmark.get("fullname") or benchmark["name"])
     if axes:
         target = target.partition("[")[0]
-    return _made.case(TOOL, target, axes, [series])
+    return _records.case(TOOL, target, axes, [series])
