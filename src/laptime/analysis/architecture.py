@@ -93,14 +93,15 @@ def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
     parameters, alike = _parameters(size, theirs)
     work, worked = _work(size, theirs)
     is_same = alike is not False and worked is not False
-    kind, lead = "model/same", f"{who} is the model of {other}"
+    kind, lead = "model/same", f"{who} is the same model as {other}"
     if not is_same:
         kind, lead = "model/differs", f"{who} is not the same model as {other}"
     elif alike is worked is None:
-        kind, lead = "model/unknown", f"whether {who} is the model of {other} cannot be told"
+        kind, lead = "model/unknown", f"it is not clear whether {who} is the same model as {other}"
+    reason = "" if is_same else "; so their speeds differ for that reason, too"
     return Finding(
         kind=kind,
-        sentence=f"{lead}: {parameters}; {work}" + ("" if is_same else "; so speeds differ for that, too"),
+        sentence=f"{lead}: {parameters}; {work}" + reason,
         evidence={"ours": size._asdict(), "reference": theirs._asdict()},
         cases=[case.key, reference.key],
     )

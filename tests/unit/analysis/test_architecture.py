@@ -88,5 +88,5 @@ def test_what_is_not_told_is_not_guessed() -> None:
     assert "parameters not told by both" in found.sentence
     found = told(model("torchvision:efficientnet_b0", "openvino", flops=9e8, counter="openvino"))
     assert found.kind == "model/unknown"
-    assert "cannot be told" in found.sentence
+    assert "it is not clear whether" in found.sentence
     assert same_models([TORCH, model("torchvision:efficientnet_b0", "openvino")]) == []

@@ -85,7 +85,7 @@ def test_there_is_no_winner_where_one_side_computes_something_else(at: int) -> N
     cases = [measured(1, 0.02), measured(1, 0.01, target="b:c")]
     (fair,) = comparisons(cases)
     assert fair.word == "faster"
-    other = Check(name="agreement", outcome="fail", sentence="its outputs are not those of the original")
+    other = Check(name="agreement", outcome="fail", sentence="its outputs differ from the original's")
     cases[at] = structs.replace(cases[at], checks=[other])
     (found,) = comparisons(cases)
     assert found.word == "unclear"

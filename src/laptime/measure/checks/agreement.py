@@ -25,7 +25,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return None
     if "cosine" not in difference:
         return _answer(
-            "fail", f"its outputs are not those of the original: {difference.get('reason', 'unknown')}"
+            "fail", f"its outputs differ from the original's: {difference.get('reason', 'unknown')}"
         )
     text = (
         f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the largest output), "
@@ -34,12 +34,12 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if difference.get("top1") is not None:
         text += f", top-1 the same in {percent(difference['top1'])}"
     if difference["cosine"] < COARSE:
-        return _answer("fail", f"its outputs are not those of the original: {text}")
+        return _answer("fail", f"its outputs differ from the original's: {text}")
     if difference["cosine"] < NEAR and case.axes.get("dtype") == "float32":
-        return _answer("warn", f"its outputs are only near those of the original: {text}")
+        return _answer("warn", f"its outputs are only close to the original's: {text}")
     # Near ties of an untrained classifier change places without an error.
     is_ranked = difference.get("top1") in (None, 1.0)
-    return _answer("ok" if is_ranked else "note", f"its outputs agree with those of the original: {text}")
+    return _answer("ok" if is_ranked else "note", f"its outputs agree with the original's: {text}")
 
 
 def _answer(outcome: str, sentence: str) -> Check:

@@ -28,6 +28,6 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return Check(
         name="late",
         outcome="warn",
-        sentence=f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can keep",
+        sentence=f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can serve",
         next=f"--rate {float(rate.value) * 0.7:.3g}",
     )

@@ -23,5 +23,5 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         name="recompiled",
         outcome="warn",
         sentence=f"a compiler ran during {hit} samples; they are excluded",
-        next="TORCH_LOGS=recompiles laptime bench ...   tells why",
+        next="TORCH_LOGS=recompiles laptime bench ...   says why",
     )

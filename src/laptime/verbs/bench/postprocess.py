@@ -181,7 +181,7 @@ def _host_bound(case: Case) -> Finding | None:
     return Finding(
         kind="latency/host_bound",
         severity="advice",
-        sentence=f"the device works for {1 - share:.0%} of an isolated call; the rest is the host",
+        sentence=f"the device works for {1 - share:.0%} of an isolated call; the rest is host time",
         evidence={"device": device.value, "isolated": isolated.value},
         next="--compile reduce-overhead   (CUDA graphs), or a larger batch",
         cases=[case.key],
