@@ -262,23 +262,11 @@ _CPU = LoopProfile(
     facts=frozenset({"cpu", "loader", "map_dataset", "conv", "linear", "batchnorm", "sgd", "gcc"}),
     noise=0.02,
 )
-_DETAILS: dict[str, Any] = {
-    "cache_dataset": {"keeps": True, "draws": False, "why": ""},
-    "trim_padding": {"pad": 0, "saves": 0.5},
-    "uint8_transfer": {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]},
-    "batched_fetch": True,
-    "worker_threads": ["cv2", "threadpoolctl"],
-    "accumulation": 4,
-    "flush_denormal": {"share": 0.1},
-    "gc_freeze": {"seconds": 0.05},
-    "sdpa": ["eager"],
-    "page_faults": 100_000,
-    "expandable_segments": {"retries": 3, "lost": 0.3},
-}
 
 
 def stories() -> dict[str, LoopProfile]:
     """Loop profiles that an optimization must stand: small and large machines, every bottleneck, none."""
+    details = {name: load(name).EXAMPLE for name in names("optimizations")} | {"page_faults": 100_000}
     shares = dict(zip(SHARES, (0.05, 0.03, 0.2, 0.2, 0.01, 0.01), strict=True))
     starved = dict(zip(SHARES, (0.4, 0.0, 0.04, 0.04, 0.01, 0.01), strict=True))
     cuda = replace(
@@ -296,7 +284,7 @@ def stories() -> dict[str, LoopProfile]:
         "CPU, bound by compute": _CPU,
         "CPU, bound by data": replace(_CPU, shares=starved, loader_seconds=0.4),
         "CPU, files read again and again": replace(
-            _CPU, shares=starved, loader_seconds=0.4, details={**_DETAILS, "batched_fetch": False}
+            _CPU, shares=starved, loader_seconds=0.4, details={**details, "batched_fetch": False}
         ),
         "random transforms": replace(
             _CPU, shares=starved, loader_seconds=2.0, facts=_CPU.facts | {"random_transforms"}
@@ -308,13 +296,13 @@ def stories() -> dict[str, LoopProfile]:
             _CPU, facts=_CPU.facts - {"map_dataset"} | {"iterable_dataset"}, dataset_length=None
         ),
         "everything": replace(
-            cuda, facts=FACTS, padding=0.5, details=_DETAILS, loader={**cuda.loader, "prefetch_factor": 2}
+            cuda, facts=FACTS, padding=0.5, details=details, loader={**cuda.loader, "prefetch_factor": 2}
         ),
         "everything, on the CPU": replace(
             _CPU,
             facts=FACTS - {"cuda", "mps", "xpu", "clipping", "scheduler", "adam", "adamw", "adagrad"},
             padding=0.5,
-            details=_DETAILS,
+            details=details,
         ),
         "nothing": LoopProfile(),
     }

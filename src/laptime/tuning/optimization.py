@@ -34,6 +34,7 @@ and may have, with a default that `load` fills in where it does not
     look(hooks) -> JSON
             what else it has to know of the loop, asked in a diagnosing trial after its steps
             (`trial.hooks.loop_hooks.LoopHooks`); found again in `loop_profile.details[NAME]`
+    EXAMPLE: JSON   what `look` gives where the change is worth a try: `check_optimization` asks with it
     numerics(loop_profile, options) -> str
             a finer class than NUMERICS, where the loop decides; its facts include what the other changes
             of the recipe give. Default: NUMERICS
@@ -151,6 +152,7 @@ def load(name: str) -> ModuleType:
         "why_not": lambda loop_profile: "",
         "numerics": lambda loop_profile, options: module.NUMERICS,
         "look": None,
+        "EXAMPLE": None,
         "TOGGLE": "process",
         "NEEDS": frozenset(),
         "GIVES": frozenset({Path(name).stem.replace("-", "_")}),

@@ -23,6 +23,7 @@ NUMERICS = "algorithm"
 NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
 GIVES = frozenset({"accumulation"})
 CONFLICTS = frozenset({"batch_size", "grad_scaler"})
+EXAMPLE = 4
 
 
 def look(hooks: Any) -> int:

@@ -17,6 +17,7 @@ TITLE = "rows fetched a batch at a time"
 NUMERICS = "exact"
 NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
 CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
+EXAMPLE = True
 
 
 def look(hooks: Any) -> bool:

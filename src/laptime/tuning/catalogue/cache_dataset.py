@@ -24,6 +24,7 @@ TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
 NEEDS = frozenset({"loader", "map_dataset"})
 PRIOR = 0.8
+EXAMPLE = {"keeps": True, "draws": False, "why": ""}
 
 FILL = 30.0
 """Seconds that a trial may take to fill the cache, at most."""

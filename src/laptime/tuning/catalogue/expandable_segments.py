@@ -16,6 +16,7 @@ TITLE = "allocator with expandable segments"
 NUMERICS = "exact"
 NEEDS = frozenset({"cuda"})
 PRIOR = 0.2
+EXAMPLE = {"retries": 3, "lost": 0.3}
 
 VARIABLE, NEWER = "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF"
 """Newer versions of PyTorch read both."""

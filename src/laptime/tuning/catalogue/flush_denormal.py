@@ -14,6 +14,7 @@ TITLE = "denormal numbers count as zero"
 NUMERICS = "reassociated"
 NEEDS = frozenset({"cpu"})
 PRIOR = 0.3
+EXAMPLE = {"share": 0.1}
 
 MATTERS = 1e-4
 """Share of elements from which on it is worth a try."""

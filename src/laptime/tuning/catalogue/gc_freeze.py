@@ -16,6 +16,7 @@ TITLE = "old objects left out of garbage collection"
 NUMERICS = "exact"
 TOGGLE = "live"
 PRIOR = 0.1
+EXAMPLE = {"seconds": 0.05}
 
 
 def look(hooks: Any) -> dict[str, float]:

@@ -18,6 +18,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 TITLE = "attention in one operator"
 NUMERICS = "reassociated"
 PRIOR = 0.4
+EXAMPLE = ["eager"]
 
 WRITTEN_OUT = "eager"
 """What transformers calls attention of single operators."""

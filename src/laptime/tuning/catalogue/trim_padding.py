@@ -20,6 +20,7 @@ NUMERICS = "reassociated"
 TOGGLE = "live"
 NEEDS = frozenset({"loader"})
 PRIOR = 0.6
+EXAMPLE = {"pad": 0, "saves": 0.5}
 
 SAMPLES = 64
 """Samples that are looked at for the padding, at most."""

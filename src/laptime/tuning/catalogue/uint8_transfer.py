@@ -20,6 +20,7 @@ TITLE = "images as bytes, normalised on the device"
 NUMERICS = "reassociated"
 NEEDS = frozenset({"loader", "map_dataset", "!in_library"})
 CONFLICTS = frozenset({"cache_dataset"})
+EXAMPLE = {"mean": [0.5, 0.5, 0.5], "std": [0.2, 0.2, 0.2]}
 
 
 def look(hooks: Any) -> dict[str, Any]:

@@ -19,6 +19,7 @@ TITLE = "one thread for other libraries in each worker"
 NUMERICS = "reassociated"
 NEEDS = frozenset({"loader", "workers"})
 PRIOR = 0.4
+EXAMPLE = ["cv2", "threadpoolctl"]
 
 LIMITS = {
     "cv2": ("import cv2", "cv2.setNumThreads(0)"),
