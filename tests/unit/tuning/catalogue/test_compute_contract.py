@@ -15,7 +15,7 @@ _NAMES = """
 channels_last bf16_autocast fp16_autocast tf32 onednn_bf16
 compile compile_reduce_overhead compile_max_autotune mark_dynamic
 fused_optimizer foreach_optimizer set_to_none
-threads allocator huge_pages flush_denormal cudnn_benchmark gc_freeze
+threads allocator huge_pages flush_denormal cudnn_benchmark gc_freeze no_anomaly_detection
 sdpa activation_checkpointing no_checkpointing expandable_segments
 ddp_bucket_size ddp_static_graph ddp_gradient_as_bucket_view ddp_bf16_hook find_unused_parameters
 """

@@ -65,6 +65,7 @@ EDITS: dict[str, tuple[dict[str, Any], str]] = {
     "fused_optimizer": ({}, "fused=True)\n"),
     "set_to_none": ({}, "opt.zero_grad(set_to_none=True)\n"),
     "threads": ({"threads": 1}, "    torch.set_num_threads(1)\n"),
+    "no_anomaly_detection": ({}, "    torch.autograd.set_detect_anomaly(False)\n"),
     "allocator": ({}, "\nlibc.mallopt(-4, 0)"),
     "huge_pages": ({}, 'os.environ["THP_MEM_ALLOC_ENABLE"] = "1"\n'),
     "onednn_bf16": ({}, '\ntorch.backends.mkldnn.conv.fp32_precision = "bf16"\n'),
@@ -85,7 +86,7 @@ RUNS_HERE = (
         "huge_pages",
         "mark_dynamic",
     ),
-    *("flush_denormal", "gc_freeze", "activation_checkpointing"),
+    *("flush_denormal", "gc_freeze", "activation_checkpointing", "no_anomaly_detection"),
 )
 """Those that a CPU of any kind runs, and that change no more than rounding."""
 

@@ -156,6 +156,19 @@ def test_threads_wait_for_the_model_so_that_the_scripts_own_number_does_not_win(
     assert torch.get_num_threads() == before
 
 
+def test_anomaly_detection_is_seen_switched_off_and_put_back() -> None:
+    import torch
+
+    look = optimization.load("no_anomaly_detection").look
+    assert look(SimpleNamespace()) is False
+    with torch.autograd.set_detect_anomaly(True):
+        assert look(SimpleNamespace()) is True
+        loop = put_on("no_anomaly_detection", models=[blocks()])
+        assert not torch.is_anomaly_enabled()
+        loop.undo()
+        assert torch.is_anomaly_enabled()
+
+
 def test_cudnn_is_put_back_to_what_it_was() -> None:
     import torch
 
