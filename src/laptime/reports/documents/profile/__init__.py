@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laptime.records.run import Run
 from laptime.reports.document import Document, Headline, TestCase, Tone
+from laptime.reports.documents import checks
 from laptime.reports.documents.profile import schema, words
 from laptime.reports.documents.profile.cards import cards
 from laptime.reports.documents.profile.sections import sections
@@ -38,23 +39,12 @@ def document(run: Run) -> Document:
 
 
 def _test_cases(run: Run) -> list[TestCase]:
-    """The verdict, every check and every finding; a problem is a failure, a failed check an error."""
+    """The verdict, every check and every finding; a finding that is a problem is a failure."""
     assert run.profile is not None
     verdict = TestCase(group="verdict", name=words.bound(run.profile), sentence=words.sentence(run.profile))
-    checks = [
-        TestCase(
-            group="check",
-            name=check.name,
-            outcome="error" if check.outcome == "fail" else "passed",
-            kind=check.outcome,
-            sentence=check.sentence,
-            next=check.next,
-        )
-        for check in run.checks
-    ]
     findings = [
         TestCase(
-            group="finding",
+            group="findings",
             name=finding.kind,
             outcome="failure" if finding.severity == "problem" else "passed",
             kind=finding.severity,
@@ -63,4 +53,4 @@ def _test_cases(run: Run) -> list[TestCase]:
         )
         for finding in run.findings
     ]
-    return [verdict, *checks, *findings]
+    return [verdict, *checks.test_cases(run), *findings]

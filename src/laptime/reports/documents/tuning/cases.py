@@ -6,6 +6,7 @@ from laptime.analysis import tuned
 from laptime.kit.errors import ExitCode
 from laptime.records.run import Run
 from laptime.reports.document import Headline, Outcome, TestCase
+from laptime.reports.documents import checks
 
 _GAIN: dict[ExitCode, Outcome] = {
     ExitCode.OK: "passed",
@@ -38,15 +39,4 @@ def cases(run: Run, headline: Headline) -> list[TestCase]:
         )
         for check in tuning.gate.checks
     ]
-    checks = [
-        TestCase(
-            group="checks",
-            name=check.name,
-            outcome="error" if check.outcome == "fail" else "passed",
-            kind=check.outcome,
-            sentence=check.sentence,
-            next=check.next,
-        )
-        for check in run.checks
-    ]
-    return [gain, *questions, *checks]
+    return [gain, *questions, *checks.test_cases(run)]
