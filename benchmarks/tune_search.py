@@ -1,6 +1,6 @@
 """How often does a search keep what does nothing, and how far from the best does it end?
 
-Scripted machines whose truth is known (`laptime.testing.scripted_evaluator`): one where no knob does
+Scripted machines whose truth is known (`tests/fixtures/scripted_evaluator.py`): one where no knob does
 anything, and the fourteen knobs of the article, of which the best set is 5.0 times as fast. Asked for: with
 --certify at most 5 % of sessions on the first keep anything; on the second the fast mode ends within 4 % of
 the best on the average, at the reference noise and with time enough. For comparison: measure everything once
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from _shown import head, parser, write
-from laptime.testing.scripted_evaluator import USELESS, Noise, landscape, null_world
+from fixtures.scripted_evaluator import USELESS, Noise, landscape, null_world
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from laptime.testing.scripted_evaluator import Noise, null_world
+from fixtures.scripted_evaluator import Noise, null_world
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules

@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from laptime.testing.scripted_evaluator import Noise, ScriptedEvaluator, landscape
+from fixtures.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules

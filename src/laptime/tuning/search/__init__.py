@@ -1,5 +1,5 @@
 """Which change is tried next, and what is kept. Pure: it knows only an abstract `Evaluator`, so it also runs
-on a scripted one (`testing.scripted_evaluator`).
+on a scripted one (`tests/fixtures/scripted_evaluator.py`).
 
 ladder          the whole search: rank, race, gate, keep or drop, diagnose again, leave one out
 evaluator       the contract with the machine: diagnose, candidates, race, gate

@@ -1,6 +1,6 @@
 """The contract between a search and the machine that runs its trials.
 
-`tuning/session/trial_runner.py` runs real processes; `testing/scripted_evaluator.py` has scripted ones.
+`session/trial_evaluator.py` is the real one, `tests/fixtures/scripted_evaluator.py` one whose truth is known.
 """
 
 from __future__ import annotations

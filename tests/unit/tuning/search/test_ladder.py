@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from fixtures.scripted_evaluator import Knob, Noise, ScriptedEvaluator, landscape
 from laptime.records.tuning import Rung
-from laptime.testing.scripted_evaluator import Knob, Noise, ScriptedEvaluator, landscape
 from laptime.tuning.loop_profile import SHARES, LoopProfile
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking

@@ -6,8 +6,8 @@ import contextlib
 
 import pytest
 
+from fixtures.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.records.tuning import Rung
-from laptime.testing.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.tuning.search.ladder import search
 from laptime.tuning.search.rules import Rules
 
