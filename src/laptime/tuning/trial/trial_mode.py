@@ -32,6 +32,12 @@ class TrialMode:
         """An optimizer's step; usually `run()`."""
         return run()
 
+    def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+        """An optimizer or a module is about to zero its gradients."""
+
+    def clip(self, norm: Any) -> None:
+        """Gradients are about to be clipped from this norm, a tensor; None where it is not known."""
+
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """Between two steps, before the next fetch. ended: a whole step lies behind; begins: another one
         follows."""

@@ -158,6 +158,7 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(
     hooks: Any = SimpleNamespace(
         models=[model], optimizers=[optimizer], loaders=[loader], calls=[], refused=[], device=device
     )
+    hooks.scaled = None
     hooks.steps = SimpleNamespace(source="optimizer", seen={})
     hooks.stop = lambda: (_ for _ in ()).throw(Stop())
     mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose", seconds=4.0), hooks)
@@ -210,6 +211,7 @@ def test_a_walk_through_the_loader_that_does_not_train_ends(tmp_path: Path) -> N
     hooks: Any = SimpleNamespace(
         models=[], optimizers=[], loaders=[loader], calls=[], refused=[], device=SimpleNamespace(name="cpu")
     )
+    hooks.scaled = None
     hooks.steps = SimpleNamespace(source="loader")
     mode = AblationRunner(TrialPlan(folder=str(tmp_path), mode="diagnose"), hooks)
 
@@ -224,7 +226,6 @@ def test_a_walk_through_the_loader_that_does_not_train_ends(tmp_path: Path) -> N
     assert all(each.shape == (2, 1) for each in given)
     with pytest.raises(StopIteration):
         [mode.fetch(loader, ends) for _ in range(10)]
-    mode._watch.undo()
 
 
 # Real scripts.

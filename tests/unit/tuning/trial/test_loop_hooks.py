@@ -19,13 +19,14 @@ from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 from laptime.tuning.trial.loop import ConstructorCall
 from laptime.tuning.trial.messages import TrialPlan
+from laptime.tuning.trial.trial_mode import TrialMode
 
 pytestmark = pytest.mark.torch
 
 Apply = Callable[[Any], None]
 
 
-class Recorder:
+class Recorder(TrialMode):
     """A mode that writes down what it is told, and does nothing else."""
 
     def __init__(self) -> None:
@@ -553,3 +554,28 @@ def test_a_forked_child_has_torchs_own_functions() -> None:
             os._exit(0 if is_free else 1)
         assert os.waitpid(child, 0)[1] == 0
         assert torch.nn.Module.__call__ is not original
+
+
+def test_a_mode_hears_of_clipping_and_of_gradients_being_zeroed() -> None:
+    import torch
+    from torch.nn.utils import clip_grad_norm_
+
+    heard: list[Any] = []
+
+    class Listener(Recorder):
+        def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+            heard.append((type(owner).__name__, set_to_none))
+
+        def clip(self, norm: Any) -> None:
+            heard.append(norm if norm is None else float(norm))
+
+    with loop_hooks() as made:
+        made.listen(Listener())
+        model, _ = parts()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(2, 4)).sum().backward()
+        norm = clip_grad_norm_(model.parameters(), 0.1)
+        torch.nn.utils.clip_grad_value_(model.parameters(), 0.1)
+        optimizer.zero_grad(False)
+        model.zero_grad()
+    assert heard == [pytest.approx(float(norm)), None, ("SGD", False), ("Sequential", True)]

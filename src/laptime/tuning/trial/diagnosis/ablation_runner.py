@@ -17,7 +17,6 @@ from laptime.tuning.trial.batches import CachedBatch, size, tensors
 from laptime.tuning.trial.diagnosis import ablation_blocks, facts, loader_probe
 from laptime.tuning.trial.diagnosis.ablation_blocks import CACHED, CUTS, NO_OPTIMIZER, RISKY, LoopTraits
 from laptime.tuning.trial.diagnosis.observations import Observations, loop_profile
-from laptime.tuning.trial.diagnosis.watchers import GradientWatch
 from laptime.tuning.trial.messages import TrialPlan
 from laptime.tuning.trial.source_sites import library
 from laptime.tuning.trial.trial_mode import TrialMode
@@ -33,18 +32,16 @@ class AblationRunner(TrialMode):
 
     def __init__(self, plan: TrialPlan, hooks: Any) -> None:
         self._plan, self._hooks = plan, hooks
-        self._watch = GradientWatch()
         self._clock = ablation_blocks.PartClock(self._wait)
-        self._seen = Observations(hooks, self._watch.facts, [])
+        self._seen = Observations(hooks, [])
         self._is_finished = False
         self._start_over()
 
     def _start_over(self) -> None:
         """The loop begins, or a better source of steps was found: what the other has timed does not count."""
         before = self._seen
-        self._seen = Observations(self._hooks, self._watch.facts, before.notes)
+        self._seen = Observations(self._hooks, before.notes)
         self._seen.loader, self._seen.peak = before.loader, before.peak
-        self._watch.sites = self._seen.sites
         self._source = self._hooks.steps.source
         self._variant, self._state = "whole", "settling"  # then running, done
         self._block = self._seen.settled
@@ -62,7 +59,6 @@ class AblationRunner(TrialMode):
 
     def fetch(self, loader: Any, take: Callable[[], Any]) -> Any:
         """A batch: the loader's own, or the cached one."""
-        self._watch.install()
         before = self._clock.begins("data")
         self._note_site("fetch", loader, self._hooks.loaders)
         self._seen.syncs.muted = True
@@ -103,7 +99,6 @@ class AblationRunner(TrialMode):
 
     def forward(self, module: Any) -> None:
         """A model is about to be called."""
-        self._watch.install()
         self._clock.begins("forward")
         seen = self._seen
         if self._in_optimizer_step:
@@ -122,6 +117,9 @@ class AblationRunner(TrialMode):
         """A backward pass; nothing in variant forward."""
         self._clock.begins("backward")
         self._seen.backwards += self._state == "settling"
+        scaled = self._hooks.scaled
+        if scaled is not None and scaled[0] is not scaled[1]:
+            self._seen.facts.add("grad_scaler")
         self._note_site("backward", root)
         if self._variant == "forward":
             self._clock.begins("other")
@@ -148,6 +146,17 @@ class AblationRunner(TrialMode):
         self._step_returns[id(optimizer)] = detach() if detach is not None else returned
         return returned
 
+    def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
+        """Gradients are about to be zeroed."""
+        if not set_to_none:
+            self._seen.facts.add("zero_grad_to_zero")
+        if self._state == "settling":
+            self._seen.sites.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
+
+    def clip(self, norm: Any) -> None:
+        """Gradients are about to be clipped."""
+        self._seen.facts.add("clipping")
+
     def _note_site(self, kind: str, owner: Any, owners: Any = ()) -> None:
         if self._state == "settling":
             index = next((index for index, each in enumerate(owners) if each is owner), 0)
@@ -158,7 +167,6 @@ class AblationRunner(TrialMode):
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """A step lies behind, another one may follow."""
         now = perf_counter()
-        self._watch.install()
         if self._hooks.steps.source != self._source:
             self._seen.syncs.leave()
             self._start_over()
@@ -243,7 +251,6 @@ class AblationRunner(TrialMode):
         self._left = 1
         if steps < max(1, self._plan.settle) or (compiles and steps < MOST_COMPILING):
             return
-        self._watch.sites = None
         self._queue = ablation_blocks.plan_blocks(
             self._traits(), seconds=self._plan.seconds, order=self._plan.order
         )
@@ -320,7 +327,6 @@ class AblationRunner(TrialMode):
     def _stop_watching(self) -> None:
         self._seen.syncs.leave()
         self._seen.device_time.leave()
-        self._watch.undo()
 
     def _probe_loader(self) -> None:
         """Read from the training loader's dataset, while the script still has it open."""

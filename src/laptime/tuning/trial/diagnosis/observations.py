@@ -13,8 +13,8 @@ from laptime.tuning.trial import source_sites
 from laptime.tuning.trial.batches import CachedBatch, nbytes, padding
 from laptime.tuning.trial.diagnosis import ablation_blocks, facts
 from laptime.tuning.trial.diagnosis.ablation_blocks import TimedBlock
+from laptime.tuning.trial.diagnosis.device_time import DeviceTime
 from laptime.tuning.trial.diagnosis.sync_detector import SyncDetector
-from laptime.tuning.trial.diagnosis.watchers import DeviceTime
 
 SWITCHES = ("lr", "weight_decay", "momentum", "betas", "eps", "fused", "foreach", "capturable", "amsgrad")
 """Of an optimizer's first group."""
@@ -28,7 +28,7 @@ class Observations:
     """What is known since steps are found by their present source.
 
     Attributes:
-        hooks: the loop's objects. facts: names that the watched functions have shown.
+        hooks: the loop's objects. facts: names that the loop itself has shown.
         settled: the first steps. blocks: those that have ended or run. settled_steps: how many.
         cached: the last whole batch by id of its loader; loaders: these loaders, by id.
         integers: integer tensors of some batches, for their padding. shapes: of batches, without the leading
@@ -39,8 +39,9 @@ class Observations:
         risky. notes: what could not be found out.
     """
 
-    def __init__(self, hooks: Any, facts: set[str], notes: list[str]) -> None:
-        self.hooks, self.facts, self.notes = hooks, facts, notes
+    def __init__(self, hooks: Any, notes: list[str]) -> None:
+        self.hooks, self.notes = hooks, notes
+        self.facts: set[str] = set()
         self.settled = TimedBlock("whole", -1)
         self.blocks: list[TimedBlock] = []
         self.settled_steps = 0

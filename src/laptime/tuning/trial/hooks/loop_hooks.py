@@ -298,6 +298,14 @@ class LoopHooks:
             step = self.changes.around_step(optimizer, step)
         return self._mode.step(optimizer, step)
 
+    def zeroes(self, owner: Any, set_to_none: bool = True) -> None:
+        """An optimizer or a module zeroes its gradients."""
+        self._mode.zero_grad(owner, set_to_none=set_to_none)
+
+    def clips(self, norm: Any) -> None:
+        """Gradients are about to be clipped; None where their norm is not known."""
+        self._mode.clip(norm)
+
     # The end.
 
     def stop(self) -> None:

@@ -8,6 +8,7 @@
     Optimizer, Module          zero_grad    keyword arguments may be changed
     DistributedDataParallel    __init__     arguments may be changed
     GradScaler                 scale        what the loss was before
+    torch.nn.utils             clip_grad_*  the norm that gradients are clipped from
     torch.multiprocessing      spawn        noted
 
 Classes are wrapped where they define the method themselves, and those that the script defines later, too.
@@ -47,6 +48,8 @@ class LoopListener(Listener, Protocol):
     def called(self, module: Any) -> None: ...
     def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any: ...
     def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any: ...
+    def clips(self, norm: Any) -> None: ...
+    def zeroes(self, owner: Any, set_to_none: bool = True) -> None: ...
     def optimizer_constructed(self, optimizer: Any) -> None: ...
     def parallel_constructed(self, module: Any) -> None: ...
 
@@ -65,6 +68,7 @@ class TorchHooks(Hooks):
     def install(self) -> None:
         """Wrap; torch is imported already."""
         import torch
+        from torch.nn.utils import clip_grad
         from torch.utils.data import dataloader
 
         super().install()
@@ -76,6 +80,10 @@ class TorchHooks(Hooks):
         self._subclasses(torch.optim.Optimizer)
         self._replace(torch.optim.Optimizer, "zero_grad", self._zero_grad)
         self._replace(torch.nn.Module, "zero_grad", self._zero_grad)
+        # A script has its own name for the function that clips; what that calls (torch 2.6) has one only.
+        has_inner = hasattr(clip_grad, "_clip_grads_with_norm_")
+        self._replace(clip_grad, "_clip_grads_with_norm_" if has_inner else "clip_grad_norm_", self._clip)
+        self._replace(torch.nn.utils, "clip_grad_value_", self._clip)
         scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
         if scaler is not None:
             self._replace(scaler, "scale", self._scale)
@@ -239,16 +247,26 @@ class TorchHooks(Hooks):
         return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
 
     def _zero_grad(self, original: Any) -> Any:
-        changes = self._loop.changes
+        loop = self._loop
 
         def zero_grad(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            if not changes.per_step["zero_grad"]:
+            loop.zeroes(self_, *args, **kwargs)
+            if not loop.changes.per_step["zero_grad"]:
                 return original(self_, *args, **kwargs)
             arguments = bind(original, self_, args, kwargs)
-            changes.rewrite_zero_grad(arguments)
+            loop.changes.rewrite_zero_grad(arguments)
             return original(self_, **arguments)
 
         return zero_grad
+
+    def _clip(self, original: Any) -> Any:
+        loop, has_norm = self._loop, original.__name__ == "_clip_grads_with_norm_"
+
+        def clip(*args: Any, **kwargs: Any) -> Any:
+            loop.clips(kwargs.get("total_norm", args[2] if len(args) > 2 else None) if has_norm else None)
+            return original(*args, **kwargs)
+
+        return clip
 
     def _scale(self, original: Any) -> Any:
         loop = self._loop

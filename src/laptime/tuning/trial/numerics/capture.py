@@ -121,6 +121,11 @@ class NumericsCapture(TrialMode):
         step["rates"] += [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         step["optimizer_steps"] += 1
 
+    def clip(self, norm: Any) -> None:
+        """Keeps the norm that gradients are clipped from."""
+        if self._state == "capturing" and norm is not None:
+            self._step["clipped_from"].append(float(norm))
+
     def boundary(self, *, ended: bool, begins: bool) -> None:
         """Begins, keeps a step, ends."""
         if self._reads_samples:
@@ -172,7 +177,6 @@ class NumericsCapture(TrialMode):
         self._state = "capturing"
         models, optimizers = self._hooks.models, self._hooks.optimizers
         self._undo.append(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._undo.append(model_variants.on_clipping(lambda norm: self._step["clipped_from"].append(norm)))
         path = self._plan.batches
         if path and Path(path).exists():
             inputs = captured_inputs.read(path)

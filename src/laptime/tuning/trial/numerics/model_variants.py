@@ -76,27 +76,6 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     return undo
 
 
-def on_clipping(report: Callable[[float], None]) -> Callable[[], None]:
-    """Report every norm that gradients are about to be clipped from; the result undoes it.
-
-    A script has its own name for the function that clips; what that function calls has one only.
-    """
-    from torch.nn.utils import clip_grad
-
-    module: Any = clip_grad
-    name = "_clip_grads_with_norm_"
-    original = getattr(module, name, None)
-    if original is None:  # before torch 2.6: `norm_before` is all there is
-        return lambda: None
-
-    def clip(parameters: Any, max_norm: Any, total_norm: Any, *rest: Any, **more: Any) -> Any:
-        report(float(total_norm))
-        return original(parameters, max_norm, total_norm, *rest, **more)
-
-    setattr(module, name, clip)
-    return lambda: setattr(module, name, original)
-
-
 def rounded(models: list[Any], kind: str) -> Callable[[], None]:
     """Round inputs and outputs of every innermost module, and their gradients on the way back.
 
