@@ -121,13 +121,28 @@ REPORT = '''
 """A report."""
 NAME = "guest"
 SUFFIXES = ({suffix!r},)
+def refuse(run, name, holds):
+    from laptime.reports.refusal import refusal
+    raise refusal(run, name, holds)
+def vague(run):
+    from laptime.kit.errors import UsageError
+    raise UsageError("not for this run")
 def render(run):
     return {page}
 '''
+EVERY_KIND = "f'{run.id} {len(run.cases)} {run.profile is None} {run.tuning is None}'"
 
 
 def test_a_report_that_keeps_its_contract_passes(guest: Install) -> None:
-    guest("reports", REPORT.format(suffix=".guest", page="run.id"))
+    guest("reports", REPORT.format(suffix=".guest", page=EVERY_KIND))
+    testing.check_report("guest")
+
+
+def test_a_report_may_refuse_a_run_by_name(guest: Install) -> None:
+    refusal = (
+        "refuse(run, 'guest', 'timings') if run.profile or run.tuning or not run.cases else " + EVERY_KIND
+    )
+    guest("reports", REPORT.format(suffix=".guest", page=refusal))
     testing.check_report("guest")
 
 
@@ -137,6 +152,9 @@ def test_a_report_that_keeps_its_contract_passes(guest: Install) -> None:
         (".json", "run.id", "both want .json"),
         ("guest", "run.id", "with their dots"),
         (".guest", "''", "renders nothing"),
+        (".guest", "run.id", "says nothing about"),
+        (".guest", "f'{run.id} {len(run.cases)}'", "says nothing about: profile"),
+        (".guest", "vague(run) if run.tuning else " + EVERY_KIND, "without saying which report"),
         (".guest", "str(object())+__import__('secrets').token_hex()", "in two ways"),
         (".guest", "run.id + run.cases[0].target if run.cases else 'none'", "escape sequences"),
         (".svg", "run.id + repr([c.target for c in run.cases])", "tags in a name"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import laptime.testing
@@ -24,6 +25,10 @@ MAKERS = {
     "bench": lambda: _made(runs.scenarios()),
     "profile": lambda: _made({"profile": profiles.example, "profile-cpu": profiles.cpu_only}),
     "tune": lambda: _made(tunings.samples()),
+    "other": lambda: {
+        "trace": msgspec.structs.replace(profiles.cpu_only(), verb="trace"),
+        **_made({"check": runs.checked, "suite": runs.suite}),
+    },
     "diagnosed": lambda: {
         **{f"fires {rule}": profile for rule, profile in diagnosed.firing().items()},
         "quiet": diagnosed.gpu(),

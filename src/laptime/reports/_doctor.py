@@ -10,7 +10,7 @@ from rich.text import Text
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, Rate
-from laptime.reports._paper import paper
+from laptime.reports.text_layout import console
 
 _MARKS = {"ok": ("ok", "green"), "warn": ("warn", "bold yellow"), "none": ("--", "dim")}
 _INDENT = 8
@@ -30,7 +30,7 @@ def to_json(report: DoctorReport) -> str:
 
 def to_text(report: DoctorReport, *, width: int = 100, color: bool = False) -> str:
     """Lines to read: what machine, what was found, measured peaks, and the noise floor at the end."""
-    out = paper(color=color)
+    out = console(color=color)
     lines = [Text(part, style="bold") for part in textwrap.wrap(_head(report), width)]
     column = _column(report.lines)
     for line in report.lines:

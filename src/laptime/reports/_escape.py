@@ -23,6 +23,19 @@ def name(text: str) -> str:
 def code(text: str) -> str:
     """Code that holds any number of backticks."""
     text = words.without_paths(words.printable(text))
-    fence = "`" * (1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    ticks = "`" * (1 + _backticks(text))
     pad = " " if "`" in text else ""
-    return f"{fence}{pad}{text}{pad}{fence}"
+    return f"{ticks}{pad}{text}{pad}{ticks}"
+
+
+def fenced(source: str, language: str) -> str:
+    """A block of code that no line of the code can end."""
+    lines = [words.without_paths(words.printable(line.expandtabs(4))) for line in source.split("\n")]
+    body = "\n".join(lines).rstrip()
+    fence = "`" * max(3, 1 + _backticks(body))
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def _backticks(text: str) -> int:
+    """The longest run of them."""
+    return max((len(ticks) for ticks in re.findall("`+", text)), default=0)

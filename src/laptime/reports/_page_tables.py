@@ -70,7 +70,9 @@ def shown(table: Table, linked: Collection[str]) -> PageTable:
 
 
 def _empty(value: Value | Cell) -> bool:
-    return value in (None, "", 0) or (isinstance(value, Cell) and value.text in ("", "-"))
+    return value in (None, "", 0) or (
+        isinstance(value, Cell) and value.text in ("", "-") and value.draw is None
+    )
 
 
 def _row(anchor: str, row: Row, filled: Sequence[int], texts: Sequence[Texts], number: int) -> PageRow:

@@ -16,8 +16,8 @@ from laptime.records.run import Run
 from laptime.records.timeline import Timeline as Ranges
 
 Detail = Literal["brief", "folded", "page", "text"]
-"""Where a part is shown. brief: everywhere; folded: not on a terminal, folded away in Markdown; page: only on
-the page and in CSV; text: on a terminal and in Markdown, because the page draws it."""
+"""Where a part is shown. brief: everywhere; folded: not on a terminal, and Markdown folds such sections away;
+page: only on the page and in CSV; text: on a terminal and in Markdown, because the page draws it."""
 
 Kind = Literal["text", "code", "time", "short", "change", "bytes", "rate", "share", "count", "number"]
 """How a column shows raw values.
@@ -126,6 +126,7 @@ class Cell(Struct, frozen=True, kw_only=True):
         margin: `±1.2 %`, half of it as a share of the value.
         note: why there is no value, or what was excluded from it.
         tone: class of its colour: a verdict's word, `faster`, `failed`.
+        draw: what the page shows instead of the text.
     """
 
     text: str
@@ -134,6 +135,7 @@ class Cell(Struct, frozen=True, kw_only=True):
     margin: str = ""
     note: str = ""
     tone: str = ""
+    draw: Callable[[], Markup] | None = None
 
 
 class Extra(Struct, frozen=True, kw_only=True):
@@ -151,6 +153,7 @@ class Column(Struct, frozen=True, kw_only=True):
         regime: stands under the title.
         note: what it means and when it lies.
         bar: its values are also drawn as bars.
+        draw: stands under the title on the page, an axis for example.
         priority: a terminal that is too narrow leaves out the highest first; 0 always stays.
     """
 
@@ -159,6 +162,7 @@ class Column(Struct, frozen=True, kw_only=True):
     regime: str = ""
     note: str = ""
     bar: bool = False
+    draw: Callable[[], Markup] | None = None
     priority: int = 0
     detail: Detail = "brief"
 
@@ -190,6 +194,8 @@ class Table(Block, frozen=True, kw_only=True):
     Attributes:
         most: rows on the page; those further down that a finding links to are there, too. A terminal shows
             the rows with detail brief, Markdown those that are folded, too.
+        total: rows that there are, where only some are listed; 0 where all are.
+        note: explains the table on the page.
         notes_title: what Markdown and CSV call the column of the rows' notes.
         tree: rows have a depth and can be folded.
     """
@@ -200,6 +206,7 @@ class Table(Block, frozen=True, kw_only=True):
     title: str = ""
     note: str = ""
     most: int = 400
+    total: int = 0
     notes_title: str = "why"
     tree: bool = False
 
@@ -295,10 +302,11 @@ class Group(Block, frozen=True, kw_only=True):
 
 
 class Folded(Block, frozen=True, kw_only=True):
-    """Blocks that the page and Markdown fold away under a title."""
+    """Blocks that the page and Markdown fold away under a title; on the page they may be `open` at first."""
 
     title: str
     blocks: Sequence[Block]
+    open: bool = False
 
 
 class Section(Struct, frozen=True, kw_only=True):
@@ -306,6 +314,7 @@ class Section(Struct, frozen=True, kw_only=True):
 
     Attributes:
         id: anchor on the page, and name in CSV.
+        note: explains the section on the page; what everybody must read is a `Text`.
         headed: whether a terminal and Markdown write the title; the page does where it is not `lead`, too.
         lead: the page shows it right after the verdict, before the cards.
         folded: Markdown folds it away under its title.
@@ -343,7 +352,6 @@ class Document(Struct, frozen=True, kw_only=True):
         conditions: what holds for all of it: machine, versions, settings.
         warnings: sentences to read before any number.
         data: the document that `--json` prints; the page has it, too, where it is `embedded`.
-        footer: the last line on a terminal.
         about: the last line of the page.
     """
 
@@ -358,5 +366,4 @@ class Document(Struct, frozen=True, kw_only=True):
     warnings: Sequence[str] = ()
     cards: Sequence[Card] = ()
     cases: Sequence[TestCase] = ()
-    footer: str = ""
     about: str = ""

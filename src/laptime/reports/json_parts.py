@@ -14,7 +14,7 @@ from laptime.records.run import Run
 
 
 class Reason(Struct, frozen=True, kw_only=True):
-    """Something a check found; `case` is the key of the case, null for the whole run."""
+    """What a check says; `case` is the key of the case, null for the whole run."""
 
     check: str
     outcome: Outcome
@@ -50,7 +50,7 @@ class Environment(Struct, frozen=True, kw_only=True):
 
 
 def reason(check: Check, case: Case | None) -> Reason:
-    """A check that found something, as the document has it."""
+    """A check with something to say, as the document has it."""
     return Reason(
         check=check.name,
         outcome=check.outcome,

@@ -18,12 +18,13 @@ from typing import Any
 import msgspec
 
 from laptime.kit.clock import SystemClock
-from laptime.kit.errors import LaptimeError, TargetError
+from laptime.kit.errors import LaptimeError, TargetError, UsageError
 from laptime.kit.registry import load, names
 from laptime.probes import TimedBlock
 from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.records.regime import Regime
+from laptime.records.run import Run
 from laptime.targets import Recipe, parse
 from laptime.testing import examples
 
@@ -207,7 +208,7 @@ def check_command(name: str, *, room: str = "commands") -> None:
 
 
 def check_report(name: str) -> None:
-    """A report: renders any run, the same way every time, and nothing in a run can take over the reader."""
+    """A report: renders a run of any kind or refuses it by name, the same way every time, and harmlessly."""
     module = documented("reports", name)
     need(name == module.NAME, f"reports/{name} calls itself {module.NAME!r}")
     need(
@@ -219,23 +220,46 @@ def check_report(name: str) -> None:
         need(not shared, f"reports/{name} and reports/{other} both want {', '.join(sorted(shared))}")
     takes(module.render, "run")
     stories = examples.runs()
-    stories["no cases"] = msgspec.structs.replace(stories["trusted"], cases=[], comparisons=[], findings=[])
-    for story, run in stories.items():
-        before = msgspec.json.encode(run)
-        page = module.render(run)
-        need(isinstance(page, str | bytes) and page, f"reports/{name} renders nothing for: {story}")
-        need(module.render(run) == page, f"reports/{name} renders one run in two ways: {story}")
-        need(msgspec.json.encode(run) == before, f"reports/{name} changed the run: {story}")
+    stories["no cases"] = _emptied(stories["trusted"])
+    rendered = {story: _rendered(name, module, story, run) for story, run in stories.items()}
     _check_hostile(name, module)
+    for story, page in rendered.items():
+        if page is not None and story != "no cases":
+            hollow = _rendered(name, module, f"{story}, emptied", _emptied(stories[story]))
+            need(hollow != page, f"reports/{name} says nothing about: {story}; it must refuse such a run")
+
+
+def _emptied(run: Run) -> Run:
+    """The run without anything that was measured."""
+    return msgspec.structs.replace(
+        run, cases=[], comparisons=[], findings=[], checks=[], verdicts=[], profile=None, tuning=None
+    )
+
+
+def _rendered(name: str, module: ModuleType, story: str, run: Run) -> str | bytes | None:
+    """The report of a run; None where the report refuses it in three lines that name the report."""
+    before = msgspec.json.encode(run)
+    try:
+        page: str | bytes = module.render(run)
+    except UsageError as error:
+        need(
+            name in error.what and error.why and error.next,
+            f"reports/{name} refuses {story} without saying which report, why and what to type: {error}",
+        )
+        return None
+    need(isinstance(page, str | bytes) and page, f"reports/{name} renders nothing for: {story}")
+    need(module.render(run) == page, f"reports/{name} renders one run in two ways: {story}")
+    need(msgspec.json.encode(run) == before, f"reports/{name} changed the run: {story}")
+    return page
 
 
 def _check_hostile(name: str, module: ModuleType) -> None:
     """Names come from users and from files of strangers: they must stay text."""
     tag, escape = "<img src=x onerror=alert(1)>", "\x1b[2J"
-    told = examples.runs(["bench"])["trusted"]
-    case = told.cases[0]
+    trusted = examples.runs(["bench"])["trusted"]
+    case = trusted.cases[0]
     evil = msgspec.structs.replace(case, key=tag + escape, target=tag + escape)
-    run = msgspec.structs.replace(told, name=tag + escape, cases=[evil], comparisons=[], findings=[])
+    run = msgspec.structs.replace(trusted, name=tag + escape, cases=[evil], comparisons=[], findings=[])
     page = module.render(run)
     text = page if isinstance(page, str) else page.decode("utf-8", "replace")
     need(escape not in text, f"reports/{name} lets escape sequences of a name through to the terminal")

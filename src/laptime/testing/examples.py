@@ -15,12 +15,12 @@ from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.store import encoding
 
-KINDS = ("bench", "profile", "tune")
+KINDS = ("bench", "profile", "tune", "other")
 """Kinds of example runs: a file `examples/KIND.json.gz` each, a JSON object of runs by name."""
 
 
 def runs(kinds: Iterable[str] = KINDS) -> dict[str, Run]:
-    """Example runs by name: bench runs of every trust, GPU and CPU profiles, tuning sessions."""
+    """Example runs by name: bench runs of every trust, profiles, tuning sessions, trace, check, suite."""
     return {name: run for kind in kinds for name, run in _decoded(kind, Run).items()}
 
 

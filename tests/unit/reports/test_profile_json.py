@@ -13,6 +13,7 @@ from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
+from laptime.reports import json_parts
 from laptime.reports.documents.profile import schema as profile
 from laptime.reports.formats import json as report
 from laptime.reports.json_parts import plain
@@ -115,5 +116,5 @@ def test_every_key_is_in_the_documentation():
     page = (ROOT / "docs" / "trace.md").read_text()
     documented = set(re.findall(r"`([a-z_0-9]+)`", page))
     keys = {name for kind in profile.schema()["$defs"].values() for name in kind.get("properties", {})}
-    shared = set(report.Environment.__struct_fields__) | {"origin", "value", "details", "driver", "model"}
+    shared = set(json_parts.Environment.__struct_fields__) | {"origin", "value", "details", "driver", "model"}
     assert not keys - documented - shared

@@ -28,11 +28,10 @@ def test_verdict_why_and_next_come_in_this_order():
     lines = text.render(profiles.example()).splitlines()
     at = [
         next(i for i, line in enumerate(lines) if line.startswith(word))
-        for word in ("Verdict", "Why", "Next")
+        for word in ("input-bound: ", "Why", "Next")
     ]
     assert at == sorted(at)
-    assert at[0] <= 2
-    assert lines[at[0] + 1].startswith("input-bound")
+    assert at[0] == 1
 
 
 def test_breakdown_has_the_plugins_names_and_adds_up_to_the_step():
@@ -139,7 +138,7 @@ def test_the_verdicts_word_is_said_once():
 
 def test_without_findings_the_report_says_so():
     shown = text.render(structs.replace(profiles.cpu_only(), findings=[]))
-    assert "nothing found that a known change would mend" in shown
+    assert "No rule found anything to change" in shown
 
 
 def test_a_truncated_file_is_told_even_without_a_sentence_of_its_own():

@@ -9,10 +9,10 @@ from laptime.kit.text import count
 from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports import _words
-from laptime.reports._paper import fill, foot, printed, titled, wrapped
 from laptime.reports._profile import facts, words
 from laptime.reports._profile.facts import Bar
 from laptime.reports._profile.tables import Table, difference, tables
+from laptime.reports.text_layout import fill, foot, printed, titled, wrapped
 
 _NARROWEST = 48
 _INDENT = 15  # the longest topic is "communicated"

@@ -9,10 +9,10 @@ from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Gate, Rung, Tuning
 from laptime.reports import _words
-from laptime.reports._paper import fill, foot, printed, titled, wrapped
 from laptime.reports._profile.text import bar_drawn, lined
 from laptime.reports._profile.words import cut
 from laptime.reports._tuning import rows, words
+from laptime.reports.text_layout import fill, foot, printed, titled, wrapped
 
 STYLES = {"trusted": "bold green", "noisy": "bold yellow", "invalid": "bold red", "unknown": "bold"}
 _NARROWEST = 48

@@ -19,6 +19,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
+from laptime.reports.refusal import refusal
 
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)
@@ -40,32 +41,39 @@ COLUMNS = (
 
 
 def render(run: Run) -> str:
-    """One benchmark a case and regime, named `laptime.CASE.time_REGIME`; the machine's name is left out."""
-    seen = run.environment
+    """One benchmark a case and regime, named `laptime.CASE.time_REGIME`; the machine's name is left out.
+
+    Raises:
+        UsageError: the run has no timings.
+    """
+    machine = run.environment
     started = _milliseconds(run.started)
+    results = {
+        name(case, series): _row(case, series, started)
+        for case in run.cases
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples and case.status != "failed"
+    }
+    if not results:
+        raise refusal(run, NAME, "timings of cases")
     document = {
-        "commit_hash": (seen.git or {}).get("commit") or "0" * 40,
-        "env_name": f"laptime-{seen.fingerprint}",
+        "commit_hash": (machine.git or {}).get("commit") or "0" * 40,
+        "env_name": f"laptime-{machine.fingerprint}",
         "date": started,
         "params": {
             "arch": "",
-            "cpu": seen.cpu,
-            "machine": f"laptime-{seen.fingerprint}",
-            "num_cpu": str(seen.vcpus),
-            "os": seen.os,
-            "ram": str(seen.memory // 1024),
-            "python": seen.python.partition(" ")[0],
+            "cpu": machine.cpu,
+            "machine": f"laptime-{machine.fingerprint}",
+            "num_cpu": str(machine.vcpus),
+            "os": machine.os,
+            "ram": str(machine.memory // 1024),
+            "python": machine.python.partition(" ")[0],
         },
-        "python": seen.python.partition(" ")[0],
-        "requirements": dict(sorted(seen.libraries.items())),
+        "python": machine.python.partition(" ")[0],
+        "requirements": dict(sorted(machine.libraries.items())),
         "env_vars": {},
         "result_columns": list(COLUMNS),
-        "results": {
-            name(case, series): _row(case, series, started)
-            for case in run.cases
-            for series in case.series
-            if series.metric.tag == "latency" and series.samples and case.status != "failed"
-        },
+        "results": results,
         "durations": {},
         "version": 2,
     }

@@ -1,12 +1,37 @@
-"""The report for a pull request comment or a README: verdict, table, comparisons, the rest folded away."""
+"""The report for a pull request comment or a README: verdict, tables, findings, the rest folded away."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
+from markupsafe import escape as in_html
+
+from laptime.kit.units import percent
 from laptime.records.run import Run
-from laptime.records.verdict import conclusion, summary
 from laptime.reports import _escape as escape
-from laptime.reports import _words as words
-from laptime.reports._view import View, view
+from laptime.reports.columns import alone
+from laptime.reports.document import (
+    Advice,
+    Bars,
+    Block,
+    Cell,
+    Code,
+    Column,
+    Document,
+    Facts,
+    Failure,
+    Folded,
+    Group,
+    Notices,
+    Panels,
+    Section,
+    Table,
+    Text,
+    Value,
+    Views,
+)
+from laptime.reports.documents import document
+from laptime.reports.visible import sections
 
 NAME = "markdown"
 SUFFIXES: tuple[str, ...] = (".md", ".markdown")
@@ -14,84 +39,150 @@ SUFFIXES: tuple[str, ...] = (".md", ".markdown")
 
 def render(run: Run) -> str:
     """GitHub-flavoured Markdown; names of the user's are escaped, folders and the host's name left out."""
-    if run.tuning is not None:
-        from laptime.reports._tuning import markdown as tuning
+    return render_document(document(run))
 
-        return tuning.render(run)
-    if run.profile is not None:
-        from laptime.reports._profile import markdown as profile  # needed by few runs
 
-        return profile.render(run)
-    seen = view(run)
+def render_document(document: Document) -> str:
+    """Any document."""
+    verdict = document.verdict
+    head = [f"**{escape.text(verdict.word)}**: {escape.text(verdict.sentence)}"]
+    head += [f"**next**: {escape.code(command)}" for command in verdict.next]
     blocks = [
-        f"### {escape.text(run.verb)} {escape.name(seen.title)}",
-        f"**{conclusion(run.verdicts)}**: {summary(run.verdicts)}" if run.verdicts else "",
-        f"**{seen.trust}**: {escape.text(seen.because)}"
-        + (f"  \n**next**: {escape.code(seen.next)}" if seen.next else ""),
-        _conditions(seen),
-        _table(seen),
-        _comparisons(seen),
-        _findings(seen),
-        _failures(seen),
-        _details(seen),
+        f"### {escape.text(document.verb)} {escape.name(document.title)}",
+        "  \n".join(head),
+        escape.text(" · ".join(document.conditions)),
+        *(_section(section) for section in sections(document, "markdown")),
+        "\n".join(f"- warning: {escape.text(warning)}" for warning in document.warnings),
     ]
-    return "\n\n".join(block for block in blocks if block) + "\n"
+    return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _conditions(seen: View) -> str:
-    return "  \n".join(
-        escape.text(text) for text in (" · ".join(seen.where), seen.held, "; ".join(seen.regimes)) if text
-    )
+def _section(section: Section) -> str:
+    body = _blocks(section.blocks)
+    if section.folded or section.detail == "folded":
+        return _folded(section.title, body)
+    return f"**{escape.text(section.title)}**\n\n{body}" if section.headed else body
 
 
-def _table(seen: View) -> str:
-    if not seen.measured:
-        return ""
-    heads = [escape.text(f"{c.title} ({c.regime})" if c.regime else c.title) for c in seen.columns]
-    rules = [":---" if column.left else "---:" for column in seen.columns]
+def _blocks(blocks: Sequence[Block]) -> str:
+    advice = [block for block in blocks if isinstance(block, Advice)]
+    parts: list[str] = []
+    for block in blocks:
+        if not isinstance(block, Advice):
+            parts.append(_block(block))
+        elif block is advice[0]:
+            parts.append("\n".join(_finding(number, each) for number, each in enumerate(advice, 1)))
+    return "\n\n".join(filter(None, parts))
+
+
+def _block(block: Block) -> str:
+    match block:
+        case Text():
+            return escape.text(block.text)
+        case Facts():
+            return _facts(block.rows)
+        case Bars():
+            return _bars(block)
+        case Table():
+            return _table(block)
+        case Views():
+            several = len(block.tables) > 1
+            return "\n\n".join(_table(table, titled=several) for table in block.tables)
+        case Notices():
+            return "\n".join(
+                f"- **{escape.text(row.level)}**: {escape.text(row.text)}"
+                + (f" ({escape.code(row.next)})" if row.next else "")
+                for row in block.rows
+            )
+        case Failure():
+            why = f"; why: {escape.text(block.why)}" if block.why else ""
+            step = f"; next: {escape.code(block.next)}" if block.next else ""
+            return f"- **{block.status}** {escape.text(block.name)}: {escape.text(block.what)}{why}{step}"
+        case Code():
+            return _code(block)
+        case Group():
+            return f"**{escape.text(block.title)}**\n\n{_blocks(block.blocks)}"
+        case Folded():
+            return _folded(block.title, _blocks(block.blocks))
+        case Panels():
+            return _blocks(block.blocks)
+    return ""
+
+
+def _facts(rows: Iterable[tuple[str, str]]) -> str:
+    """A topic an item; what follows without a topic goes on in it."""
+    items: list[str] = []
+    for topic, text in rows:
+        if topic or not items:
+            items.append(f"- {escape.text(topic)}: {escape.text(text)}")
+        else:
+            items[-1] += f"; {escape.text(text)}"
+    return "\n".join(items)
+
+
+def _bars(bars: Bars) -> str:
+    """The sentence that the bars stand for, and a row a bar."""
+    sentence = f"{bars.title}: {bars.note}" if bars.note else ""
+    has_notes = any(bar.note for bar in bars.rows)
+    has_shares = any(bar.share is not None for bar in bars.rows)
+    heads = [bars.title, "", *(["share"] if has_shares else []), *([" "] if has_notes else [])]
     rows = [
-        [escape.text(f"{cell.text} {cell.margin}" if cell.margin else cell.text) for cell in row.cells]
-        for row in seen.rows
+        [
+            bar.name,
+            bar.text,
+            *(["" if bar.share is None else percent(bar.share)] if has_shares else []),
+            *([bar.note] if has_notes else []),
+        ]
+        for bar in bars.rows
     ]
-    table = "\n".join("| " + " | ".join(cells) + " |" for cells in (heads, rules, *rows))
-    return f"{table}\n\n± is half of the 95 % interval." if "±" in table else table
+    left = [True, False, *([False] if has_shares else []), *([True] if has_notes else [])]
+    return "\n\n".join(filter(None, [escape.text(sentence), _rows(heads, left, rows)]))
 
 
-def _comparisons(seen: View) -> str:
-    return "\n".join(
-        f"- {escape.text(each.sides)}: **{each.record.word}**"
-        + escape.text(each.sentence.removeprefix(each.record.word))
-        for each in seen.comparisons
-    )
-
-
-def _findings(seen: View) -> str:
-    return "\n".join(
-        f"- {escape.text(finding.sentence)}" + (f" ({escape.code(finding.next)})" if finding.next else "")
-        for finding in seen.findings
-    )
-
-
-def _failures(seen: View) -> str:
-    found = []
-    for name, status, failure in seen.failures:
-        why = f"; why: {escape.text(failure.why)}" if failure.why else ""
-        step = f"; next: {escape.code(failure.next)}" if failure.next else ""
-        found.append(f"- **{status}** {escape.text(name)}: {escape.text(failure.what)}{why}{step}")
-    return "\n".join(found)
-
-
-def _details(seen: View) -> str:
-    """What few readers need: model, start-up, every check that had something to say, the machine."""
-    environment = seen.run.environment
-    items = [f"{topic}: {text}" for topic, text in seen.lines]
-    items += [f"{group[0].outcome}: {words.said(group, seen.run)}" for group in words.likewise(seen.reasons)]
-    items += [
-        f"machine: {environment.cpu}, {environment.os}, Python {environment.python}",
-        "libraries: " + ", ".join(f"{name} {version}" for name, version in environment.libraries.items()),
-        "settings: " + ", ".join(f"{name} {value}" for name, value in environment.knobs.items()),
-        f"command: {words.command(seen.run)}",
-        f"fingerprint {environment.fingerprint}, run {seen.run.id}, laptime {seen.run.laptime}",
+def _table(table: Table, *, titled: bool = True) -> str:
+    heads = [f"{c.title} ({c.regime})" if c.regime else c.title for c in table.columns]
+    if table.total > len(table.rows):
+        heads[0] += f" ({len(table.rows)} of {table.total:,})"
+    left = [column.kind in ("text", "code") for column in table.columns]
+    rows = [
+        [_cell(column, cell) for column, cell in zip(table.columns, row.cells, strict=True)]
+        for row in table.rows
     ]
-    body = "\n".join(f"- {escape.text(item)}" for item in items if not item.endswith(": "))
-    return f"<details><summary>Model, checks and environment</summary>\n\n{body}\n\n</details>"
+    if any(row.notes for row in table.rows):
+        heads.append(table.notes_title)
+        left.append(True)
+        rows = [[*cells, "; ".join(row.notes)] for cells, row in zip(rows, table.rows, strict=True)]
+    made = _rows(heads, left, rows)
+    title = f"**{escape.text(table.title)}**\n\n" if table.title and titled else ""
+    return title + (f"{made}\n\n± is half of the 95 % interval." if "±" in made else made)
+
+
+def _cell(column: Column, cell: Value | Cell) -> str:
+    margin = f" {cell.margin}" if isinstance(cell, Cell) and cell.margin else ""
+    return alone(column.kind, cell) + margin
+
+
+def _rows(heads: Sequence[str], left: Sequence[bool], rows: Sequence[Sequence[str]]) -> str:
+    rules = [":---" if is_left else "---:" for is_left in left]
+    escaped = [[escape.text(text) for text in row] for row in (heads, *rows)]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (escaped[0], rules, *escaped[1:]))
+
+
+def _finding(number: int, advice: Advice) -> str:
+    share = f" ({advice.share})" if advice.share else ""
+    gain = f"**up to {escape.text(advice.gain)} a step{share}**: " if advice.gain else ""
+    lines = [f"{number}. {gain}{escape.text(advice.sentence)}"]
+    if advice.change:
+        place = f" at {escape.code(advice.place)}" if advice.place else ""
+        lines.append(f"   {escape.text(advice.change)}{place}")
+    for step in advice.commands:
+        lines.append("   " + (escape.code(step) if step.startswith("laptime ") else escape.text(step)))
+    return "  \n".join(lines)
+
+
+def _code(code: Code) -> str:
+    return _folded(code.title or code.language, escape.fenced(code.text, code.language))
+
+
+def _folded(summary: str, body: str) -> str:
+    return f"<details><summary>{in_html(summary)}</summary>\n\n{body}\n\n</details>" if body else ""

@@ -17,6 +17,7 @@ from laptime.records.case import Case
 from laptime.records.constants import Constants
 from laptime.records.environment import Environment
 from laptime.records.run import Run
+from laptime.reports.refusal import refusal
 from laptime.suites.perfzero.schema import system_info, text
 
 NAME = "perfzero"
@@ -27,16 +28,22 @@ POINTS = 200
 
 
 def render(run: Run) -> str:
-    """The document, indented, with a line break at its end."""
+    """The document, indented, with a line break at its end.
+
+    Raises:
+        UsageError: the run has no cases, as a profile or a tuning session.
+    """
+    if run.profile is not None or run.tuning is not None or not run.cases:
+        raise refusal(run, NAME, "a summary of each measured case")
     documents = [document(run, case) for case in run.cases]
     return text(documents[0] if len(documents) == 1 else documents)
 
 
 def document(run: Run, case: Case) -> dict[str, Any]:
     """The summary of one case; a benchmark of PerfZero's keeps the one that was written when it ran."""
-    kept = case.details.get("perfzero")
-    if isinstance(kept, dict):
-        return kept
+    stored = case.details.get("perfzero")
+    if isinstance(stored, dict):
+        return stored
     return {
         "execution_id": run.id,
         "execution_timestamp": _unix(run.started),

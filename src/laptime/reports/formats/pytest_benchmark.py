@@ -15,6 +15,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
+from laptime.reports.refusal import refusal
 
 NAME = "pytest_benchmark"
 SUFFIXES: tuple[str, ...] = (".pytest-benchmark",)
@@ -24,18 +25,30 @@ VERSION = "5.1.0"
 
 
 def render(run: Run) -> str:
-    """One benchmark a case and regime; the machine's name and folders are left out."""
-    seen, git = run.environment, run.environment.git or {}
+    """One benchmark a case and regime; the machine's name and folders are left out.
+
+    Raises:
+        UsageError: the run has no timings.
+    """
+    machine, git = run.environment, run.environment.git or {}
+    benchmarks = [
+        _benchmark(run, case, series)
+        for case in run.cases
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples and case.status != "failed"
+    ]
+    if not benchmarks:
+        raise refusal(run, NAME, "timings of cases")
     document = {
         "machine_info": {
             "node": "",
-            "processor": seen.cpu,
+            "processor": machine.cpu,
             "machine": "",
             "python_implementation": "CPython",
-            "python_version": seen.python.partition(" ")[0],
+            "python_version": machine.python.partition(" ")[0],
             "release": "",
-            "system": seen.os,
-            "cpu": {"brand_raw": seen.cpu, "count": seen.vcpus},
+            "system": machine.os,
+            "cpu": {"brand_raw": machine.cpu, "count": machine.vcpus},
         },
         "commit_info": {
             "id": git.get("commit") or "unknown",
@@ -43,12 +56,7 @@ def render(run: Run) -> str:
             "dirty": bool(git.get("dirty")),
             "project": "",
         },
-        "benchmarks": [
-            _benchmark(run, case, series)
-            for case in run.cases
-            for series in case.series
-            if series.metric.tag == "latency" and series.samples and case.status != "failed"
-        ],
+        "benchmarks": benchmarks,
         "datetime": run.started,
         "version": VERSION,
     }

@@ -1,22 +1,70 @@
-"""The report on a terminal: verdict first, one table, digits no finer than the interval."""
+"""The report on a terminal: verdict first, then the sections, digits no finer than the interval."""
 
 from __future__ import annotations
 
-from rich.cells import cell_len
-from rich.text import Text
+from collections.abc import Sequence
 
+from rich.table import Table as RichTable
+from rich.text import Text as Line
+
+from laptime.kit.text import count
+from laptime.kit.units import percent
 from laptime.records.run import Run
-from laptime.reports import _words as words
-from laptime.reports._paper import fill, foot, printed, titled, wrapped
-from laptime.reports._view import Column, Row, View, view
+from laptime.reports import text_table
+from laptime.reports._words import printable
+from laptime.reports.document import (
+    Advice,
+    Bars,
+    Block,
+    Code,
+    Document,
+    Facts,
+    Failure,
+    Folded,
+    Group,
+    Notices,
+    Panels,
+    Section,
+    Table,
+    Text,
+    Views,
+)
+from laptime.reports.documents import document
+from laptime.reports.text_layout import (
+    GAP,
+    INDENT,
+    bar_drawn,
+    drawn,
+    printed,
+    shortened,
+    titled,
+    wrapped,
+)
+from laptime.reports.visible import sections
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
 
-STYLES = {"trusted": "bold green", "noisy": "bold yellow", "invalid": "bold red"}
-_GAP = "  "
-_LAYOUTS = ((True, 1000), (False, 1000), (False, 28), (False, 18))
-"""From wide to narrow: whether intervals show their ends, and how long a name may be."""
+STYLES = {
+    "trusted": "bold green",
+    "noisy": "bold yellow",
+    "invalid": "bold red",
+    "unknown": "bold",
+    "neutral": "bold blue",
+    "fail": "bold red",
+    "failed": "bold red",
+    "skipped": "bold red",
+    "interrupted": "bold red",
+    "warn": "bold yellow",
+    "warning": "bold yellow",
+    "problem": "bold yellow",
+    "advice": "bold",
+    "next": "bold",
+}
+NARROWEST = 40
+_BAR = 20
+_LONGEST_TOPIC = 16
+_LONGEST_BAR_NAME = 28
 
 
 def render(run: Run, *, color: bool = False, width: int = 100) -> str:
@@ -25,162 +73,182 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     Args:
         color: with ANSI colours, which repeat what the words say.
     """
-    if run.tuning is not None:
-        from laptime.reports._tuning import text as tuning  # built from parts of the profile's
+    return render_document(document(run), color=color, width=width)
 
-        return tuning.render(run, color=color, width=width)
-    if run.profile is not None:
-        from laptime.reports._profile import (
-            text as profile,
-        )  # not at the top: it is built from this file's parts
 
-        return profile.render(run, color=color, width=width)
-    seen = view(run)
-    lines = [*_head(seen, width), *_table(seen, width), *_below(seen, width), *foot(run)]
+def render_document(document: Document, *, color: bool = False, width: int = 100) -> str:
+    """Any document as lines."""
+    width = max(width, NARROWEST)
+    lines = _head(document, width)
+    for section in sections(document, "terminal"):
+        lines += [Line(), *_section(section, width)]
+    lines += [Line()] if document.warnings else []
+    for index, warning in enumerate(document.warnings):
+        lines += titled("" if index else "warning", warning, width, style=STYLES["warning"])
+    if document.run is not None:
+        lines += [Line(), Line(printable(_footer(document.run)))]
     return printed(lines, color=color)
 
 
-def _head(seen: View, width: int) -> list[Text]:
-    found = [Text(line) for line in wrapped("", f"{seen.run.verb} {seen.title}", width, indent=0)]
-    found += titled(seen.trust, seen.because, width, style=STYLES[seen.trust])
-    if seen.next:
-        found += titled("next", seen.next, 0, style="bold")
-    found.append(Text())
-    found += [Text(line, style="dim") for line in wrapped("", " · ".join(seen.where), width, indent=0)]
-    return found
+def _head(document: Document, width: int) -> list[Line]:
+    lines = _paragraph(f"{document.verb} {document.title}", width)
+    verdict = document.verdict
+    if len(verdict.word) < INDENT - 1:
+        lines += titled(verdict.word, verdict.sentence, width, style=STYLES[verdict.tone])
+    else:
+        word = printable(verdict.word)
+        sentence = _paragraph(f"{word}: {verdict.sentence}", width)
+        sentence[0].stylize(STYLES[verdict.tone], 0, len(word))
+        lines += sentence
+    for index, command in enumerate(verdict.next):
+        lines += titled("" if index else "next", command, 0, style=STYLES["next"])
+    if document.conditions:
+        lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
+    return lines
 
 
-def _table(seen: View, width: int) -> list[Text]:
-    found = [
-        Text(line, style="dim") for text in _conditions(seen) for line in wrapped("", text, width, indent=0)
+def _footer(run: Run) -> str:
+    """Where the run is kept, and what to type for a page of it."""
+    if (save := run.plan.get("save")) is not None and save.value is False:
+        return "Not saved"
+    return f"Saved {run.id}   next: laptime show last -o report.html"
+
+
+def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> list[Line]:
+    return [Line(line, style=style) for line in wrapped("", printable(text), width, indent=indent)]
+
+
+def _section(section: Section, width: int) -> list[Line]:
+    lead = GAP if section.headed else ""
+    lines = [Line(printable(section.title), style="bold")] if section.headed else []
+    return lines + _blocks(section.blocks, width, lead)
+
+
+def _blocks(blocks: Sequence[Block], width: int, lead: str) -> list[Line]:
+    """The blocks one under the other, tables and the like between blank lines."""
+    topics = [topic for block in blocks if isinstance(block, Facts) for topic, _ in block.rows]
+    topics += [block.title for block in blocks if isinstance(block, Bars)]
+    topics += [f"{number} {each.severity}" for number, each in enumerate(_advice(blocks), 1)]
+    longest = max((len(topic) for topic in topics if len(topic) <= _LONGEST_TOPIC), default=0)
+    indent = max(INDENT, len(lead) + longest + 2)
+    lines: list[Line] = []
+    apart = False
+    for block in blocks:
+        is_apart = isinstance(block, Table | Views | Code | Group | Failure)
+        lines += [Line()] if lines and (apart or is_apart) else []
+        number = next((at for at, each in enumerate(_advice(blocks), 1) if each is block), 0)
+        lines += _block(block, width, lead, indent, number)
+        apart = is_apart
+    return lines
+
+
+def _advice(blocks: Sequence[Block]) -> list[Advice]:
+    return [block for block in blocks if isinstance(block, Advice)]
+
+
+def _block(block: Block, width: int, lead: str, indent: int, number: int) -> list[Line]:
+    match block:
+        case Text():
+            return _paragraph(block.text, width, style="dim", indent=len(lead))
+        case Facts():
+            return _facts(block.rows, width, lead, indent)
+        case Bars():
+            return _bars(block, width, lead, indent)
+        case Table():
+            return text_table.lines(block, width)
+        case Views():
+            return text_table.lines(block.tables[0], width)
+        case Advice():
+            return _finding(block, number, width, lead, indent)
+        case Notices():
+            return [
+                line
+                for row in block.rows
+                for line in (
+                    *titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent),
+                    *(titled("", f"next: {row.next}", 0, indent=indent) if row.next else []),
+                )
+            ]
+        case Failure():
+            return _failure(block, width, indent)
+        case Code():
+            return _code(block, width, lead)
+        case Group():
+            return [
+                Line(f"{lead}{printable(block.title)}", style="bold"),
+                *_blocks(block.blocks, width, lead + GAP),
+            ]
+        case Folded() | Panels():
+            return _blocks(block.blocks, width, lead)
+    return []
+
+
+def _style(level: str) -> str:
+    return STYLES.get(level, "dim")
+
+
+def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) -> list[Line]:
+    """A topic is written once; a command stays on its line."""
+    lines, before = [], ""
+    for topic, text in rows:
+        shown = lead + ("" if topic == before else topic)
+        is_command = text.startswith("next: ")
+        lines += titled(shown, text, 0 if is_command else width, style=_style(topic), indent=indent)
+        before = topic or before
+    return lines
+
+
+def _bars(bars: Bars, width: int, lead: str, indent: int) -> list[Line]:
+    """Name, number, share, bar and note a line; where there is no room the bar goes, then the note."""
+    whole = bars.whole or max((bar.value for bar in bars.rows), default=0.0) or 1.0
+    grid = RichTable.grid(padding=(0, len(GAP), 0, 0))
+    grid.add_column(no_wrap=True)
+    for _ in range(2):
+        grid.add_column(justify="right", no_wrap=True)
+    names = [shortened(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
+    shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
+    taken = (
+        len(lead) + 3 * len(GAP) + sum(max(map(len, c)) for c in (names, [b.text for b in bars.rows], shares))
+    )
+    length = min(_BAR, width - taken)
+    room = width - taken - length - len(GAP)
+    for name, share, bar in zip(names, shares, bars.rows, strict=True):
+        row: list[str | Line] = [name, bar.text, share]
+        part = bar.value / whole if bar.share is None else bar.share
+        row += [Line(bar_drawn(part, length), style="cyan")] if length > 3 else []
+        note = printable(bar.note)
+        row += [Line(note, style="dim")] if length > 3 and note and len(note) <= room else []
+        grid.add_row(*row)
+    title = titled(lead + bars.title, bars.note, width, indent=indent) if bars.title else []
+    return title + [Line(lead).append(line) for line in drawn(grid)]
+
+
+def _finding(advice: Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
+    share = f" ({advice.share})" if advice.share else ""
+    gain = f"up to {advice.gain} a step{share}: " if advice.gain else ""
+    topic = f"{lead}{number} {advice.severity}"
+    lines = titled(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
+    if change := " · ".join(filter(None, (advice.change, advice.place))):
+        lines += titled("", change, width, indent=indent)
+    return lines + [
+        line for each in advice.commands for line in titled("", f"next: {each}", 0, indent=indent)
     ]
-    if not seen.measured or not seen.columns:
-        return found
-    found.append(Text())
-    layouts = [(extras, *each) for extras in (True, False) for each in _LAYOUTS]
-    for extras, exact, longest in layouts if any(column.extra for column in seen.columns) else layouts[:4]:
-        columns, rows = _with_intervals(seen, exact=exact)
-        if not extras:
-            columns, rows = _without_extras(columns, rows)
-        cells = [_fitted(columns, row, longest) for row in rows]
-        widths = _widths(columns, cells)
-        if sum(widths) + len(_GAP) * len(widths) <= width:
-            return [*found, *_grid(columns, cells, widths, seen.rows)]
-    return [*found, *_stacked(*_with_intervals(seen, exact=True))]
 
 
-def _without_extras(columns: list[Column], rows: list[list[str]]) -> tuple[list[Column], list[list[str]]]:
-    kept = [index for index, column in enumerate(columns) if not column.extra]
-    return [columns[index] for index in kept], [[row[index] for index in kept] for row in rows]
+def _failure(failure: Failure, width: int, indent: int) -> list[Line]:
+    lines = titled(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
+    for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
+        if text:
+            lines += titled("", lead + text, 0 if lead == "next: " else width, indent=indent)
+    return lines
 
 
-def _fitted(columns: list[Column], row: list[str], longest: int) -> list[str]:
-    """The row with its names cut to a length; numbers are never cut."""
-    return [
-        _shortened(text, longest) if column.left else text for column, text in zip(columns, row, strict=True)
-    ]
-
-
-def _conditions(seen: View) -> list[str]:
-    """What holds for every row, and what the regimes in the header mean."""
-    return [text for text in (seen.held, "; ".join(seen.regimes)) if text]
-
-
-def _with_intervals(seen: View, *, exact: bool) -> tuple[list[Column], list[list[str]]]:
-    """The table with a column for the first latency's interval: its ends, or `±1.2 %` where room is scarce.
-
-    Other numbers show theirs by their digits.
-    """
-    columns = list(seen.columns)
-    rows = [[cell.text for cell in row.cells] for row in seen.rows]
-    at = next((i for i, column in enumerate(columns) if column.title == "latency"), None)
-    if at is not None:
-        columns.insert(at + 1, Column(title="95 % interval" if exact else "95 %"))
-        for row, texts in zip(seen.rows, rows, strict=True):
-            cell = row.cells[at]
-            texts.insert(at + 1, (cell.interval if exact else cell.margin) or "-")
-    return columns, rows
-
-
-def _shortened(text: str, most: int) -> str:
-    """The text with its middle left out: the ends of a target tell more."""
-    if len(text) <= most:
-        return text
-    head = (most - 1) // 2
-    return f"{text[:head]}…{text[head + 1 - most :]}"
-
-
-def _widths(columns: list[Column], rows: list[list[str]]) -> list[int]:
-    return [
-        max(cell_len(column.title), cell_len(column.regime), *(cell_len(row[i]) for row in rows))
-        for i, column in enumerate(columns)
-    ]
-
-
-def _grid(columns: list[Column], rows: list[list[str]], widths: list[int], seen: list[Row]) -> list[Text]:
-    def line(texts: list[str]) -> str:
-        return _GAP + _GAP.join(
-            text + fill(text, width) if column.left else fill(text, width) + text
-            for text, width, column in zip(texts, widths, columns, strict=True)
-        )
-
-    found = [Text(line([column.title for column in columns]), style="bold")]
-    if any(column.regime for column in columns):
-        found.append(Text(line([column.regime for column in columns]), style="dim"))
-    for cells, row in zip(rows, seen, strict=True):
-        style = (
-            STYLES.get(row.state, "bold red")
-            if row.state != "trusted" and columns[-1].title == "verdict"
-            else ""
-        )
-        found.append(Text(line(cells), style=style.removeprefix("bold ")))
-    return found
-
-
-def _stacked(columns: list[Column], rows: list[list[str]]) -> list[Text]:
-    """For narrow terminals: a case a block, a number a line."""
-    names = [f"{c.title} ({c.regime})" if c.regime else c.title for c in columns]
-    wide = max(map(len, names))
-    found = []
-    for row in rows:
-        found += [Text(f"{_GAP}{name.ljust(wide)}  {text}") for name, text in zip(names, row, strict=True)]
-        found.append(Text())
-    return found[:-1]
-
-
-def _below(seen: View, width: int) -> list[Text]:
-    found = [Text()]
-    topics = [*seen.lines, *(("compared", f"{each.sides}: {each.sentence}") for each in seen.comparisons)]
-    before = ""
-    for topic, text in topics:
-        found += titled(topic if topic != before else "", text, width)
-        before = topic
-    for finding in seen.findings:
-        found += titled("found" if finding.severity == "info" else finding.severity, finding.sentence, width)
-        if finding.next:
-            found += titled("", f"next: {finding.next}", 0)
-    found += _checks(seen, width)
-    for name, status, failure in seen.failures:
-        found += titled(status, name, width, style="bold red")
-        for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
-            if text:
-                found += titled("", lead + text, 0 if lead == "next: " else width)
-    return found if len(found) > 1 else []
-
-
-def _checks(seen: View, width: int) -> list[Text]:
-    """Reasons beyond the one in the verdict; failures have their own lines."""
-    failed = {failure.kind for _, status, failure in seen.failures if status in ("failed", "skipped")}
-    groups = words.likewise(seen.reasons)
-    if groups and groups[0][0].outcome in ("fail", "warn"):
-        groups = groups[1:]  # said with the verdict
-    found = []
-    for group in groups:
-        first = group[0]
-        if first.check in failed:
-            continue
-        style = {"fail": "bold red", "warn": "bold yellow"}.get(first.outcome, "dim")
-        found += titled(first.outcome, words.said(group, seen.run), width, style=style)
-        if first.next and first.next != seen.next:
-            found += titled("", f"next: {first.next}", 0)
-    return found
+def _code(code: Code, width: int, lead: str) -> list[Line]:
+    """The first lines of a source or patch."""
+    given = [line for line in code.text.rstrip("\n").split("\n") if not line.startswith("diff --git ")]
+    lines = [Line(lead + printable(code.title), style="bold")] if code.title else []
+    for text in given[: code.brief]:
+        cut = printable(text.expandtabs(4))[: width - len(lead)]
+        lines.append(Line(lead + cut, style="dim"))
+    more = len(given) - code.brief
+    return lines + ([Line(f"{lead}and {count(more, 'line')} more: --json", style="dim")] if more > 0 else [])

@@ -8,7 +8,6 @@ from laptime.reports.documents import checks
 from laptime.reports.documents.profile import schema, words
 from laptime.reports.documents.profile.cards import cards
 from laptime.reports.documents.profile.sections import sections
-from laptime.reports.json_parts import plain
 
 _TONES: dict[str, Tone] = {"device": "neutral", "cpu": "neutral", "unknown": "unknown"}
 
@@ -33,7 +32,7 @@ def document(run: Run) -> Document:
         cards=cards(profile),
         sections=sections(run, profile),
         cases=_test_cases(run),
-        data=lambda: plain(schema.report(run)),
+        data=lambda: schema.report(run),
         about="Totals cover the whole file unless they say “per step”.",
     )
 

@@ -1,1 +1,0 @@
-"""Mode diagnose: where the time of a step goes, and what the loop consists of."""

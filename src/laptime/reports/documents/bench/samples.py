@@ -1,8 +1,9 @@
-"""The samples of one series as a figure: each over time, their distribution at its side, on one axis."""
+"""Every sample of every case: drawn over time with its distribution beside it, and each number in a table."""
 
 from __future__ import annotations
 
 import math
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,15 +15,23 @@ from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.summary import Stat
 from laptime.kit.units import scale as unit_of
-from laptime.kit.units import show
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.run import Run
 from laptime.records.series import DISTURBED, Label, Series
+from laptime.reports import _words as words
 from laptime.reports._svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
+from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
+from laptime.reports.documents.bench.table import Stats
 
 _WIDTH, _HEIGHT = 940.0, 300.0
 _LEFT, _RIGHT = 64.0, 690.0
 _SIDE, _END = 708.0, 850.0
 _TOP, _BOTTOM = 14.0, 256.0
 _MOST_BOUNDARIES = 12
+
+POINTS = 6000
+"""Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
 
 
 class Kind(NamedTuple):
@@ -46,22 +55,85 @@ KINDS = (
 )
 
 
-class Legend(Struct, frozen=True, kw_only=True):
-    """One entry: drawing of the mark, words, how many samples."""
-
-    mark: Markup
-    words: str
-    count: int
-
-
 class Figure(Struct, frozen=True, kw_only=True):
-    """A drawing, its legend, what was left out of it, and the points for the tooltips."""
+    """A drawing with its legend and what was left out of it, and the points for the tooltips."""
 
     drawing: Markup
-    unit: str
-    legend: list[Legend]
-    note: str
     points: dict[str, Any]
+
+
+def section(run: Run, stats: list[Stats]) -> Section:
+    """A group a case."""
+    number = sum(bool(s.samples) for c in run.cases for s in c.series if s.metric.tag == "latency")
+    most = min(POINTS // 3, max(150, POINTS // max(1, number)))
+    note = (
+        "Every sample is kept. The line is the median, the band its 95 % interval; both come from the "
+        "samples drawn as dots, as far as there are enough of them."
+    )
+    groups = [
+        Group(title=words.label(case, run), blocks=_case(index, case, own, most))
+        for index, (case, own) in enumerate(zip(run.cases, stats, strict=True))
+        if own
+    ]
+    return Section(id="samples", title="Samples", note=note, detail="page", blocks=groups)
+
+
+def _case(index: int, case: Case, stats: Stats, most: int) -> list[Block]:
+    """The first regime is seen at once, the others are folded away."""
+    timed = [series for series in case.series if series.metric.tag == "latency" and series.samples]
+    timed.sort(key=lambda series: series.regime != "isolated")
+    charts = [_chart(series, stats, most) for series in timed]
+    rest = Folded(title=", ".join(series.regime or "" for series in timed[1:]), blocks=charts[1:])
+    table = Folded(title="All numbers of this case", blocks=[_numbers(index, case, stats)])
+    return [*charts[:1], rest, table]
+
+
+def _chart(series: Series, stats: Stats, most: int) -> Chart:
+    drawn = cache(partial(figure, series, stats, most=most))
+    values = np.asarray(series.samples, dtype=float)
+    _, unit = unit_of(float(np.median(_sound(values))), "s")
+    return Chart(
+        title=f"Latency in {unit}, {series.regime or ''}",
+        note=series.note,
+        draw=lambda: drawn().drawing,
+        points=lambda: drawn().points,
+    )
+
+
+def _numbers(index: int, case: Case, stats: Stats) -> Table:
+    columns = [
+        Column(title="metric", kind="code"),
+        Column(title="value", kind="number"),
+        Column(title="95 % interval", kind="number"),
+        Column(title="samples", kind="count"),
+        Column(title="note"),
+    ]
+    rows = [
+        Row(
+            cells=[
+                Cell(text=stat.tag, note=_meaning(case, stat)),
+                Cell(text=show(stat.value, stat.unit, stat.ci95), value=stat.value),
+                Cell(
+                    text=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
+                ),
+                stat.n,
+                stat.note,
+            ],
+            key=stat.tag,
+        )
+        for stat in stats.values()
+    ]
+    return Table(id=f"number-{index}", columns=columns, rows=rows)
+
+
+def _meaning(case: Case, stat: Stat) -> str:
+    """What the metric means, and when it lies."""
+    kind = "latency" if stat.tag.startswith(("latency/", "throughput/")) else stat.tag
+    metric = next((s.metric for s in case.series if s.metric.tag == kind), None)
+    if metric is None:
+        return ""
+    lies_when = f"Lies when: {metric.lies_when}" if metric.lies_when else ""
+    return " ".join(filter(None, (metric.meaning, lies_when)))
 
 
 def figure(series: Series, stats: dict[str, Stat], *, most: int) -> Figure:
@@ -73,7 +145,7 @@ def figure(series: Series, stats: dict[str, Stat], *, most: int) -> Figure:
     """
     median = stats.get(f"latency/{series.regime or ''}/median")
     values = np.asarray(series.samples, dtype=float)
-    values = np.where(np.isfinite(values) & (values > 0), values, 1e-12)
+    values = _sound(values)
     at = np.asarray(series.at or range(len(values)), dtype=float)
     kinds = kinds_of(series)
     kept = thinned(values, kinds, most)
@@ -96,17 +168,19 @@ def figure(series: Series, stats: dict[str, Stat], *, most: int) -> Figure:
         _quantiles(stats, series.regime or "", y),
     ]
     label = f"{len(values)} samples over time and their distribution"
+    chart = drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples")
+    counts = [(kind, int((kinds == index).sum())) for index, kind in reversed(list(enumerate(KINDS)))]
+    legend = el("ul", *(_legend(kind, count) for kind, count in counts if count), class_="legend")
+    note = _note(len(kept), len(values), y, factor, unit)
     return Figure(
-        drawing=drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples"),
-        unit=unit,
-        legend=[
-            _legend(kind, int((kinds == index).sum()))
-            for index, kind in enumerate(KINDS)
-            if (kinds == index).any()
-        ][::-1],
-        note=_note(len(kept), len(values), y, factor, unit),
+        drawing=chart + legend + (el("p", note, class_="quiet") if note else ""),
         points=_points(series, kept, values, at, kinds, x, y),
     )
+
+
+def _sound(values: Floats) -> Floats:
+    """Times that an axis can hold."""
+    return np.where(np.isfinite(values) & (values > 0), values, 1e-12)
 
 
 def kinds_of(series: Series) -> NDArray[np.intp]:
@@ -122,16 +196,16 @@ def thinned(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.in
     """Positions to draw: all, or of each kind the smallest and largest of equal slices in time."""
     if len(values) <= most:
         return np.arange(len(values))
-    kept: list[int] = []
+    places: list[int] = []
     for kind in np.unique(kinds):
         own = np.nonzero(kinds == kind)[0]
         share = max(20, math.ceil(most * len(own) / len(values)))
         if len(own) <= share:
-            kept += own.tolist()
+            places += own.tolist()
             continue
         for part in np.array_split(own, max(1, share // 2)):
-            kept += {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
-    return np.asarray(sorted(kept), dtype=np.intp)
+            places += {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
+    return np.asarray(sorted(places), dtype=np.intp)
 
 
 def _marks(kind: Kind, at: Floats, values: Floats, x: Scale, y: Scale) -> Markup:
@@ -273,10 +347,10 @@ def _histogram(values: Floats, kinds: NDArray[np.intp], y: Scale) -> Markup:
     return Markup("").join(found)
 
 
-def _legend(kind: Kind, count: int) -> Legend:
+def _legend(kind: Kind, count: int) -> Markup:
     path = el("path", d=f"M8 8{SHAPES[kind.shape]}", class_=f"mark {kind.name}")
     key = el("svg", path, viewBox="0 0 16 16", class_="key", aria_hidden="true")
-    return Legend(mark=key, words=kind.words, count=count)
+    return el("li", key, el("span", kind.words), " ", el("b", f"{count:,}"))
 
 
 def _note(drawn: int, total: int, y: Scale, factor: float, unit: str) -> str:
@@ -303,6 +377,7 @@ def _points(
     """What the tooltips need: pixels, seconds, latencies, kind, process."""
     process = np.asarray(series.process or [0] * len(values), dtype=int)
     return {
+        "kinds": [kind.words for kind in KINDS],
         "x": [round(x(float(value)), 1) for value in at[kept]],
         "y": [round(y(float(value)), 1) for value in values[kept]],
         "at": [round(float(value), 3) for value in at[kept]] if series.at else [],

@@ -9,7 +9,7 @@ from laptime.reports._words import label, printable
 COLUMNS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
 """Metric columns: tag, title, regime."""
 
-EXTRA = ("latency/isolated/p95", "throughput/")
+SPARE = ("latency/isolated/p95", "throughput/")
 """Tags of columns that a narrow terminal can do without."""
 
 
@@ -20,15 +20,15 @@ def is_across(run: Run) -> bool:
 
 def against_first(run: Run) -> list[str]:
     """The word of each case against its baseline, with the factor: `faster 1.52x`."""
-    found = {each.candidate: _word(each) for each in run.comparisons}
+    words = {each.candidate: _word(each) for each in run.comparisons}
     baselines = {each.baseline for each in run.comparisons}
-    return [found.get(case.key, "baseline" if case.key in baselines else "-") for case in run.cases]
+    return [words.get(case.key, "baseline" if case.key in baselines else "-") for case in run.cases]
 
 
 def lines(run: Run) -> list[tuple[str, str]]:
     """Before any word on speed: whether it is one model at all, and whether outputs agree, by topic.
 
-    Outputs that do not agree are reasons against the numbers, and told there.
+    Outputs that do not agree are reasons against the numbers, and stand there.
     """
     models = [("model", printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")]
     checked = ((case, each) for case in run.cases for each in case.checks if each.name == "agreement")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from markupsafe import Markup
 
+from laptime.kit.text import count
 from laptime.kit.units import scale as unit_of
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
 from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.document import Chart, Folded, Section
 
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000
@@ -17,15 +21,23 @@ POINTS = 1000
 
 _WIDTH, _LEFT, _RIGHT = 940.0, 64.0, 926.0
 _HEIGHT, _GAP = 110.0, 46.0
+_MOST_OPEN = 3
 
 
-def curves(run: Run) -> list[tuple[str, Markup]]:
-    """A drawing for every case whose process was looked at more than once, with the case's name."""
-    return [
-        (words.label(case, run), _drawn(case, memory, case.find(CPU)))
+def section(run: Run) -> Section:
+    """A drawing for every case whose process was looked at more than once."""
+    charts = [
+        Chart(title=words.label(case, run), draw=partial(_drawn, case, memory, case.find(CPU)))
         for case in run.cases
         if (memory := case.find(MEMORY)) and len(memory.at) == len(memory.samples) > 1
     ]
+    is_short = len(charts) <= _MOST_OPEN
+    return Section(
+        id="process",
+        title="Process over time",
+        detail="page",
+        blocks=[Folded(title=count(len(charts), "case"), blocks=charts, open=is_short)],
+    )
 
 
 def _drawn(case: Case, memory: Series, cpu: Series | None) -> Markup:

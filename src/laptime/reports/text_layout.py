@@ -1,4 +1,4 @@
-"""What text reports are printed on before they are text, and how their lines are laid out."""
+"""Lines of text reports: paragraphs under a topic, and what rich draws, as lines without loose ends."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from collections.abc import Iterable
 from io import StringIO
 
 from rich.cells import cell_len
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.text import Text
 
 from laptime.records.run import Run
 from laptime.reports import _words as words
 
 INDENT = 12
+GAP = "  "
 # textwrap breaks at plain blanks only, and no printable name has this one.
 _TIED = "\xa0"
 _UNIT = re.compile(r"(?<=[\d\]]) (?=(?:%|[numk]?s|min|[KMGT]?i?B(?:/s)?)(?![\w/]))")
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
-def paper(*, color: bool) -> Console:
+def console(*, color: bool) -> Console:
     """A console to capture lines from: marks nothing up by itself, breaks no line."""
     return Console(
         file=StringIO(),
@@ -36,12 +38,19 @@ def paper(*, color: bool) -> Console:
 
 def printed(lines: Iterable[Text], *, color: bool) -> str:
     """The lines as one text, nothing hanging over their ends."""
-    out = paper(color=color)
+    out = console(color=color)
     with out.capture() as captured:
         for line in lines:
             line.rstrip()
             out.print(line, soft_wrap=True)
     return captured.get()
+
+
+def drawn(table: RenderableType) -> list[Text]:
+    """What rich makes of a table, line by line."""
+    out = console(color=True)
+    rows = out.render_lines(table, out.options, pad=False)
+    return [Text.assemble(*((part.text, part.style or "") for part in row)) for row in rows]
 
 
 def titled(topic: str, text: str, width: int, *, style: str = "dim", indent: int = INDENT) -> list[Text]:
@@ -57,7 +66,7 @@ def titled(topic: str, text: str, width: int, *, style: str = "dim", indent: int
 def wrapped(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[str]:
     """Lines of at most `width` columns, the topic before the first; long words stay whole."""
     first = (topic.ljust(indent - 1) + " ") if indent else ""
-    found = textwrap.wrap(
+    lines = textwrap.wrap(
         _UNIT.sub(_TIED, text),
         max(width, 40),
         initial_indent=first,
@@ -65,7 +74,15 @@ def wrapped(topic: str, text: str, width: int, *, indent: int = INDENT) -> list[
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return [line.replace(_TIED, " ") for line in found] or [first.rstrip()]
+    return [line.replace(_TIED, " ") for line in lines] or [first.rstrip()]
+
+
+def shortened(text: str, most: int) -> str:
+    """The text with its middle left out: both ends of a name say more than the middle."""
+    if cell_len(text) <= most:
+        return text
+    head = (most - 1) // 2
+    return f"{text[:head]}…{text[head + 1 - most :]}"
 
 
 def fill(text: str, width: int) -> str:
@@ -73,8 +90,14 @@ def fill(text: str, width: int) -> str:
     return " " * (width - cell_len(text))
 
 
+def bar_drawn(share: float, width: int) -> str:
+    """A bar to an eighth of a column."""
+    eighths = round(min(1.0, max(0.0, share)) * width * 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) or "▏"
+
+
 def foot(run: Run) -> list[Text]:
-    """Where the run is kept, and what to type for a page of it."""
-    if (save := run.plan.get("save")) is not None and save.value is False:
-        return [Text(), Text("Not saved")]
-    return [Text(), Text(f"Saved {words.printable(run.id)}   next: laptime show last -o report.html")]
+    """Where the run is kept."""
+    from laptime.reports.formats.text import _footer
+
+    return [Text(), Text(_footer(run))]

@@ -1,0 +1,168 @@
+"""A benchmark as a document: verdict, the table of cases, comparisons, what was learned besides, drawings."""
+
+from __future__ import annotations
+
+import msgspec
+
+from laptime.analysis.summary import summarize
+from laptime.records.run import Run
+from laptime.records.verdict import conclusion, summary
+from laptime.reports import _words as words
+from laptime.reports.document import (
+    Document,
+    Facts,
+    Failure,
+    Folded,
+    Headline,
+    Notice,
+    Notices,
+    Section,
+    Table,
+    Text,
+)
+from laptime.reports.documents.bench import (
+    across,
+    batches,
+    comparisons,
+    costs,
+    data,
+    lines,
+    machine,
+    processes,
+    reasons,
+    samples,
+)
+from laptime.reports.documents.bench.cards import cards
+from laptime.reports.documents.bench.junit_cases import junit_cases
+from laptime.reports.documents.bench.table import Stats, headline, table
+
+
+def document(run: Run) -> Document:
+    """Everything that a report says about a benchmark."""
+    stats = [summarize(case, run.constants) for case in run.cases]
+    doubts = reasons.reasons(run)
+    commands = [each.next for each in doubts if each.outcome in ("fail", "warn") and each.next]
+    return Document(
+        run=run,
+        verb=run.verb,
+        title=words.title(run),
+        verdict=Headline(
+            word=run.trust,
+            tone=run.trust,
+            sentence=reasons.because(run, [headline(own) for own in stats], doubts),
+            next=commands[:1],
+        ),
+        conditions=words.where(run),
+        cards=cards(run, stats),
+        sections=_sections(run, stats, doubts),
+        cases=junit_cases(run),
+        data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run), enc_hook=str)),
+        embedded=True,
+        about="The same numbers for machines are in this page as JSON, in the element #report.",
+    )
+
+
+def _regimes(table: Table) -> list[str]:
+    """What the regimes in the heads of the columns mean."""
+    shown = dict.fromkeys(column.regime for column in table.columns)
+    return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
+
+
+def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason]) -> list[Section]:
+    cases = table(run, stats)
+    return [
+        Section(id="check", title="Check", headed=False, blocks=_check(run)),
+        Section(
+            id="cases",
+            title="Cases",
+            headed=False,
+            note="In brackets: the 95 % interval.",
+            blocks=[
+                Text(text=words.held(run)),
+                Text(text="; ".join(_regimes(cases))),
+                cases,
+            ],
+        ),
+        Section(id="failures", title="Failures", headed=False, blocks=_failures(run)),
+        Section(
+            id="summary",
+            title="Beside the speed",
+            headed=False,
+            blocks=[
+                Facts(rows=[*across.lines(run), *comparisons.sentences(run)], detail="text"),
+                _findings(run),
+                Folded(
+                    title="Model, checks and environment",
+                    detail="text",
+                    blocks=[
+                        Facts(rows=lines.lines(run, stats)),
+                        _doubts(run, doubts),
+                        Facts(rows=machine.brief(run), detail="folded"),
+                    ],
+                ),
+            ],
+        ),
+        batches.section(run, stats),
+        comparisons.section(run),
+        samples.section(run, stats),
+        processes.section(run),
+        costs.section(run, stats),
+        machine.section(run),
+    ]
+
+
+def _check(run: Run) -> list[Notices]:
+    """What became of a budget or a baseline; the command says it on a terminal itself."""
+    if not run.verdicts:
+        return []
+    notice = Notice(level=conclusion(run.verdicts), text=summary(run.verdicts))
+    return [Notices(rows=[notice], detail="folded")]
+
+
+def _failures(run: Run) -> list[Failure]:
+    return [
+        Failure(
+            status=case.status,
+            name=words.label(case, run),
+            what=case.failure.what,
+            why=case.failure.why,
+            next=case.failure.next,
+        )
+        for case in run.cases
+        if case.failure is not None
+    ]
+
+
+def _findings(run: Run) -> Notices:
+    return Notices(
+        rows=[
+            Notice(
+                level="finding" if each.severity == "info" else each.severity,
+                text=each.sentence,
+                next=each.next,
+            )
+            for each in run.findings
+            if not each.kind.startswith("model/")
+        ]
+    )
+
+
+def _doubts(run: Run, doubts: list[reasons.Reason]) -> Notices:
+    """Reasons beside the one in the verdict; failures have their own lines."""
+    failed = {
+        case.failure.kind for case in run.cases if case.failure and case.status in ("failed", "skipped")
+    }
+    groups = reasons.likewise(doubts)
+    if groups and groups[0][0].outcome in ("fail", "warn"):
+        groups = groups[1:]  # said with the verdict
+    command = next((each.next for each in doubts if each.outcome in ("fail", "warn") and each.next), "")
+    rows = [
+        Notice(
+            level=first.outcome,
+            text=reasons.said(group, run),
+            next=first.next if first.next != command else "",
+        )
+        for group in groups
+        if (first := group[0]).check not in failed
+    ]
+    return Notices(rows=rows)

@@ -1,0 +1,127 @@
+"""Candidates against baselines: in sentences, and as strips on one axis."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+from markupsafe import Markup
+
+from laptime.analysis import compare
+from laptime.kit.text import count
+from laptime.records.comparison import Comparison
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports._svg import Scale, drawing, el
+from laptime.reports.document import Cell, Column, Row, Section, Table, Text
+
+_STRIP = 260.0
+
+
+class Described(NamedTuple):
+    """A comparison in words; `sides` is `batch 8: candidate against baseline`."""
+
+    sides: str
+    sentence: str
+    record: Comparison
+
+
+def sentences(run: Run) -> list[tuple[str, str]]:
+    """(topic, text) of each comparison."""
+    return [("compared", f"{each.sides}: {each.sentence}") for each in _described(run)]
+
+
+def section(run: Run) -> Section:
+    """A row a comparison, with a strip: the margin, 1.0, interval and estimate."""
+    described = _described(run)
+    x = _scale(run.comparisons)
+    rows = [
+        Row(
+            cells=[
+                each.sides,
+                Cell(text=each.record.word, tone=each.record.word),
+                Cell(text="", draw=partial(_strip, each.record, x)),
+                each.sentence.removeprefix(each.record.word).removeprefix(": "),
+                Cell(
+                    text=count(each.record.pairs, "pair"),
+                    value=each.record.pairs,
+                    interval=f"{each.record.processes} + {each.record.processes} processes",
+                ),
+            ]
+        )
+        for each in described
+    ]
+    columns = [
+        Column(title="candidate against baseline"),
+        Column(title="word"),
+        Column(title="slower · faster", draw=partial(_axis, x)),
+        Column(title="how much"),
+        Column(title="evidence", kind="number"),
+    ]
+    margin = f"{100 * run.comparisons[0].margin:.1f} %" if run.comparisons else ""
+    legend = (
+        f"Above 1 the candidate is faster. Shaded: the margin of {margin} within which nothing is claimed. "
+        "“Same” means that the whole interval lies in it; “unclear” means that more samples are needed."
+    )
+    return Section(
+        id="comparisons",
+        title="Comparisons",
+        detail="page",
+        blocks=[Table(id="comparison", columns=columns, rows=rows), Text(text=legend)] if rows else [],
+    )
+
+
+def _described(run: Run) -> list[Described]:
+    cases = {case.key: case for case in run.cases}
+    described = []
+    for each in run.comparisons:
+        candidate, baseline, shared = words.printable(each.candidate), words.printable(each.baseline), ""
+        if each.candidate in cases and each.baseline in cases:
+            candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
+        sentence = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
+        lead = f"{shared}: " if shared else ""
+        lead += "per item, " if each.metric.startswith("time per item") else ""
+        described.append(Described(f"{lead}{candidate} against {baseline}", words.printable(sentence), each))
+    return described
+
+
+def _axis(x: Scale) -> Markup:
+    """The axis that the strips share."""
+    ticks = [(value, f"{value:g}x") for value in _ticks(x.high)]
+    texts = (el("text", text, x=x(value), y=12, class_="tick middle") for value, text in ticks)
+    lines = (el("line", x1=x(value), x2=x(value), y1=16, y2=20, class_="axis") for value, _ in ticks)
+    return drawing(_STRIP, 20, *texts, *lines, label="times the baseline's speed", class_="strip chart")
+
+
+def _scale(comparisons: list[Comparison]) -> Scale:
+    known = [v for each in comparisons for v in (each.speedup, *each.ci95) if math.isfinite(v) and v > 0]
+    widest = min(max([abs(math.log(v)) for v in known] + [math.log(1.05)]), math.log(1e6)) * 1.15
+    return Scale(math.exp(-widest), math.exp(widest), 8, _STRIP - 8, log=True)
+
+
+def _ticks(high: float) -> list[float]:
+    """1 and a round factor to each side of it, as large as the axis can show without touching its edge."""
+    factors = (1000, 100, 10, 5, 4, 3, 2, 1.5, 1.25, 1.2, 1.1, 1.05, 1.02)
+    factor = next((f for f in factors if math.log(f) <= 0.85 * math.log(high)), 1.02)
+    return [1 / factor if factor in (1000, 100, 10, 5, 4, 2, 1.25) else round(1 / factor, 3), 1.0, factor]
+
+
+def _strip(each: Comparison, x: Scale) -> Markup:
+    low, high = (
+        x(v) if math.isfinite(v) and v > 0 else edge
+        for v, edge in zip(each.ci95, (x.start, x.end), strict=True)
+    )
+    left, right = x(1 / (1 + each.margin)), x(1 + each.margin)
+    parts = [
+        el("rect", x=left, width=max(1.0, right - left), y=0, height=32, class_="margin"),
+        el("line", x1=x(1.0), x2=x(1.0), y1=0, y2=32, class_="axis"),
+        el("line", x1=low, x2=high, y1=16, y2=16, class_=f"interval {each.word}"),
+        el("line", x1=low, x2=low, y1=11, y2=21, class_=f"interval {each.word}"),
+        el("line", x1=high, x2=high, y1=11, y2=21, class_=f"interval {each.word}"),
+    ]
+    if math.isfinite(each.speedup) and each.speedup > 0:
+        parts.append(el("circle", cx=x(each.speedup), cy=16, r=4.5, class_=f"estimate {each.word}"))
+    return drawing(
+        _STRIP, 32, *parts, label=f"{each.word}, {each.speedup:.3g} times the speed", class_="strip"
+    )

@@ -1,0 +1,148 @@
+"""A benchmark as the JSON document with stable keys, whose schema is published.
+
+Format history:
+    laptime.report/1   first version
+
+Rules: keys are added, never renamed or retyped. NaN and infinity are written as null: an interval that is
+open to one side has a null end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from laptime.analysis.summary import summarize
+from laptime.records.case import Axis, Case, Failure, Status
+from laptime.records.check import Trust
+from laptime.records.comparison import Word
+from laptime.records.constants import Constants
+from laptime.records.finding import Finding
+from laptime.records.plan import Setting
+from laptime.records.run import Run, Subject
+from laptime.reports.documents.bench.reasons import failure_check
+from laptime.reports.json_parts import Environment, Reason, machine, reason
+
+SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
+
+Interval = tuple[float | None, float | None]
+
+
+class Metric(Struct, frozen=True, kw_only=True):
+    """One number: `value` and `ci95` (95 % interval) in `unit` (SI), from `n` samples.
+
+    `value` is null when the samples cannot support it; `note` then says why.
+    """
+
+    value: float | None
+    unit: str
+    ci95: Interval | None
+    n: int
+    regime: str | None
+    title: str
+    better: str
+    note: str
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """One case: what was measured on one value of every axis. Metrics are keyed by tag."""
+
+    key: str
+    target: str
+    axes: dict[str, Axis]
+    status: Status
+    verdict: Trust
+    reasons: list[Reason]
+    failure: Failure | None
+    metrics: dict[str, Metric]
+    details: dict[str, Any]
+
+
+class Compared(Struct, frozen=True, kw_only=True):
+    """Candidate against baseline (keys of cases): baseline time over candidate time, and the word for it."""
+
+    baseline: str
+    candidate: str
+    metric: str
+    word: Word
+    speedup: float | None
+    ci95: Interval
+    margin: float
+    pairs: int
+    processes: int
+    sentence: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """A run for machines. `seconds` is the wall time of the whole command, `started` ISO 8601 in UTC."""
+
+    schema: Literal["laptime.report/1"]
+    laptime: str
+    id: str
+    verb: str
+    name: str
+    started: str
+    seconds: float
+    status: str
+    verdict: Trust
+    reasons: list[Reason]
+    environment: Environment
+    plan: dict[str, Setting]
+    subjects: list[Subject]
+    cases: list[Measured]
+    comparisons: list[Compared]
+    findings: list[Finding]
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the document, made from the types above."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Report)}
+
+
+def report(run: Run) -> Report:
+    """The run as the structs above."""
+    cases = [_measured(case, run.constants) for case in run.cases]
+    own = [reason(check, None) for check in run.checks if check.outcome != "ok"]
+    return Report(
+        schema=SCHEMA,
+        laptime=run.laptime,
+        id=run.id,
+        verb=run.verb,
+        name=run.name,
+        started=run.started,
+        seconds=run.seconds,
+        status=run.status,
+        verdict=run.trust,
+        reasons=[*own, *(each for case in cases for each in case.reasons)],
+        environment=machine(run),
+        plan=run.plan,
+        subjects=run.subjects,
+        cases=cases,
+        comparisons=[
+            Compared(**{name: getattr(each, name) for name in Compared.__struct_fields__})
+            for each in run.comparisons
+        ],
+        findings=run.findings,
+    )
+
+
+def _measured(case: Case, constants: Constants) -> Measured:
+    return Measured(
+        key=case.key,
+        target=case.target,
+        axes=case.axes,
+        status=case.status,
+        verdict=case.trust,
+        reasons=[
+            *([reason(failure_check(case.failure), case)] if case.failure else []),
+            *(reason(check, case) for check in case.checks if check.outcome != "ok"),
+        ],
+        failure=case.failure,
+        metrics={
+            tag: Metric(**{name: getattr(stat, name) for name in Metric.__struct_fields__})
+            for tag, stat in summarize(case, constants).items()
+        },
+        details=case.details,
+    )

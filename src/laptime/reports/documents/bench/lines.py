@@ -1,0 +1,152 @@
+"""What stands below the table of cases: model, start-up, memory, disturbance, metrics without a column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from laptime.analysis.summary import Stat
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports.documents.bench.reasons import disturbed, unmeasured
+from laptime.reports.documents.bench.table import Stats, metrics
+
+STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
+_SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
+_EVIDENCE = ("evidence/", "disturbance/", "timer/")
+
+T = TypeVar("T")
+
+
+def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
+    """(topic, text) of all that has no column of its own."""
+    rows = [("model", text) for text in models(run, stats)]
+    rows += [("start-up", text) for text in _startups(run, stats)]
+    rows += _memory(run, stats)
+    if hit := disturbed(run):
+        rows.append(("disturbed", hit))
+    return rows + _others(run, stats) + [("unmeasured", text) for text in unmeasured(run)]
+
+
+def models(run: Run, stats: list[Stats]) -> list[str]:
+    """What each model is and does: parameters, work an item, rate."""
+    groups: dict[str, list[str]] = {}
+    for target in dict.fromkeys(case.target for case in run.cases):
+        own = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]
+        if text := _model(run, own):
+            groups.setdefault(text, []).append(words.printable(target))
+    several = len({case.target for case in run.cases}) > 1
+    return [f"{', '.join(targets)}: {text}" if several else text for text, targets in groups.items()]
+
+
+def _model(run: Run, own: list[tuple[Case, Stats]]) -> str:
+    parts = []
+    case, stats = next(((c, s) for c, s in own if "params/all" in s or "flops" in s), own[0])
+    if "params/all" in stats:
+        every, trainable = stats["params/all"], stats.get("params/trainable")
+        some = trainable is not None and trainable.value != every.value
+        few = f" ({_shown(trainable)} trainable)" if some and trainable else ""
+        parts.append(f"{_shown(every)} parameters{few}")
+    work = [
+        f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
+    ]
+    if work:
+        parts.append(f"{' = '.join(work)} an item")
+    rated = [(c, s) for c, s in own if "flops/achieved" in s and s["flops/achieved"].value]
+    if rated:
+        case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
+        achieved = stats["flops/achieved"]
+        text = f"{_shown(achieved)} achieved ({achieved.regime}"
+        text += f", {words.label(case, run, target=False)})" if len(own) > 1 else ")"
+        if (share := stats.get("flops/share_of_peak")) is not None:
+            text += f", {_shown(share)} of the measured peak"
+        parts.append(text)
+    return "; ".join(parts)
+
+
+def _startups(run: Run, stats: list[Stats]) -> list[str]:
+    return list(startups(run, stats, _startup_text).values())
+
+
+def startup(stats: Stats) -> list[Stat]:
+    """The parts of a start in the order in which they happen; unknown ones last."""
+    known = [stats[tag] for tag in STARTUP if tag in stats]
+    return known + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
+
+
+def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> dict[str, T]:
+    """What `make` makes of the name and start of each variant (its first case), by that name."""
+    groups: dict[str, T] = {}
+    several = len({case.target for case in run.cases}) > 1
+    for case, own in zip(run.cases, stats, strict=True):
+        parts = [words.printable(case.target)] if several else []
+        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
+        if name not in groups and startup(own):
+            groups[name] = make(name, own)
+    return groups
+
+
+def _startup_text(name: str, stats: Stats) -> str:
+    text = ", ".join(
+        f"{words.printable(stat.title)} {_shown(stat)}"
+        + (f" ({words.printable(stat.note)})" if stat.note else "")
+        for stat in startup(stats)
+    )
+    return f"{name}: {text}" if name else text
+
+
+def memory(stats: Stats) -> list[Stat]:
+    """All that is known about the memory of a case, the device's first."""
+    groups = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
+    return sorted(groups, key=lambda stat: not stat.tag.startswith("memory/device"))
+
+
+def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
+    """Where device memory goes, and what a call adds on the host; the peak is in the table."""
+    groups: dict[str, list[str]] = {}
+    for case, own in zip(run.cases, stats, strict=True):
+        place = "device" if "memory/device/peak" in own else "host"
+        split = [stat for stat in memory(own) if stat.tag != f"memory/{place}/peak"]
+        if split and (place == "device" or len(run.cases) == 1):
+            text = ", ".join(f"{_memory_name(s.tag)} {_shown(s)}" for s in split)
+            groups.setdefault(text, []).append(words.label(case, run))
+    several = len(run.cases) > 1
+    return [("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in groups.items()]
+
+
+def _memory_name(tag: str) -> str:
+    return words.printable(tag.removeprefix("memory/")).replace("/", " ")
+
+
+def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
+    """Metrics that this report has no place for, shown as they are."""
+    groups: dict[str, list[tuple[Case, Stat]]] = {}
+    columns = {tag for tag, _, _ in metrics(stats)}
+    for case, own in zip(run.cases, stats, strict=True):
+        for tag, stat in own.items():
+            if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
+                groups.setdefault(tag, []).append((case, stat))
+    several = len(run.cases) > 1
+    return [
+        (
+            words.printable(tag),
+            ", ".join(
+                _with_interval(stat) + (f" ({words.label(case, run)})" if several else "")
+                for case, stat in own
+            ),
+        )
+        for tag, own in groups.items()
+    ]
+
+
+def _with_interval(stat: Stat) -> str:
+    text = words.printable(_shown(stat))
+    if stat.ci95 is None or stat.value is None:
+        return text
+    return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
+
+
+def _shown(stat: Stat) -> str:
+    return show(stat.value, stat.unit, stat.ci95)

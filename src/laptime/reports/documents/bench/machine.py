@@ -1,0 +1,98 @@
+"""The machine, the settings and every check of a benchmark."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from laptime.kit.units import show
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports.document import Cell, Column, Facts, Folded, Row, Section, Table
+
+
+def section(run: Run) -> Section:
+    """Folded away on the page; the checks are open where the verdict is not `trusted`."""
+    return Section(
+        id="environment",
+        title="Environment",
+        detail="page",
+        blocks=[
+            Folded(
+                title=f"Machine, libraries and knobs (fingerprint {run.environment.fingerprint})",
+                blocks=[Facts(rows=_environment(run))],
+            ),
+            Folded(title="Effective settings, and where each came from", blocks=[_settings(run)]),
+            Folded(title="Checks", blocks=[_checks(run)], open=run.trust != "trusted"),
+        ],
+    )
+
+
+def brief(run: Run) -> list[tuple[str, str]]:
+    """The facts that a pull request needs to be read by somebody else."""
+    environment = run.environment
+    rows = [
+        ("machine", f"{environment.cpu}, {environment.os}, Python {environment.python}"),
+        ("libraries", ", ".join(f"{name} {version}" for name, version in environment.libraries.items())),
+        ("settings", ", ".join(f"{name} {value}" for name, value in environment.knobs.items())),
+        ("command", words.command(run)),
+        ("fingerprint", f"{environment.fingerprint}, run {run.id}, laptime {run.laptime}"),
+    ]
+    return [(topic, text) for topic, text in rows if text]
+
+
+def _environment(run: Run) -> list[tuple[str, str]]:
+    environment = run.environment
+    facts: dict[str, Any] = msgspec.to_builtins(environment)
+    for name in ("host", "affinity", "memory", "memory_limit"):
+        facts.pop(name, None)
+    rows = [("command", words.command(run))] if run.command else []
+    rows += [("fingerprint", environment.fingerprint), ("memory", show(environment.memory, "B"))]
+    if environment.memory_limit is not None:
+        rows.append(("memory limit", show(environment.memory_limit, "B")))
+    devices = facts.pop("devices", [])
+    rows += [(name.replace("_", " "), text) for name, text in flat(facts)]
+    for device in devices:
+        rows += [(f"{device['name']} / {name}", text) for name, text in flat(device) if name != "name"]
+    return rows
+
+
+def _settings(run: Run) -> Table:
+    rows = [
+        Row(cells=[name, str(setting.value), setting.origin], key=name) for name, setting in run.plan.items()
+    ]
+    return Table(
+        id="setting", columns=[Column(title=title) for title in ("setting", "value", "from")], rows=rows
+    )
+
+
+def _checks(run: Run) -> Table:
+    every = [("whole run", check) for check in run.checks]
+    every += [(words.label(case, run), check) for case in run.cases for check in case.checks]
+    rows = [
+        Row(
+            cells=[Cell(text=check.outcome, tone=check.outcome), check.name, of, check.sentence],
+            notes=[f"next: {check.next}"] if check.next else [],
+        )
+        for of, check in every
+    ]
+    titles = ("outcome", "check", "case", "what it says")
+    return Table(
+        id="check-row", columns=[Column(title=title) for title in titles], rows=rows, notes_title="next"
+    )
+
+
+def flat(value: Any, name: str = "") -> list[tuple[str, str]]:
+    """Nested facts as (name, text) rows; large numbers get a readable size."""
+    if isinstance(value, dict):
+        return [
+            row for key, item in value.items() for row in flat(item, f"{name} / {key}" if name else str(key))
+        ]
+    if isinstance(value, list | tuple):
+        return [(name, ", ".join(str(item) for item in value))] if value else []
+    is_number = isinstance(value, float | int) and not isinstance(value, bool)
+    if is_number and math.isfinite(value) and abs(value) >= 1e5:
+        return [(name, show(float(value), "1"))]
+    return [(name, "yes" if value is True else "no" if value is False else str(value))]

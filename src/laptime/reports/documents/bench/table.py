@@ -1,0 +1,152 @@
+"""The table of cases: the columns that a run can fill, and that differ from row to row."""
+
+from __future__ import annotations
+
+import math
+
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import effective_size, samples_needed
+from laptime.analysis.summary import Stat, throughput_regime
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.regime import HEADLINE_ORDER
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports.document import Cell, Column, Row, Table
+from laptime.reports.documents.bench import across
+
+LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
+ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
+_MOST_REPORTED = 4
+
+Stats = dict[str, Stat]
+
+
+def headline(stats: Stats) -> Stat | None:
+    """The one number a case is known by, as `summary.headline`, from numbers already made."""
+    return next((stats[tag] for r in HEADLINE_ORDER if (tag := f"latency/{r}/median") in stats), None)
+
+
+def table(run: Run, stats: list[Stats]) -> Table:
+    """One row a case; only the columns that this run can fill, and that differ from row to row."""
+    states = [case.trust if case.status == "ok" else case.status for case in run.cases]
+    columns = [*_names(run), *_numbers(run, stats)]
+    has_states = len({run.trust, *states}) > 1
+    if has_states:
+        columns.append((Column(title="verdict"), [Cell(text=state, tone=state) for state in states]))
+    rows = [
+        Row(
+            cells=[cells[index] for _, cells in columns],
+            key=case.key,
+            tone=states[index] if has_states else "",
+        )
+        for index, case in enumerate(run.cases)
+    ]
+    is_measured = any(stats)
+    return Table(
+        id="case", columns=[column for column, _ in columns], rows=rows if is_measured and columns else []
+    )
+
+
+def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
+    """Targets and axes that differ between cases."""
+    columns: list[tuple[Column, list[Cell]]] = []
+    if len({case.target for case in run.cases}) > 1:
+        columns.append((Column(title="target"), [Cell(text=case.target) for case in run.cases]))
+    for name in words.varying(run):
+        cells = [_axis_cell(case, name) for case in run.cases]
+        is_numeric = all(cell.value is not None for cell in cells)
+        columns.append((Column(title=words.axis_title(name), kind="number" if is_numeric else "text"), cells))
+    return columns
+
+
+def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
+    """Metrics; across frameworks also the word of each case against its baseline."""
+    columns: list[tuple[Column, list[Cell]]] = []
+    is_across = across.is_across(run)
+    for index, (tag, title, regime) in enumerate([*metrics(stats), *(across.COLUMNS if is_across else ())]):
+        priority = 1 if is_across and tag.startswith(across.SPARE) else 0
+        lies_when = _lies_when(run, tag)
+        note = f"Lies when: {lies_when}" if lies_when else ""
+        column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
+        columns.append((column, [_cell(c, own, tag) for c, own in zip(run.cases, stats, strict=True)]))
+        if is_across and index == 0:
+            texts = across.against_first(run)
+            columns.append((Column(title="compared"), [Cell(text=text) for text in texts]))
+    return columns
+
+
+def _axis_cell(case: Case, name: str) -> Cell:
+    value = case.axes.get(name, 1 if name == "again" else None)
+    number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+    return Cell(text=words.axis_value(name, value), value=number)
+
+
+def throughput_regime_of(stats: list[Stats]) -> str | None:
+    """The regime of throughput in table, cards and charts; failed cases have no say in it."""
+    rates = [
+        {tag.partition("/")[2]: stat for tag, stat in own.items() if tag.startswith("throughput/")}
+        for own in stats
+    ]
+    on_device = any("latency/device/median" in own for own in stats)
+    return throughput_regime([own for own in rates if own], on_cpu=not on_device)
+
+
+def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
+    """(tag, title, regime or place) of the metric columns."""
+    tags = {tag: stat for own in reversed(stats) for tag, stat in own.items()}
+    regimes = [regime for regime in LATENCIES if f"latency/{regime}/median" in tags]
+    regimes = regimes or [tag.split("/")[1] for tag in tags if tag.startswith("latency/")][:1]
+    columns = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
+    if regimes and f"latency/{regimes[0]}/p95" in tags:
+        columns.insert(1, (f"latency/{regimes[0]}/p95", "p95", regimes[0]))
+    rate = throughput_regime_of(stats)
+    if rate is not None:
+        columns.append((f"throughput/{rate}", "throughput", rate))
+    place = next((p for p in ("device", "host") if f"memory/{p}/peak" in tags), None)
+    if place is not None:
+        columns.append((f"memory/{place}/peak", "peak memory", place))
+    energies = [*ENERGIES, *(tag for tag in tags if tag.startswith("energy/") and tags[tag].unit == "J")]
+    energy = next((tag for tag in energies if tag in tags), None)
+    if energy is not None:
+        columns.append((energy, tags[energy].title, ""))
+    # What a user's benchmark reported itself, in runs without timings of laptime's.
+    names = dict.fromkeys(tag for own in stats for tag in own if tag.startswith("reported/"))
+    reported = [tag for tag in names if tag.count("/") == 1] if not regimes else []
+    columns += [
+        (tag, words.printable(tag.removeprefix("reported/")), "reported") for tag in reported[:_MOST_REPORTED]
+    ]
+    return columns
+
+
+def _lies_when(run: Run, tag: str) -> str:
+    kind = {"latency": "latency", "throughput": "latency"}.get(tag.partition("/")[0], tag)
+    return next((s.metric.lies_when for c in run.cases for s in c.series if s.metric.tag == kind), "")
+
+
+def _cell(case: Case, stats: Stats, tag: str) -> Cell:
+    stat = stats.get(tag)
+    if stat is None:
+        return Cell(text="-")
+    if stat.value is None and tag.endswith("/p95"):
+        return Cell(text=_needs(case, stat), note=stat.note)
+    return Cell(
+        text=show(stat.value, stat.unit, stat.ci95),
+        interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
+        margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
+        value=stat.value,
+        note=stat.note,
+    )
+
+
+def _needs(case: Case, stat: Stat) -> str:
+    """How many more samples like these a percentile needs, by how many independent ones they are worth."""
+    series = case.find("latency", stat.regime)
+    if series is None:
+        return "-"
+    values = select(series).values
+    worth = min(len(values), effective_size(values, 0.95))
+    more = (
+        math.ceil(len(values) * samples_needed(0.95) / worth) - len(values) if worth else samples_needed(0.95)
+    )
+    return f"needs {max(1, more):,} more"

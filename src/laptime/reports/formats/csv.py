@@ -1,0 +1,117 @@
+"""The report for spreadsheets: every table and bar of any kind of run in long form, a cell a line.
+
+Columns: section, table, row (its number), name (its first cell), column, value (the raw number in SI base
+units, empty where there is none), text (as people read it).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from io import StringIO
+
+from laptime.records.run import Run
+from laptime.reports import _words as words
+from laptime.reports.columns import alone
+from laptime.reports.document import (
+    Bars,
+    Block,
+    Cell,
+    Column,
+    Document,
+    Facts,
+    Folded,
+    Group,
+    Panels,
+    Table,
+    Value,
+    Views,
+)
+from laptime.reports.documents import document
+from laptime.reports.visible import sections
+
+NAME = "csv"
+SUFFIXES: tuple[str, ...] = (".csv",)
+
+HEAD = ("section", "table", "row", "name", "column", "value", "text")
+_NANOSECONDS = ("time", "short", "change")
+_FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
+
+Line = tuple[str, str, int, str, str, str, str]
+
+
+def render(run: Run) -> str:
+    """All tables, with a line for the verdict first."""
+    return render_document(document(run))
+
+
+def render_document(document: Document) -> str:
+    """Any document."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEAD)
+    verdict = document.verdict
+    writer.writerow(_safe(("verdict", "", 1, verdict.word, "sentence", "", verdict.sentence)))
+    for section in sections(document, "csv"):
+        for line in _lines(section.id, "", section.blocks):
+            writer.writerow(_safe(line))
+    return out.getvalue()
+
+
+def _lines(section: str, group: str, blocks: Sequence[Block]) -> Iterator[Line]:
+    for block in blocks:
+        match block:
+            case Table():
+                yield from _table(section, group, block)
+            case Bars():
+                yield from _bars(section, group, block)
+            case Facts():
+                for number, (topic, text) in enumerate(block.rows, 1):
+                    yield (section, group, number, topic, "text", "", text)
+            case Views():
+                yield from _lines(section, group, block.tables)
+            case Group():
+                yield from _lines(section, block.title, block.blocks)
+            case Folded() | Panels():
+                yield from _lines(section, group, block.blocks)
+
+
+def _table(section: str, group: str, table: Table) -> Iterator[Line]:
+    title = group or table.title
+    for number, row in enumerate(table.rows, 1):
+        name = row.full or alone(table.columns[0].kind, row.cells[0])
+        for column, cell in zip(table.columns, row.cells, strict=True):
+            if (text := alone(column.kind, cell)) not in ("", "-"):
+                yield (section, title, number, name, _title(column), _raw(column, cell), text)
+            if isinstance(cell, Cell) and cell.interval:
+                yield (section, title, number, name, f"{_title(column)}, 95 % interval", "", cell.interval)
+        if row.notes:
+            yield (section, title, number, name, table.notes_title, "", "; ".join(row.notes))
+
+
+def _title(column: Column) -> str:
+    return f"{column.title} ({column.regime})" if column.regime else column.title
+
+
+def _bars(section: str, group: str, bars: Bars) -> Iterator[Line]:
+    for number, bar in enumerate(bars.rows, 1):
+        share = "" if bar.share is None else f"{bar.share:.10g}"
+        yield (section, group or bars.title, number, bar.name, "share" if share else "value", share, bar.text)
+
+
+def _raw(column: Column, cell: Value | Cell) -> str:
+    value = cell.value if isinstance(cell, Cell) else cell
+    if value is None or isinstance(value, str):
+        return ""
+    return f"{value / 1e9 if column.kind in _NANOSECONDS else value:.10g}"
+
+
+def _safe(line: Line) -> list[str]:
+    """On one line, without folders of this machine, and nothing that a spreadsheet takes for a formula."""
+    return [_text(str(item)) for item in line]
+
+
+def _text(text: str) -> str:
+    shown = words.without_paths(words.printable(text))
+    return f"'{shown}" if _FORMULA.match(shown) else shown
