@@ -96,8 +96,13 @@ def bar_drawn(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) or "▏"
 
 
-def foot(run: Run) -> list[Text]:
-    """Where the run is kept."""
-    from laptime.reports.formats.text import _footer
+def footer(run: Run) -> str:
+    """Where the run is kept, and what to type for a page of it."""
+    if (save := run.plan.get("save")) is not None and save.value is False:
+        return "Not saved"
+    return f"Saved {run.id}   next: laptime show last -o report.html"
 
-    return [Text(), Text(_footer(run))]
+
+def foot(run: Run) -> list[Text]:
+    """The footer after an empty line."""
+    return [Text(), Text(words.printable(footer(run)))]

@@ -35,6 +35,7 @@ from laptime.reports.text_layout import (
     INDENT,
     bar_drawn,
     drawn,
+    footer,
     printed,
     shortened,
     titled,
@@ -86,7 +87,7 @@ def render_document(document: Document, *, color: bool = False, width: int = 100
     for index, warning in enumerate(document.warnings):
         lines += titled("" if index else "warning", warning, width, style=STYLES["warning"])
     if document.run is not None:
-        lines += [Line(), Line(printable(_footer(document.run)))]
+        lines += [Line(), Line(printable(footer(document.run)))]
     return printed(lines, color=color)
 
 
@@ -105,13 +106,6 @@ def _head(document: Document, width: int) -> list[Line]:
     if document.conditions:
         lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
     return lines
-
-
-def _footer(run: Run) -> str:
-    """Where the run is kept, and what to type for a page of it."""
-    if (save := run.plan.get("save")) is not None and save.value is False:
-        return "Not saved"
-    return f"Saved {run.id}   next: laptime show last -o report.html"
 
 
 def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> list[Line]:

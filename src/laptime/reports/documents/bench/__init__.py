@@ -19,6 +19,7 @@ from laptime.reports.document import (
     Section,
     Table,
     Text,
+    Tone,
 )
 from laptime.reports.documents.bench import (
     across,
@@ -36,25 +37,23 @@ from laptime.reports.documents.bench.cards import cards
 from laptime.reports.documents.bench.junit_cases import junit_cases
 from laptime.reports.documents.bench.table import Stats, headline, table
 
+_TONES: dict[str, Tone] = {"kept": "trusted", "broken": "invalid"}
+
 
 def document(run: Run) -> Document:
     """Everything that a report says about a benchmark."""
     stats = [summarize(case, run.constants) for case in run.cases]
     doubts = reasons.reasons(run)
     commands = [each.next for each in doubts if each.outcome in ("fail", "warn") and each.next]
+    because = reasons.because(run, [headline(own) for own in stats], doubts)
     return Document(
         run=run,
         verb=run.verb,
         title=words.title(run),
-        verdict=Headline(
-            word=run.trust,
-            tone=run.trust,
-            sentence=reasons.because(run, [headline(own) for own in stats], doubts),
-            next=commands[:1],
-        ),
+        verdict=_headline(run, because, commands[:1]),
         conditions=words.where(run),
         cards=cards(run, stats),
-        sections=_sections(run, stats, doubts),
+        sections=_sections(run, stats, doubts, because),
         cases=junit_cases(run),
         data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run), enc_hook=str)),
         embedded=True,
@@ -68,10 +67,15 @@ def _regimes(table: Table) -> list[str]:
     return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
 
 
-def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason]) -> list[Section]:
+def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], because: str) -> list[Section]:
     cases = table(run, stats)
     return [
-        Section(id="check", title="Check", headed=False, blocks=_check(run)),
+        Section(
+            id="numbers",
+            title="The numbers themselves",
+            headed=False,
+            blocks=[Facts(rows=[(run.trust, because)] if run.verdicts else [])],
+        ),
         Section(
             id="cases",
             title="Cases",
@@ -111,12 +115,12 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason]) -> lis
     ]
 
 
-def _check(run: Run) -> list[Notices]:
-    """What became of a budget or a baseline; the command says it on a terminal itself."""
+def _headline(run: Run, because: str, commands: list[str]) -> Headline:
+    """The answer of a check where one was asked for; otherwise whether the numbers can be trusted."""
     if not run.verdicts:
-        return []
-    notice = Notice(level=conclusion(run.verdicts), text=summary(run.verdicts))
-    return [Notices(rows=[notice], detail="folded")]
+        return Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
+    word = conclusion(run.verdicts)
+    return Headline(word=word, tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands)
 
 
 def _failures(run: Run) -> list[Failure]:
