@@ -24,7 +24,7 @@ from laptime.records.regime import Regime
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
 from laptime.store.folder import new_id
-from laptime.verbs.bench.postprocess import findings, judged
+from laptime.verbs.bench.postprocess import completed, findings
 
 if TYPE_CHECKING:
     import torch
@@ -285,7 +285,7 @@ class Procedure:
         }
         cases = [
             structs.replace(case, checks=[self._advised(check) for check in case.checks])
-            for case in (judged(case, self._environment, plan) for case in self._cases.values())
+            for case in (completed(case, self._environment, plan) for case in self._cases.values())
         ]
         run = Run(
             id=new_id(),

@@ -65,15 +65,10 @@ def _series(read: list[energy.Energy], idle: dict[str, float], items: int) -> li
     gross = sum(one.joules or 0.0 for one in read)
     method = " and ".join(sorted({one.method for one in read}))
     note = f"{method}: {', '.join(one.covers for one in read)}"
-    series = [
-        Series(metric=energy.GROSS, samples=[gross / items], probe="energy", note=note),
-        Series(metric=energy.POWER, samples=[gross / seconds], probe="energy", note=note),
-    ]
+    values = {energy.GROSS: gross / items, energy.POWER: gross / seconds}
     if all(one.meter in idle for one in read):
         base = sum(idle[one.meter] for one in read)
-        net = (gross - base * seconds) / items
-        series += [
-            Series(metric=energy.NET, samples=[net], probe="energy", note=note),
-            Series(metric=energy.IDLE, samples=[base], probe="energy", note=note),
-        ]
-    return series
+        values |= {energy.NET: (gross - base * seconds) / items, energy.IDLE: base}
+    return [
+        Series(metric=metric, samples=[value], probe="energy", note=note) for metric, value in values.items()
+    ]

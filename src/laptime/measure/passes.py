@@ -21,7 +21,6 @@ from laptime.measure.protocol import (
     Workload,
 )
 from laptime.probes import host_memory
-from laptime.records.metric import Metric
 from laptime.records.series import Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
@@ -34,8 +33,6 @@ PEAK_SECONDS = 0.4
 
 _LOOKS = 2
 """A short call may be done by the time its output is looked at; rarely twice."""
-
-_HOST: dict[str, Metric] = {metric.tag: metric for metric in host_memory.METRICS}
 
 
 def run(command: Pass, model: Model, workload: Workload) -> Facts:
@@ -92,21 +89,15 @@ def _memory(command: Pass, model: Model, workload: Workload) -> _Result:
     call()  # leaves the allocator as a steady call finds it
     faults = host_memory.page_faults_of(call)
     host = host_memory.peak_of(call)
+    note = "" if host.exact else host.note
     series = [
-        Series(
-            metric=_HOST["memory/host/peak"],
-            samples=[float(host.peak)],
-            probe="host_memory",
-            note="" if host.exact else host.note,
-        ),
-        Series(
-            metric=_HOST["memory/host/increase"],
-            samples=[float(host.increase)],
-            probe="host_memory",
-            note="" if host.exact else host.note,
-        ),
+        Series(metric=metric, samples=[float(value)], probe="host_memory", note=text)
+        for metric, value, text in (
+            (host_memory.PEAK, host.peak, note),
+            (host_memory.INCREASE, host.increase, note),
+            (PAGE_FAULTS, faults, ""),
+        )
     ]
-    series.append(Series(metric=PAGE_FAULTS, samples=[float(faults)], probe="host_memory"))
     details: dict[str, Any] = {"memory": {"host": host._asdict()}}
     if isinstance(model, MeasuresMemory):
         more, split = model.device_memory(command.batch)

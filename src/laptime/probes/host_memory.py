@@ -48,7 +48,7 @@ METRICS = (
         "missed; the peak is another metric.",
     ),
 )
-OVER_TIME = METRICS[-1]
+PEAK, INCREASE, OVER_TIME = METRICS
 
 _ROOM_TO_FAIL = 32 * 2**20
 """Bytes above the present use that a limit always leaves, so that Python can still raise and report."""

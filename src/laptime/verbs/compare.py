@@ -18,7 +18,7 @@ from laptime.records.environment import differences
 from laptime.records.regime import COMPARISON_ORDER
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.verbs.bench.postprocess import worded
+from laptime.verbs.bench.postprocess import without_invalid_winner
 
 BETWEEN_RUNS = 0.02
 """Standard deviation, as a share, assumed between two runs of one program at different times.
@@ -64,7 +64,9 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
     virtual = bool(a.environment.virtual or b.environment.virtual)
     between = BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS
     compared = [(pair, _compare(*pair, same_run=a.id == b.id, between=between)) for pair in pairs]
-    return [worded(comparison, *pair) for pair, comparison in compared if comparison is not None]
+    return [
+        without_invalid_winner(comparison, *pair) for pair, comparison in compared if comparison is not None
+    ]
 
 
 def refuse_profiles(*runs: Run) -> None:

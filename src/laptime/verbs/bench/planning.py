@@ -63,8 +63,7 @@ class Plan(NamedTuple):
         variants: one worker process each (times `processes`).
         notes: what was asked for and is left out.
         batches: batch sizes; empty while a search is still to find them.
-        regimes: in the order asked; empty: what the device offers.
-        precision, budget (s, all cases together), processes, timeout (s), rate (1/s): as effective.
+        precision, budget (s, all cases together), processes: as effective.
     """
 
     settings: dict[str, Setting]
@@ -72,12 +71,9 @@ class Plan(NamedTuple):
     notes: list[Finding]
     subjects: list[Subject]
     batches: list[int]
-    regimes: list[str]
     precision: float
     budget: float
     processes: int
-    timeout: float
-    rate: float | None
 
 
 def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
@@ -110,12 +106,9 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         notes=[] if request.origins.get("backends") == "machine" else paired.left_out,
         subjects=[Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes],
         batches=batches,
-        regimes=list(request.regimes),
         precision=precision,
         budget=budget,
         processes=processes,
-        timeout=request.timeout,
-        rate=request.rate,
     )
 
 

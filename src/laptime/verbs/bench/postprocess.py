@@ -22,7 +22,7 @@ KNEE = 0.03
 """The knee is the smallest batch whose throughput is within 3 % of the best."""
 
 
-def judged(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
+def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
     """The case with labels, warm-up and compile cost, and the answers of all checks."""
     case, _ = relabel(case, virtual=bool(environment.virtual))
     case = _with_costs(case)
@@ -94,11 +94,11 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
         baseline = fair[0]
         comparison = compare_in_shared_regime(baseline, case)
         if comparison is not None:
-            compared.append(worded(comparison, baseline, case))
+            compared.append(without_invalid_winner(comparison, baseline, case))
     return compared
 
 
-def worded(comparison: Comparison, *sides: Case) -> Comparison:
+def without_invalid_winner(comparison: Comparison, *sides: Case) -> Comparison:
     """The comparison; `unclear` where a side's number is invalid: wrong outputs, too fast ..."""
     wrong = next((check for side in sides for check in side.checks if check.outcome == "fail"), None)
     if wrong is None or comparison.word == "unclear":

@@ -42,7 +42,7 @@ from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
-from laptime.verbs.bench.postprocess import comparisons, findings, judged
+from laptime.verbs.bench.postprocess import comparisons, completed, findings
 
 MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
@@ -120,7 +120,7 @@ class _Bench:
         try:
             if not self._batches:
                 self._search_batches()
-            self._workers = self._lay_out()
+            self._workers = self._case_workers()
             for generation in range(self._plan.processes):
                 self._generation(generation)
         except KeyboardInterrupt:
@@ -136,7 +136,7 @@ class _Bench:
         result = batch_search.search(
             self._plan.variants[0],
             linear=self._request.batch == "auto:linear",
-            timeout=self._plan.timeout,
+            timeout=self._request.timeout,
             open_session=self._open,
             progress=self._say,
         )
@@ -161,7 +161,7 @@ class _Bench:
         for worker in self._workers:
             worker.close()
 
-    def _lay_out(self) -> list[CaseWorker]:
+    def _case_workers(self) -> list[CaseWorker]:
         """One worker for every case: memory left behind by another batch size would change its speed.
 
         The cases of a long curve and of an object in this process share one worker, and their details say so.
@@ -173,7 +173,11 @@ class _Bench:
             for batches in groups:
                 workers.append(
                     CaseWorker(
-                        variant, batches, emit=self._live, timeout=self._plan.timeout, open_session=self._open
+                        variant,
+                        batches,
+                        emit=self._live,
+                        timeout=self._request.timeout,
+                        open_session=self._open,
                     )
                 )
         return workers
@@ -189,7 +193,7 @@ class _Bench:
         for variant in self._plan.variants:
             self._say(f"loading {variant.target}")
             self._load_first([worker for worker in workers if worker.variant is variant])
-        self._describe()
+        self._complete_environment()
 
     def _load_first(self, workers: list[CaseWorker]) -> None:
         """Load the workers of one variant for the first time, which gives import and load times.
@@ -215,7 +219,7 @@ class _Bench:
                     worker.abandon()
                 raise
 
-    def _describe(self) -> None:
+    def _complete_environment(self) -> None:
         """Add the workers' frameworks, devices and knobs to the environment."""
         environment = self._live.run().environment
         for worker in self._workers:
@@ -255,7 +259,7 @@ class _Bench:
                 next_look = next(look)
             if number >= fewest and number == next_look:
                 enough = {case for case in active if self._is_precise(*case, generation)}
-                if len(enough) == len(active) and self._is_told_apart(active, generation):
+                if len(enough) == len(active) and self._are_comparisons_precise(active, generation):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = set() if self._is_comparison else enough
@@ -270,7 +274,7 @@ class _Bench:
             resumed=resumed,
             round=self._round,
             epoch=self._started,
-            rate=self._plan.rate if regime.needs_rate else None,
+            rate=self._request.rate if regime.needs_rate else None,
         )
 
     def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[Regime, float]]:
@@ -279,11 +283,11 @@ class _Bench:
         By default latency is measured in every round and the other regimes less often. On a CPU, where a call
         returns with its result, calls back to back differ little from calls one by one, and get less time.
         """
-        if self._plan.regimes:
-            return [(Regime(regime), 1.0) for regime in self._plan.regimes]
+        if self._request.regimes:
+            return [(Regime(regime), 1.0) for regime in self._request.regimes]
         on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
         more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
-        paced = [(Regime.PACED, 1.0)] if self._plan.rate else []
+        paced = [(Regime.PACED, 1.0)] if self._request.rate else []
         every = 4 if self._is_comparison else 2
         return [(Regime.ISOLATED, 1.0), *paced, *(more if number % every == 1 else [])]
 
@@ -292,7 +296,7 @@ class _Bench:
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
         return reached(self._labelled(worker, batch)) <= precision
 
-    def _is_told_apart(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
+    def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
         """Whether the comparisons are as precise as asked and rest on enough pairs."""
         if not self._is_comparison:
             return True
@@ -346,7 +350,7 @@ class _Bench:
         for case in self._live.run().cases:
             if status == "interrupted" and case.status == "ok":
                 case = msgspec.structs.replace(case, status="interrupted")
-            finished = judged(case, run.environment, run.plan)
+            finished = completed(case, run.environment, run.plan)
             done.append(finished)
             self._live(CaseChanged(finished))
         for comparison in comparisons(done):

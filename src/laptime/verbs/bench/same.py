@@ -44,20 +44,24 @@ def same(
         Unavailable: only one can run it, so that there is nothing to compare.
     """
     python = python or {}
-    here = [name_ for name_ in registry.names("backends") if _is_here(name_, python)]
+    here = [backend for backend in registry.names("backends") if _is_here(backend, python)]
     kinds = [kind for kind in _collections() if _recipe(kind).backend in here]
     with ThreadPoolExecutor(max(1, len(kinds))) as pool:
-        collections = dict(zip(kinds, pool.map(lambda kind: _known(kind, python), kinds), strict=True))
+        collections = dict(zip(kinds, pool.map(lambda kind: _collection(kind, python), kinds), strict=True))
     by_architecture = [
-        _found(name, collections)
-        for name in dict.fromkeys(name_.strip() for name_ in names.split(","))
+        _by_backend(name, collections)
+        for name in dict.fromkeys(word.strip() for word in names.split(","))
         if name
     ]
     targets = [target for by_backend in by_architecture for target in by_backend.values()]
     recipes = [parse(target) for target in targets]
     # Each framework's own first: the baseline is a model as it was written, not as it was exported.
-    ordered = sorted(here, key=lambda name_: not any(name_ in by_backend for by_backend in by_architecture))
-    able = list(backends) or [name_ for name_ in ordered if any(fits(recipe, name_) for recipe in recipes)]
+    ordered = sorted(
+        here, key=lambda backend: not any(backend in by_backend for by_backend in by_architecture)
+    )
+    able = list(backends) or [
+        backend for backend in ordered if any(fits(recipe, backend) for recipe in recipes)
+    ]
     if len(targets) == len(able) == 1:
         raise Unavailable(
             f"only {able[0]} is here to run {targets[0]}",
@@ -67,7 +71,7 @@ def same(
     return FrameworkTargets(targets, able)
 
 
-def _found(name: str, collections: Mapping[str, list[str]]) -> dict[str, str]:
+def _by_backend(name: str, collections: Mapping[str, list[str]]) -> dict[str, str]:
     """The target of one architecture by backend."""
     by_backend: dict[str, str] = {}
     for kind, targets in collections.items():
@@ -100,7 +104,7 @@ def _missing(here: Sequence[str]) -> list[str]:
     return [name for name in registry.names("backends") if name not in (*here, "null")]
 
 
-def _known(kind: str, python: Mapping[str, str]) -> list[str]:
+def _collection(kind: str, python: Mapping[str, str]) -> list[str]:
     """Targets of a kind; none where the framework is installed without the package that has them."""
     arguments = {"kind": kind}
     try:
