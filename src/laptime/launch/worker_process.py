@@ -19,11 +19,17 @@ from typing import IO, Protocol
 import msgspec
 
 from laptime.kit.clock import SystemClock
-from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.launch.process import Process, ending, last_line, signal_name, tail
 from laptime.measure.engine import Engine
 from laptime.measure.protocol import Close, Command, Done, Failed, Message
 from laptime.records.case import Failure
+
+_SIGNALS = {
+    "SIGKILL": "the kernel's out-of-memory killer does that, or somebody typed kill -9",
+    "SIGSEGV": "native code (an operator, an extension) accessed memory it does not own",
+    "SIGABRT": "native code gave up; its last words are in the traceback",
+}
+"""What a signal that ended a worker usually means."""
 
 
 class Worker(Protocol):
@@ -84,10 +90,10 @@ class WorkerProcess:
     """A fresh process that runs `laptime.launch.worker`.
 
     Args:
-        python: interpreter to run it with; another one may hold another framework.
-        name: for messages, the target.
-        folder: to start in; None is ours.
-        environ: variables beside ours, or instead of them.
+        name: of the target, for messages.
+        python: interpreter to run it with; another one may have another framework.
+        folder: to start in; None is the current one.
+        environ: environment variables beside laptime's own, or instead of them.
     """
 
     def __init__(
@@ -166,15 +172,16 @@ class WorkerProcess:
                 yield line
             if not self._selector.select(max(0.0, end - SystemClock.now())):
                 self._process.end()
-                raise CommandFailed(_failure(self._hung(timeout), "hung"))
+                raise CommandFailed(self._hung(timeout))
             chunk = os.read(self._output.fileno(), 1 << 20)
             if not chunk:
                 raise CommandFailed(self._obituary())
             self._buffer += chunk
 
-    def _hung(self, timeout: float) -> Hung:
-        return Hung(
-            f"{self._name} gave no answer within {timeout:g} s",
+    def _hung(self, timeout: float) -> Failure:
+        return Failure(
+            kind="hung",
+            what=f"{self._name} gave no answer within {timeout:g} s",
             why="one call may take longer than that, or it waits for something that never comes",
             next=f"--timeout {timeout * 5:g}s   if it is only slow",
         )
@@ -183,18 +190,16 @@ class WorkerProcess:
         """Why the worker is gone: the signal that ended it, or its last words."""
         self._process.wait()
         status, output = self._process.end(), tail(self._log)
-        if name := signal_name(status):
-            why = {
-                "SIGKILL": "the kernel's out-of-memory killer does that, or somebody typed kill -9",
-                "SIGSEGV": "native code (an operator, an extension) accessed memory it does not own",
-                "SIGABRT": "native code gave up; its last words are in the traceback",
-            }.get(name, "see its last words in the traceback")
-            advice = "run the model alone with python -X faulthandler"
-        else:
-            why = last_line(output) or "it printed nothing"
-            advice = "a model must not end the process (sys.exit, os._exit)"
-        error = Died(f"the process that ran {self._name} {ending(status)}", why=why, next=advice)
-        return _failure(error, "died", traceback=output)
+        name = signal_name(status)
+        why = last_line(output) or "it printed nothing"
+        advice = "run the model alone with python -X faulthandler"
+        return Failure(
+            kind="died",
+            what=f"the process that ran {self._name} {ending(status)}",
+            why=_SIGNALS.get(name, "see its last words in the traceback") if name else why,
+            next=advice if name else "a model must not end the process (sys.exit, os._exit)",
+            traceback=output,
+        )
 
     def close(self) -> None:
         """End the worker and all it started: politely, or at once when it is in the middle of a command.
@@ -210,7 +215,3 @@ class WorkerProcess:
         for stream in (self._input, self._output, self._log):
             with suppress(BrokenPipeError):
                 stream.close()
-
-
-def _failure(error: LaptimeError, kind: str, *, traceback: str = "") -> Failure:
-    return Failure(kind=kind, what=error.what, why=error.why, next=error.next, traceback=traceback)

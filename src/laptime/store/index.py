@@ -171,15 +171,8 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     for case in run.cases:
         stat = headline(case)
         if stat is not None:
-            return case.key, Number(
-                case=case.key,
-                tag=stat.tag,
-                value=stat.value,
-                unit=stat.unit,
-                ci95=stat.ci95,
-                n=stat.n,
-                regime=stat.regime,
-            )
+            fields = {name: getattr(stat, name) for name in ("tag", "value", "unit", "ci95", "n", "regime")}
+            return case.key, Number(case=case.key, **fields)
     return (run.cases[0].key if run.cases else ""), None
 
 

@@ -95,27 +95,31 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
     return BenchRequest(
         targets=each.measured,
         batch=each.batch if isinstance(each.batch, str) else listed(each.batch),  # type: ignore[arg-type]
-        device=each.device,
         dtype=listed(each.dtype),  # type: ignore[arg-type]
         threads=listed(each.threads),  # type: ignore[arg-type]
-        channels_last=each.channels_last,
-        compile=each.compile,
-        train=each.train,
         precision=share(each.precision) if isinstance(each.precision, str) else each.precision,
         budget=seconds(each.budget) if isinstance(each.budget, str) else each.budget,
-        preset=each.preset,
-        regimes=each.regimes,
-        rate=each.rate,
         processes=trials or each.trials,
         timeout=timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
         backends=listed(each.backend),  # type: ignore[arg-type]
-        python=each.python,
         options={name: listed(value) for name, value in each.options.items()},
-        shapes=each.shapes,
-        seed=each.seed,
         name=f"{suite.name}:{each.name}",
         origins=dict.fromkeys(sorted({"targets", *changed}), "argument"),
+        **{name: getattr(each, name) for name in _SAME},
     )
 
 
+_SAME = (
+    "device",
+    "channels_last",
+    "compile",
+    "train",
+    "preset",
+    "regimes",
+    "rate",
+    "python",
+    "shapes",
+    "seed",
+)
+"""What a benchmark and a request of `bench` call the same."""
 _DEFAULTS = {name: getattr(Benchmark(name="x"), name) for name in Benchmark.__struct_fields__}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit.package import __version__
 from laptime.records.environment import Environment
@@ -186,28 +186,10 @@ def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict
             "sentence": last.sentence,
             "states": [each.state for each in trials],
         },
-        "metrics": {
-            name: {
-                "values": each.values,
-                "mean": each.mean,
-                "ci95": each.ci95,
-                "min_value": each.min_value,
-                "max_value": each.max_value,
-                "bound": each.bound,
-            }
-            for name, each in spreads(trials).items()
-        },
+        "metrics": {name: msgspec.to_builtins(spread) for name, spread in spreads(trials).items()},
         "reports": [
-            {
-                "name": each.name,
-                "iters": each.iters,
-                "wall_time": each.wall_time,
-                "cpu_time": each.cpu_time,
-                "throughput": each.throughput,
-                "extras": each.extras,
-                "metrics": msgspec.to_builtins(each.metrics),
-            }
-            for each in ([last.report] if last.report else []) + last.others
+            {**structs.asdict(report), "metrics": msgspec.to_builtins(report.metrics)}
+            for report in ([last.report] if last.report else []) + last.others
         ],
         "name_overridden": last.renamed,
         "wall_time_in_seconds": False if last.units_doubtful else None,

@@ -105,18 +105,8 @@ def analysed(live: LiveRun, request: ProfileRequest, program: Program, outcome: 
 
 def settings(request: ProfileRequest, work: str) -> Settings:
     """How the hooked process is to observe."""
-    return Settings(
-        folder=work,
-        steps=request.steps,
-        warmup=request.warmup,
-        wait=request.wait,
-        repeat=request.repeat,
-        step_by=request.step_by,
-        stack=request.stack,
-        memory=request.memory,
-        quiet=request.quiet,
-        stop=request.stop,
-    )
+    names = ("steps", "warmup", "wait", "repeat", "step_by", "stack", "memory", "quiet", "stop")
+    return Settings(folder=work, **{name: getattr(request, name) for name in names})
 
 
 def _plan(request: ProfileRequest) -> dict[str, Setting]:
