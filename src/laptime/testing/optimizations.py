@@ -38,16 +38,19 @@ def check_optimization(name: str, *more: LoopProfile) -> None:
     documented("optimizations", name)
     module = load(name)
     _check_declared(name, module)
-    asked = {**stories(), **{f"given {number}": each for number, each in enumerate(more)}}
+    loop_profiles = {**stories(), **{f"argument {number}": each for number, each in enumerate(more)}}
     proposed: list[Options] = []
-    for story, loop_profile in asked.items():
+    for story, loop_profile in loop_profiles.items():
         proposed += _check_answers(name, module, loop_profile, story)
-    need(proposed, f"optimizations/{name} proposes nothing in any of {len(asked)} loop profiles: give it one")
-    seen: set[str] = set()
+    need(
+        proposed,
+        f"optimizations/{name} proposes nothing in any of {len(loop_profiles)} loop profiles: give it one",
+    )
+    tried: set[str] = set()
     for options in proposed:
         text = json.dumps(options, sort_keys=True)
-        if text not in seen and len(seen) < 12:
-            seen.add(text)
+        if text not in tried and len(tried) < 12:
+            tried.add(text)
             _check_apply(name, module, options)
             _check_edit(name, module, options)
 
@@ -59,27 +62,25 @@ def _check_declared(name: str, module: ModuleType) -> None:
     need(isinstance(module.TITLE, str) and module.TITLE.strip(), f"{who}: TITLE says what it does")
     need(module.NUMERICS in NUMERICS, f"{who}: NUMERICS {module.NUMERICS!r} is none of {', '.join(NUMERICS)}")
     need(module.TOGGLE in ("live", "process"), f"{who}: TOGGLE {module.TOGGLE!r} is neither live nor process")
-    known = FACTS | frozenset(names("optimizations"))
+    facts_known = FACTS | frozenset(names("optimizations"))
     for word in ("NEEDS", "GIVES", "CONFLICTS"):
         facts = getattr(module, word)
         need(isinstance(facts, frozenset), f"{who}: {word} is a {type(facts).__name__}, not a frozenset")
-        strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - known
+        strange = {fact.removeprefix("!") if word == "NEEDS" else fact for fact in facts} - facts_known
         need(not strange, f"{who}: {word} has {', '.join(sorted(strange))}, which no loop profile knows")
     need(0.0 <= module.PRIOR <= 1.0, f"{who}: PRIOR is a share, 0 to 1")
     need(module.GOAL in ("throughput", "memory"), f"{who}: no goal {module.GOAL!r}")
-    takes(module.propose, "loop_profile")
-    takes(module.why_not, "loop_profile")
-    takes(module.bound, "loop_profile", "options")
-    takes(module.numerics, "loop_profile", "options")
-    takes(module.apply, "loop", "options")
-    takes(module.edit, "script", "options")
+    for function in (module.propose, module.why_not):
+        takes(function, "loop_profile")
+    for function in (module.bound, module.numerics, module.apply, module.edit):
+        takes(function, "loop_profile, loop or script", "options")
     if module.look is not None:
         takes(module.look, "hooks")
 
 
 def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, story: str) -> list[Options]:
     """What it proposes in a loop profile; the same each time, and the loop profile stays as it was."""
-    who, kept = f"optimizations/{name}", copy.deepcopy(loop_profile)
+    who, before = f"optimizations/{name}", copy.deepcopy(loop_profile)
     options: list[Options] = module.propose(loop_profile)
     need(isinstance(options, list), f"{who}: propose gives a {type(options).__name__}, not a list ({story})")
     need(options == module.propose(loop_profile), f"{who} proposes two things in one loop profile ({story})")
@@ -95,7 +96,7 @@ def _check_answers(name: str, module: ModuleType, loop_profile: LoopProfile, sto
         need(bound == module.bound(loop_profile, each), f"{who} has two bounds for one option ({story})")
         numerics = module.numerics(loop_profile, each)
         need(numerics in NUMERICS, f"{who}: numerics gives {numerics!r} ({story})")
-    need(loop_profile == kept, f"{who} changed the loop profile that it was asked about ({story})")
+    need(loop_profile == before, f"{who} changed the loop profile that it was asked about ({story})")
     return options
 
 
@@ -126,7 +127,7 @@ class _Loop(FakeLoop):
 def _check_apply(name: str, module: ModuleType, options: Options) -> None:
     """It attaches something that its undo takes off; or it refuses, with a reason."""
     who, before = f"optimizations/{name}", _switches()
-    kept = copy.deepcopy(options)
+    options_before = copy.deepcopy(options)
     loop = _Loop(live=module.TOGGLE == "live")
     try:
         module.apply(loop, options)
@@ -137,7 +138,7 @@ def _check_apply(name: str, module: ModuleType, options: Options) -> None:
         return
     need(not module.SUGGESTS, f"{who} is only suggested, and yet it can be applied")
     need(loop.kinds or loop.done, f"{who} attaches nothing for {options}")
-    need(options == kept, f"{who} changed the options that it was given")
+    need(options == options_before, f"{who} changed the options that it was given")
     failed = loop.undo()
     need(not failed, f"{who} cannot be undone: {failed}")
     need(not loop.kinds, f"{who} leaves callbacks behind: {', '.join(sorted(loop.kinds))}")
@@ -152,25 +153,19 @@ def _switches() -> dict[str, Any]:
     import torch
     from torch.utils.data import DataLoader, _utils
 
-    made: dict[str, Any] = {
+    switches: dict[str, Any] = {
         "threads": torch.get_num_threads(),
         "cudnn.benchmark": torch.backends.cudnn.benchmark,
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
         "gc": (gc.isenabled(), gc.get_threshold()),
         "environment": {key: value for key, value in os.environ.items() if not key.endswith("CACHE_DIR")},
     }
-    for owner in (
-        torch.nn.Module,
-        torch.optim.Optimizer,
-        DataLoader,
-        torch.Tensor,
-        torch.nn.functional,
-        _utils,
-    ):
+    owners = (torch.nn.Module, torch.optim.Optimizer, DataLoader, torch.Tensor, torch.nn.functional, _utils)
+    for owner in owners:
         for key, value in vars(owner).items():
             if callable(value):
-                made[f"{owner.__name__}.{key}"] = id(value)
-    return made
+                switches[f"{owner.__name__}.{key}"] = id(value)
+    return switches
 
 
 class FakeEditor:

@@ -81,14 +81,13 @@ class Scaling:
 
 
 def _gradients(optimizer: Any) -> list[Any]:
-    return [
-        each.grad for group in optimizer.param_groups for each in group["params"] if each.grad is not None
-    ]
+    gradients = [parameter.grad for group in optimizer.param_groups for parameter in group["params"]]
+    return [gradient for gradient in gradients if gradient is not None]
 
 
 def _multiply(gradients: list[Any], factor: float) -> None:
     import torch
 
     with torch.no_grad():
-        for each in gradients:
-            each.mul_(factor)
+        for gradient in gradients:
+            gradient.mul_(factor)

@@ -18,18 +18,19 @@ def normalisation(dataset: Any) -> dict[str, Any]:
     """
     while type(dataset).__name__ == "Subset":
         dataset = dataset.dataset
-    own = [each for each in getattr(dataset, "__dict__", {}).values() if type(each).__name__ == "Compose"]
-    if len(own) != 1:
-        return {
-            "why": "its transform is no Compose of torchvision's" if not own else "it has several transforms"
-        }
-    stages = list(own[0].transforms)
+    values = getattr(dataset, "__dict__", {}).values()
+    composes = [value for value in values if type(value).__name__ == "Compose"]
+    if not composes:
+        return {"why": "its transform is no Compose of torchvision's"}
+    if len(composes) > 1:
+        return {"why": "it has several transforms"}
+    stages = list(composes[0].transforms)
     last = stages[-1] if stages and _kind(stages[-1]) == "Normalize" else None
     rest = stages[:-1] if last is not None else stages
     maker = rest[-1] if rest else None
     if _kind(maker) not in MAKES or (_kind(maker) == "ToDtype" and not getattr(maker, "scale", False)):
         return {"why": "its transform does not end with torchvision's ToTensor, or ToDtype, and Normalize"}
-    channels = _channels(dataset, own[0], len(rest) - 1)
+    channels = _channels(dataset, composes[0], len(rest) - 1)
     if isinstance(channels, str):
         return {"why": channels}
     mean, std = ([float(each) for each in getattr(last, name, ())] for name in ("mean", "std"))
@@ -62,8 +63,8 @@ def _channels(dataset: Any, compose: Any, place: int) -> int | str:
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     stages = compose.transforms
-    seen = _Seen(stages[place])
-    compose.transforms = [*stages[:place], seen, *stages[place + 1 :]]
+    recorder = _Seen(stages[place])
+    compose.transforms = [*stages[:place], recorder, *stages[place + 1 :]]
     try:
         with randomness_kept():
             dataset[0]
@@ -71,4 +72,4 @@ def _channels(dataset: Any, compose: Any, place: int) -> int | str:
         return f"a sample could not be read: {type(error).__name__}: {error}"
     finally:
         compose.transforms = stages
-    return seen.channels or "its images do not have 8 bits a channel"
+    return recorder.channels or "its images do not have 8 bits a channel"

@@ -19,8 +19,8 @@ SIMPLE = re.compile(r"[\w.]+(e-?\d+)?")
 
 def rule(facts: frozenset[str]) -> str:
     """linear or sqrt; "" where no rule is known, or the optimizers want two."""
-    found = {RULES[fact] for fact in facts & RULES.keys()}
-    return found.pop() if len(found) == 1 else ""
+    rules = {RULES[fact] for fact in facts & RULES.keys()}
+    return rules.pop() if len(rules) == 1 else ""
 
 
 def factor(name: str, times: float) -> float:
@@ -30,14 +30,14 @@ def factor(name: str, times: float) -> float:
 
 def scale(call: Any, by: float) -> None:
     """The learning rates of an optimizer's constructor call, those of single groups too."""
-    given = call.arguments.get("lr")
-    if given is None:
+    rate = call.arguments.get("lr")
+    if rate is None:
         parameter = inspect.signature(call.cls.__init__).parameters.get("lr")
-        given = (
+        rate = (
             None if parameter is None or parameter.default is inspect.Parameter.empty else parameter.default
         )
-    if given is not None:
-        call.arguments["lr"] = given * by
+    if rate is not None:
+        call.arguments["lr"] = rate * by
     groups = call.arguments.get("params")
     if isinstance(groups, (list, tuple)) and all(isinstance(group, dict) for group in groups):
         call.arguments["params"] = [
@@ -47,8 +47,8 @@ def scale(call: Any, by: float) -> None:
 
 def edit(script: Any, by: float) -> None:
     """The same in the source: `lr=0.1` becomes `lr=0.1 * 2`."""
-    given = script.argument("optimizer", "lr")
-    if given is None:
+    rate = script.argument("optimizer", "lr")
+    if rate is None:
         raise CannotEdit(f"the optimizer is given no lr: multiply its default by {by:.6g}")
-    template = "{}" if SIMPLE.fullmatch(given) else "({})"
+    template = "{}" if SIMPLE.fullmatch(rate) else "({})"
     script.wrap_argument("optimizer", "lr", f"{template} * {by:.6g}")

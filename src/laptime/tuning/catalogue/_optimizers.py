@@ -38,9 +38,9 @@ def why_not_fused(optimizer: Any) -> str:
             return f"{name} of PyTorch {torch.__version__} has no fused version"
         if group.get("differentiable"):
             return "a differentiable optimizer cannot be fused"
-        if not all(torch.is_floating_point(each) for each in group["params"]):
+        if not all(torch.is_floating_point(parameter) for parameter in group["params"]):
             return "a fused optimizer wants real floating-point parameters"
-        if any(each.grad is not None and each.grad.is_sparse for each in group["params"]):
+        if any(parameter.grad is not None and parameter.grad.is_sparse for parameter in group["params"]):
             return "a fused optimizer wants dense gradients"
     return ""
 
@@ -49,10 +49,11 @@ def _move_step_counts(optimizer: Any, group: dict[str, Any], *, fused: bool) -> 
     import torch
 
     beside = fused or bool(group.get("capturable"))
-    for each in group["params"]:
-        count = optimizer.state.get(each, {}).get("step")
+    for parameter in group["params"]:
+        count = optimizer.state.get(parameter, {}).get("step")
         if not torch.is_tensor(count):
             continue
         # As their `_get_scalar_dtype` has it: fused kernels read a float32 count.
         kind = torch.float32 if fused else count.dtype
-        optimizer.state[each]["step"] = count.to(device=each.device if beside else "cpu", dtype=kind)
+        device = parameter.device if beside else "cpu"
+        optimizer.state[parameter]["step"] = count.to(device=device, dtype=kind)

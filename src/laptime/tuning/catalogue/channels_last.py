@@ -32,19 +32,19 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def _convert(model: Any) -> Any:
-    tensors = [each for each in (*model.parameters(), *model.buffers()) if each.dim() == 4]
-    before = [(each, each.stride()) for each in tensors]
-    for each in tensors:
-        _lay_out(each, channels_last=True)
-        if each.grad is not None:
-            _lay_out(each.grad, channels_last=True)
+    tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dim() == 4]
+    before = [(tensor, tensor.stride()) for tensor in tensors]
+    for tensor in tensors:
+        _lay_out(tensor, channels_last=True)
+        if tensor.grad is not None:
+            _lay_out(tensor.grad, channels_last=True)
 
     def back() -> None:
-        for each, strides in before:
-            if each.stride() != strides:
-                _lay_out(each, channels_last=False)
-                if each.grad is not None:
-                    _lay_out(each.grad, channels_last=False)
+        for tensor, strides in before:
+            if tensor.stride() != strides:
+                _lay_out(tensor, channels_last=False)
+                if tensor.grad is not None:
+                    _lay_out(tensor.grad, channels_last=False)
 
     return back
 

@@ -19,10 +19,11 @@ CONFLICTS = frozenset({"ddp_static_graph"})
 
 def look(hooks: Any) -> dict[str, int]:
     """How many trained parameters have no gradient after a step."""
-    parameters = [each for model in hooks.models for each in model.parameters() if each.requires_grad]
-    with_gradient = sum(each.grad is not None for each in parameters)
-    # Where gradients are dropped behind the step, nothing can be told.
-    return {"unused": len(parameters) - with_gradient if with_gradient else 0}
+    parameters = [parameter for model in hooks.models for parameter in model.parameters()]
+    gradients = [parameter.grad for parameter in parameters if parameter.requires_grad]
+    unused = sum(gradient is None for gradient in gradients)
+    # Where the step ends with dropping all gradients, none of them says anything.
+    return {"unused": unused if unused < len(gradients) else 0}
 
 
 def why_not(loop_profile: LoopProfile) -> str:

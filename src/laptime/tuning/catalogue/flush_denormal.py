@@ -68,8 +68,8 @@ def _tensors(hooks: Any) -> Any:
     import torch
 
     for model in hooks.models:
-        for each in model.parameters():
-            yield from (each, each.grad) if each.grad is not None else (each,)
+        for parameter in model.parameters():
+            yield from (parameter, parameter.grad) if parameter.grad is not None else (parameter,)
     for optimizer in hooks.optimizers:
         for state in optimizer.state.values():
             for value in state.values():

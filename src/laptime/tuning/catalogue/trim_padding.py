@@ -46,10 +46,10 @@ def look(hooks: Any) -> dict[str, Any]:
             batch = loader.collate_fn([loader.dataset[index] for index in range(count)])
         except Exception:  # anything can come out of a user's dataset; without a batch nothing is offered
             return {}
-    tables = [each for each in _tensors_of(batch) if each.dim() == 2 and not each.is_floating_point()]
+    tables = [table for table in _tensors_of(batch) if table.dim() == 2 and not table.is_floating_point()]
     if not tables or count < 2:
         return {}
-    tokens: Any = max(tables, key=lambda each: int(each.max()))
+    tokens: Any = max(tables, key=lambda table: int(table.max()))
     pad = int(tokens[:, -1].mode().values)
     if int((tokens[:, -2:] == pad).all(1).sum()) == 0 or tokens.unique().numel() <= 3:
         return {}
@@ -68,10 +68,10 @@ def why_not(loop_profile: LoopProfile) -> str:
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The share of padding of what computes on it; attention computes its square."""
-    kept = 1.0 - min(1.0, loop_profile.padding or 0.0)
+    used = 1.0 - min(1.0, loop_profile.padding or 0.0)
     power = 2 if "attention" in loop_profile.facts else 1
     return _bounds.within(
-        loop_profile, (1 - kept**power) * loop_profile.share("transfer", "forward", "backward")
+        loop_profile, (1 - used**power) * loop_profile.share("transfer", "forward", "backward")
     )
 
 

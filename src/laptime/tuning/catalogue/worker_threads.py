@@ -30,14 +30,14 @@ LIMITS = {
 
 def look(hooks: Any) -> list[str]:
     """Which of these the script has loaded; threadpoolctl counts once there is a pool of several threads."""
-    found = [name for name in ("cv2",) if name in sys.modules]
+    libraries = [name for name in ("cv2",) if name in sys.modules]
     control = sys.modules.get("threadpoolctl")
     if control is not None and any(
         pool.get("num_threads", 1) > 1 and pool.get("prefix") != "libgomp"
         for pool in control.threadpool_info()
     ):
-        found.append("threadpoolctl")
-    return found
+        libraries.append("threadpoolctl")
+    return libraries
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

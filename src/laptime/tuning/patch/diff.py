@@ -40,34 +40,32 @@ class _Group:
 
 def lines(text: str) -> list[str]:
     """Lines with their LF."""
-    found = text.split("\n")
-    kept = [each + "\n" for each in found[:-1]]
-    return [*kept, found[-1]] if found[-1] else kept
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def relabel(old: str, new: str, labels: Labels, name: str) -> Labels:
     """Labels of the new text's lines, when the difference was made by the optimization of this name."""
-    found: Labels = []
+    relabelled: Labels = []
     matcher = difflib.SequenceMatcher(None, lines(old), lines(new), autojunk=False)
     pending: tuple[str, ...] = ()
     for tag, a, b, c, d in matcher.get_opcodes():
         if tag == "equal":
             part = list(labels[a:b])
             part[0] = _joined(part[0], pending)
-            found += part
+            relabelled += part
             pending = ()
         elif tag == "delete":
             pending = _joined(*labels[a:b], (name,))
         else:
-            own = _joined(*labels[a:b]) if tag == "replace" else ()
-            found += [_joined(own, (name,))] * (d - c)
-    if pending and found:
-        found[-1] = _joined(found[-1], pending)
-    return found
+            before = _joined(*labels[a:b]) if tag == "replace" else ()
+            relabelled += [_joined(before, (name,))] * (d - c)
+    if pending and relabelled:
+        relabelled[-1] = _joined(relabelled[-1], pending)
+    return relabelled
 
 
 def _joined(*names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(each for group in names for each in group))
+    return tuple(dict.fromkeys(itertools.chain(*names)))
 
 
 def hunks(old: str, new: str, labels: Labels) -> list[Hunk]:
@@ -113,10 +111,8 @@ def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
     before, after = lines(old), lines(new)
     first, second = _quoted(f"a/{shown}"), _quoted(f"b/{shown}")
     tab = "\t" if " " in shown and not first.startswith('"') else ""
-    text = [f"diff --git {first} {second}\n--- {first}{tab}\n+++ {second}{tab}\n"]
-    for part in parts:
-        text.append(_shown(part, before, after))
-    return "".join(text)
+    head = f"diff --git {first} {second}\n--- {first}{tab}\n+++ {second}{tab}\n"
+    return head + "".join(_shown(part, before, after) for part in parts)
 
 
 def _shown(part: Hunk, before: list[str], after: list[str]) -> str:
@@ -146,4 +142,6 @@ def _quoted(path: str) -> str:
     if not re.search(r'["\\\x00-\x1f\x7f]', path):
         return path
     escaped = path.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda found: f"\\{ord(found.group()):03o}", escaped) + '"'
+    return (
+        '"' + re.sub(r"[\x00-\x1f\x7f]", lambda character: f"\\{ord(character.group()):03o}", escaped) + '"'
+    )

@@ -43,7 +43,7 @@ class Editor:
 
     def has_site(self, kind: str) -> bool:
         """Whether this was seen in the user's own files."""
-        return any(place.site.kind == kind for place in self._located.places)
+        return bool(self._located.places_of(kind))
 
     def set_arguments(self, kind: str, **values: str) -> None:
         """Keyword arguments of the call at every site of a kind (loader: the training loaders only;
@@ -141,8 +141,8 @@ class Editor:
         first, _, more = template.partition("\n")
         for place in self._places("backward"):
             call, tree = place.call(), place.file.tree
-            around = [each.func for each in (call, *tree.ancestors(call)) if isinstance(each, cst.Call)]
-            if not any(statements.matches(first.removesuffix("()"), tree.source(each)) for each in around):
+            around = [outer.func for outer in (call, *tree.ancestors(call)) if isinstance(outer, cst.Call)]
+            if not any(statements.matches(first.removesuffix("()"), tree.source(outer)) for outer in around):
                 self._replace_backward(place, call, first)
             if more:
                 self._behind_backward(place, more)
@@ -181,8 +181,8 @@ class Editor:
         node, file = place.node(), place.file
         tree = file.tree
         # The module itself is left out: libcst has it end behind the text where no newline does.
-        around = [each for each in (node, *tree.ancestors(node)) if not isinstance(each, cst.Module)]
-        if any(statements.matches(template, tree.bare(each)) for each in around):
+        around = [outer for outer in (node, *tree.ancestors(node)) if not isinstance(outer, cst.Module)]
+        if any(statements.matches(template, tree.bare(outer)) for outer in around):
             return
         small = tree.small(node)
         if "\n" in template or small is node or STATEMENT.match(template):
@@ -201,7 +201,7 @@ class Editor:
         self._definitions = []
         if self.comment:
             for file in {id(file): file for file, _ in self._edited}.values():
-                marks = [mark for each, mark in self._edited if each is file and mark.offset >= 0]
+                marks = [mark for other, mark in self._edited if other is file and mark.offset >= 0]
                 first = min(marks, key=lambda mark: mark.offset)
                 if file.text != self._text_before(file):
                     indent = file.indentation(first.offset)
@@ -217,7 +217,7 @@ class Editor:
         for site, why in self._located.left_out.items():
             if site.kind == kind:
                 raise CannotEdit(why)
-        places = [place for place in self._located.places if place.site.kind == kind]
+        places = self._located.places_of(kind)
         if not places:
             raise CannotEdit(f"{noun(kind)} was not seen in your files")
         return places
@@ -229,7 +229,7 @@ class Editor:
             raise CannotEdit(f"{noun(kind)} was not seen in your files")
         if wanted[0] in self._located.left_out:
             raise CannotEdit(self._located.left_out[wanted[0]])
-        places = [place for place in self._located.places if place.site.kind == kind]
+        places = self._located.places_of(kind)
         return next(place for place in places if wanted[0] in (place.site, *place.others))
 
     def _argument(self, place: Place, name: str) -> cst.Arg | None:
@@ -284,14 +284,12 @@ class Editor:
         scope = tree.function(call)
 
         def behind(kind: str) -> list[Place]:
-            later = [
-                each
-                for each in self._places(kind)
-                if each.file is place.file and each.mark.offset > place.mark.offset
-            ]
-            same = [each for each in later if tree.function(each.node()) is scope]
-            return sorted(same, key=lambda each: each.mark.offset)
+            same = self._located.places_of(kind, file=place.file)
+            later = [other for other in same if other.mark.offset > place.mark.offset]
+            later = [other for other in later if tree.function(other.node()) is scope]
+            return sorted(later, key=lambda other: other.mark.offset)
 
+        self._places("step")
         steps, others = behind("step"), behind("backward")
         if not steps:
             raise CannotEdit(f"no step of an optimizer follows the backward pass at {place.where}")

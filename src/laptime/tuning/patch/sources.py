@@ -51,16 +51,17 @@ class Sources(LocatedSites):
         """
         if change in self.applied:
             return []
-        kept = {path: file.snapshot() for path, file in self.files.items()}
+        snapshots = {path: file.snapshot() for path, file in self.files.items()}
         try:
             module = optimization.load(change.name)
             editor = self.editor(comment)
             module.edit(editor, change.options)
             editor.finish()
-            touched = self._settle({path: each[0] for path, each in kept.items()}, str(change), change.name)
+            before = {path: snapshot[0] for path, snapshot in snapshots.items()}
+            touched = self._settle(before, str(change), change.name)
         except BaseException:
-            for path, each in kept.items():
-                self.files[path].restore(each)
+            for path, snapshot in snapshots.items():
+                self.files[path].restore(snapshot)
             raise
         self.applied.append(change)
         return touched

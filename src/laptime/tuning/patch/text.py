@@ -50,37 +50,37 @@ class Text:
 
     def mark(self, offset: int) -> Mark:
         """A mark on what begins at this offset."""
-        made = Mark(offset)
-        self._marks.append(made)
-        return made
+        mark = Mark(offset)
+        self._marks.append(mark)
+        return mark
 
     def snapshot(self) -> tuple[str, list[tuple[Mark, int]], list[Added]]:
         """Everything that `restore` needs."""
-        return self.text, [(each, each.offset) for each in self._marks], list(self.added)
+        return self.text, [(mark, mark.offset) for mark in self._marks], list(self.added)
 
-    def restore(self, kept: tuple[str, list[tuple[Mark, int]], list[Added]]) -> None:
+    def restore(self, state: tuple[str, list[tuple[Mark, int]], list[Added]]) -> None:
         """As it was at the snapshot; marks that were made since are forgotten."""
-        self.text, marks, added = kept[0], kept[1], kept[2]
-        for each, offset in marks:
-            each.offset = offset
-        self._marks = [each for each, _ in marks]
+        self.text, marks, added = state[0], state[1], state[2]
+        for mark, offset in marks:
+            mark.offset = offset
+        self._marks = [mark for mark, _ in marks]
         self.added = list(added)
 
     def insert(self, offset: int, new: str) -> None:
         """Put text at an offset; marks at that offset stay with what comes behind it."""
         self.text = self.text[:offset] + new + self.text[offset:]
-        for each in self._marks:
-            if each.offset >= offset:
-                each.offset += len(new)
+        for mark in self._marks:
+            if mark.offset >= offset:
+                mark.offset += len(new)
 
     def replace(self, start: int, end: int, new: str) -> None:
         """Other text in place of a range. Marks inside stay with the characters that both texts share."""
         old = self.text[start:end]
-        inside = [each for each in self._marks if start <= each.offset < end]
+        inside = [mark for mark in self._marks if start <= mark.offset < end]
         self.text = self.text[:start] + new + self.text[end:]
-        for each in self._marks:
-            if each.offset >= end:
-                each.offset += len(new) - len(old)
+        for mark in self._marks:
+            if mark.offset >= end:
+                mark.offset += len(new) - len(old)
         if inside:
             self._move(inside, start, old, new)
 
@@ -95,35 +95,35 @@ class Text:
         new = self.newline + lines if is_open else lines + self.newline
         self.insert(offset, new)
         start = offset + len(self.newline) if is_open else offset
-        made = Added(self.mark(offset), self.mark(offset + len(new)))
-        self.added.append(made)
+        addition = Added(self.mark(offset), self.mark(offset + len(new)))
+        self.added.append(addition)
         return self.mark(start)
 
     def behind(self, offset: int) -> int:
         """The start of the line behind all lines that were added at the start of a line."""
         while True:
-            found = next((each for each in self.added if each.start.offset == offset), None)
-            if found is None or found.end.offset <= offset:
+            addition = next((addition for addition in self.added if addition.start.offset == offset), None)
+            if addition is None or addition.end.offset <= offset:
                 return offset
-            offset = found.end.offset
+            offset = addition.end.offset
 
     def insert_above(self, mark: Mark, line: str) -> None:
         """Put a line above the line that begins at a mark; it counts as part of what was added there."""
         offset = mark.offset
-        inner = [each for each in self.added if each.start.offset == offset]
+        inner = [addition for addition in self.added if addition.start.offset == offset]
         self.insert(offset, self._newlines(line) + self.newline)
-        for each in inner:
-            each.start.offset = offset
+        for addition in inner:
+            addition.start.offset = offset
 
     def move(self, start: int, end: int, to: int) -> None:
         """A range put at another offset outside of it, with the marks in it."""
-        inside = [(each, each.offset - start) for each in self._marks if start <= each.offset < end]
+        inside = [(mark, mark.offset - start) for mark in self._marks if start <= mark.offset < end]
         moved = self.text[start:end]
         self.replace(start, end, "")
         to = to if to <= start else to - (end - start)
         self.insert(to, moved)
-        for each, place in inside:
-            each.offset = to + place
+        for mark, place in inside:
+            mark.offset = to + place
 
     def line_start(self, offset: int) -> int:
         """Where the line of an offset begins."""
@@ -131,14 +131,14 @@ class Text:
 
     def next_line(self, offset: int) -> int:
         """Where the line behind the one of an offset begins; the end of the text when there is none."""
-        found = NEWLINE.search(self.text, offset)
-        return found.end() if found else len(self.text)
+        newline = NEWLINE.search(self.text, offset)
+        return newline.end() if newline else len(self.text)
 
     def indentation(self, offset: int) -> str:
         """White space before the first character of the line of an offset."""
         start = self.line_start(offset)
-        found = re.compile(r"[ \t\f]*").match(self.text, start)
-        return found.group() if found else ""
+        white = re.compile(r"[ \t\f]*").match(self.text, start)
+        return white.group() if white else ""
 
     @property
     def newline(self) -> str:
@@ -152,11 +152,11 @@ class Text:
     def _move(self, marks: list[Mark], start: int, old: str, new: str) -> None:
         if old and old in new:
             shift = new.index(old)
-            for each in marks:
-                each.offset += shift
+            for mark in marks:
+                mark.offset += shift
             return
         blocks = difflib.SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-        for each in marks:
-            inside = each.offset - start
+        for mark in marks:
+            inside = mark.offset - start
             block = next((block for block in blocks if block.a <= inside < block.a + block.size), None)
-            each.offset = -1 if block is None else start + block.b + inside - block.a
+            mark.offset = -1 if block is None else start + block.b + inside - block.a

@@ -37,27 +37,17 @@ def applies(diff: str, root: Path) -> bool:
             shutil.copyfile(root / path, copy)
         patch = Path(scratch) / "change.patch"
         patch.write_bytes(diff.encode())
-        for command in _commands(folder, patch):
-            if shutil.which(command[0]) is not None:
-                return _succeeds(command, folder)
+        # A repository of its own, so that one around the temporary folder has no say.
+        git = ["git", f"--git-dir={folder / '.none'}"]
+        if shutil.which("git") is not None:
+            _succeeds([*git, "init", "--quiet"], folder)
+            return _succeeds([*git, f"--work-tree={folder}", "apply", "--check", str(patch)], folder)
+        if shutil.which("patch") is not None:
+            return _succeeds(["patch", "-p1", "--dry-run", "--silent", "--input", str(patch)], folder)
     return True
 
 
-def _commands(folder: Path, patch: Path) -> list[list[str]]:
-    """A repository of its own, so that one around the temporary folder has no say."""
-    git = ["git", f"--git-dir={folder / '.none'}", f"--work-tree={folder}", "apply", "--check", str(patch)]
-    return [git, ["patch", "-p1", "--dry-run", "--silent", "--input", str(patch)]]
-
-
 def _succeeds(command: list[str], folder: Path) -> bool:
-    if command[0] == "git":
-        subprocess.run(
-            ["git", f"--git-dir={folder / '.none'}", "init", "--quiet"],  # noqa: S607
-            cwd=folder,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
     done = subprocess.run(
         command, cwd=folder, capture_output=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL
     )
@@ -85,7 +75,7 @@ def patched(diff: str, root: Path, into: Path) -> dict[str, str]:
 
 def _applied(diff: str, root: Path) -> dict[str, str]:
     """New text of every file that the diff names, by relative path."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     rows = diff.split("\n")
     at = 0
     while at < len(rows):
@@ -97,8 +87,8 @@ def _applied(diff: str, root: Path) -> dict[str, str]:
         if Path(path).is_absolute() or ".." in Path(path).parts:
             raise DoesNotApply(f"{path} lies outside of {root}")
         old = (root / path).read_bytes().decode().split("\n")
-        found[path], at = _changed(path, old, rows, at + 2)
-    return found
+        texts[path], at = _changed(path, old, rows, at + 2)
+    return texts
 
 
 def _changed(path: str, old: list[str], rows: list[str], at: int) -> tuple[str, int]:
@@ -132,8 +122,8 @@ def _changed(path: str, old: list[str], rows: list[str], at: int) -> tuple[str, 
 
 
 def _unquoted(path: str) -> str:
-    def value(found: re.Match[str]) -> str:
-        code = found.group(1)
+    def value(escape: re.Match[str]) -> str:
+        code = escape.group(1)
         return chr(int(code, 8)) if code.isdigit() else code
 
     return re.sub(r"\\(\d{3}|.)", value, path)

@@ -20,7 +20,7 @@ def checkpoint_blocks(model: Any) -> list[Any]:
         kinds = Counter(type(child) for child in module)
         for child in module:
             parts = set(child.modules())
-            has_batchnorm = any(isinstance(each, torch.nn.modules.batchnorm._BatchNorm) for each in parts)
+            has_batchnorm = any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts)
             is_block = len(parts) > 1 and not isinstance(child, torch.nn.ModuleList | torch.nn.ModuleDict)
             if kinds[type(child)] > 1 and is_block and not has_batchnorm and child not in inside:
                 recompute(child)

@@ -13,7 +13,7 @@ class NormalizeBytes:
         self.std = torch.tensor(std).view(-1, 1, 1)
 
     def __call__(self, model: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(self.normalized(each) for each in inputs)
+        return tuple(self.normalized(image) for image in inputs)
 
     def normalized(self, images: Any) -> Any:
         """Other inputs are passed on."""

@@ -30,7 +30,7 @@ def find(tree: Tree, call: cst.Call, name: str, parameters: Iterable[str], what:
     Raises:
         CannotEdit: it may be in `*args`.
     """
-    place = {each: number for number, each in enumerate(parameters)}.get(name)
+    place = {parameter: number for number, parameter in enumerate(parameters)}.get(name)
     for number, arg in enumerate(call.args):
         if arg.keyword is not None and arg.keyword.value == name:
             return arg

@@ -66,17 +66,18 @@ def _element(tree: Tree, target: cst.BaseExpression, iterated: cst.BaseExpressio
     if not isinstance(iterated, cst.Call):
         return _target(tree, target)
     name = last_name(iterated)
-    given = [arg.value for arg in iterated.args if arg.keyword is None and not arg.star]
+    iterables = [arg.value for arg in iterated.args if arg.keyword is None and not arg.star]
     if name == "zip":
-        wanted = [at for at, each in enumerate(given) if _mentions(tree, each, place.site.expression)]
-        if len(wanted) != 1 or not isinstance(target, cst.Tuple) or len(target.elements) != len(given):
+        loader = place.site.expression
+        wanted = [at for at, iterable in enumerate(iterables) if _mentions(tree, iterable, loader)]
+        if len(wanted) != 1 or not isinstance(target, cst.Tuple) or len(target.elements) != len(iterables):
             raise CannotEdit(f"which part of the loop at {place.where} is the batch is not clear")
-        return _element(tree, target.elements[wanted[0]].value, given[wanted[0]], place)
-    if name == "enumerate" and given:
+        return _element(tree, target.elements[wanted[0]].value, iterables[wanted[0]], place)
+    if name == "enumerate" and iterables:
         if not isinstance(target, cst.Tuple) or len(target.elements) != 2:
             raise CannotEdit(f"the batch has no name in the loop at {place.where}")
-        return _element(tree, target.elements[1].value, given[0], place)
-    inner = [each for each in given if isinstance(each, cst.Call)]
+        return _element(tree, target.elements[1].value, iterables[0], place)
+    inner = [iterable for iterable in iterables if isinstance(iterable, cst.Call)]
     if inner and last_name(inner[0]) in ("enumerate", "zip"):
         return _element(tree, target, inner[0], place)
     return _target(tree, target)
@@ -84,9 +85,9 @@ def _element(tree: Tree, target: cst.BaseExpression, iterated: cst.BaseExpressio
 
 def _mentions(tree: Tree, node: cst.BaseExpression, expression: str) -> bool:
     return bool(expression) and any(
-        tree.flat(each) == flat(expression)
-        for each in tree.inside(node)
-        if isinstance(each, cst.Name | cst.Attribute)
+        tree.flat(inner) == flat(expression)
+        for inner in tree.inside(node)
+        if isinstance(inner, cst.Name | cst.Attribute)
     )
 
 
@@ -105,15 +106,15 @@ def non_blocking(places: list[Place]) -> list[tuple[File, Mark]]:
             wanted[id(place.file), paren] = place.file
     if not wanted:
         raise CannotEdit("no copy of a batch to the device was found in the training loop")
-    made = []
+    edits = []
     for (_, paren), file in sorted(wanted.items(), key=lambda item: -item[0][1]):
         tree = file.tree
-        call = next(each for each in tree.calls if tree.paren(each) == paren)
+        call = next(other for other in tree.calls if tree.paren(other) == paren)
         if arguments.find(tree, call, "non_blocking", (), "") is None:
             mark = file.mark(file.line_start(tree.first_line(tree.statement(call))))
             arguments.add(file, tree, call, {"non_blocking": "True"})
-            made.append((file, mark))
-    return made
+            edits.append((file, mark))
+    return edits
 
 
 def _names_bound(tree: Tree, node: cst.CSTNode) -> set[str]:
@@ -146,13 +147,14 @@ def _followed(tree: Tree, call: cst.Call, names: set[str], deep: int) -> set[int
     """Copies in a function of the same file that is given a batch."""
     for node in tree.nodes:
         if isinstance(node, cst.FunctionDef) and node.name.value == last_name(call):
-            parameters = [each.name.value for each in node.params.params if each.name.value != "self"]
-            given = {
+            parameters = [parameter.name.value for parameter in node.params.params]
+            parameters = [name for name in parameters if name != "self"]
+            batches = {
                 arg.keyword.value if arg.keyword is not None else parameters[number]
                 for number, arg in enumerate(call.args)
                 if (arg.keyword is not None or number < len(parameters)) and _is_batch(arg.value, names)
             }
-            return _copies(tree, node.body, given, deep - 1)
+            return _copies(tree, node.body, batches, deep - 1)
     return set()
 
 
@@ -163,7 +165,7 @@ def _is_batch(node: cst.CSTNode, names: set[str]) -> bool:
     if isinstance(node, cst.Attribute | cst.Subscript):
         return _is_batch(node.value, names)
     if isinstance(node, cst.Tuple | cst.List):
-        return any(_is_batch(each.value, names) for each in node.elements)
+        return any(_is_batch(element.value, names) for element in node.elements)
     if isinstance(node, cst.Call):
         if isinstance(node.func, cst.Attribute):
             return node.func.attr.value in SAME_BATCH and _is_batch(node.func.value, names)

@@ -41,21 +41,25 @@ class Region:
 def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File, Mark | None]]:
     """Put the header around the forward part that ends at a backward call; gives where."""
     reasons: list[str] = []
-    for file, scope, end in _scopes(sources, place):
-        region, why = _region(sources, file, scope, end)
-        if region is None:
-            reasons.append(why)
+    is_covered = False
+    for file, scope, call in _scopes(sources, place):
+        try:
+            region = _region(sources, file, scope, call)
+        except CannotEdit as reason:
+            reasons.append(str(reason))
             continue
-        tree = file.tree
+        if region is None:
+            is_covered = True
+            continue
         text = _header(sources, header)
-        if _has(tree, region.first, text):
+        if _has(file.tree, region.first, text):
             return []
         if region.call is not None:
             return [(file, _split(file, region.call, text))]
         return [(file, statements.wrap(file, region.first, region.last, text))]
-    if "" in reasons:
+    if is_covered:
         return []
-    raise CannotEdit(reasons[0] if reasons else f"no call of the model was found before {place.where}")
+    raise CannotEdit(reasons[0])
 
 
 def _header(sources: LocatedSites, header: str) -> str:
@@ -67,98 +71,88 @@ def _header(sources: LocatedSites, header: str) -> str:
     return header.replace("{device!r}", f"next({sources.called_model}.parameters()).device.type")
 
 
-def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, list[cst.Call]]]:
-    """Functions in which the backward pass is seen, with the calls that lead to it: its own one first."""
+def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.Call]]:
+    """Functions in which the backward pass is seen, with the call that leads to it: its own one first."""
     tree = place.file.tree
-    node = place.node()
-    call = next((each for each in tree.inside(node) if isinstance(each, cst.Call)), None)
+    call = next((inner for inner in tree.inside(place.node()) if isinstance(inner, cst.Call)), None)
     if call is None:
         raise CannotEdit(f"there is no backward call at {place.where}")
-    scope = scope_of(tree, call)
-    found: list[tuple[File, Scope, list[cst.Call]]] = [(place.file, scope, [call])]
+    scopes: list[tuple[File, Scope, cst.Call]] = [(place.file, scope_of(tree, call), call)]
     names = reaching(sources.files.values(), [place])
-    taken = {each.mark.offset for each in sources.places if each.site.kind in ("step", "zero_grad")}
-    for other in [each for kind in ("forward", "fetch") for each in sources.places if each.site.kind == kind]:
-        outer = scope_of(other.file.tree, other.node())
-        if any(outer is each for _, each, _ in found):
-            continue
-        tree = other.file.tree
-        leading = [each for each in calls_in(tree, outer) if leads(tree, each, names, taken)]
-        if leading:
-            found.append((other.file, outer, leading[:1]))
-    return found
+    others = {step.mark.offset for step in sources.places_of("step", "zero_grad")}
+    for outer in [*sources.places_of("forward"), *sources.places_of("fetch")]:
+        tree = outer.file.tree
+        scope = scope_of(tree, outer.node())
+        leading = [call for call in calls_in(tree, scope) if leads(tree, call, names, others)]
+        if leading and not any(scope is known for _, known, _ in scopes):
+            scopes.append((outer.file, scope, leading[0]))
+    return scopes
 
 
-def _region(
-    sources: LocatedSites, file: File, scope: Scope, ends: list[cst.Call]
-) -> tuple[Region | None, str]:
-    """The region before a call in a scope; or why there is none, "" where an earlier one has covered it."""
-    tree, end = file.tree, ends[0]
+def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> Region | None:
+    """The region before a call in a scope; None where the one of an earlier backward pass has covered it.
+
+    Raises:
+        CannotEdit: there is none, with the reason.
+    """
+    tree = file.tree
     where = f"{file.shown}:{tree.lines(end)[0]}"
-    backwards = _backwards(sources, file, scope)
-    earlier = [each for each in backwards if tree.end(each) < tree.start(end)]
+    backwards = {place.mark.offset for place in sources.places_of("backward", file=file)}
+    earlier = [
+        call
+        for call in calls_in(tree, scope)
+        if tree.paren(call) in backwards and tree.end(call) < tree.start(end)
+    ]
     forwards = _forwards(sources, file, scope)
-    loops = tree.loops(end)
-    for loop in [*loops, None]:
-        inside = [each for each in forwards if loop is None or loop in tree.loops(each)]
-        since = max(
-            (tree.end(each) for each in earlier if loop is None or loop in tree.loops(each)), default=-1
-        )
-        own = [each for each in inside if since < tree.start(each) and tree.start(each) < tree.end(end)]
-        if own:
-            return _common(tree, own[0], end, where)
-        if inside and any(tree.start(each) < since for each in inside):
-            return None, ""
-    return None, f"no call of the model was found before the backward pass at {where}"
-
-
-def _backwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]:
-    marks = {
-        each.mark.offset for each in sources.places if each.site.kind == "backward" and each.file is file
-    }
-    return [call for call in calls_in(file.tree, scope) if file.tree.paren(call) in marks]
+    for loop in [*tree.loops(end), None]:
+        inside = [call for call in forwards if loop is None or loop in tree.loops(call)]
+        ends = [tree.end(call) for call in earlier if loop is None or loop in tree.loops(call)]
+        since = max(ends, default=-1)
+        first = next((call for call in inside if since < tree.start(call) < tree.end(end)), None)
+        if first is not None:
+            return _common(tree, first, end, where)
+        if any(tree.start(call) < since for call in inside):
+            return None
+    raise CannotEdit(f"no call of the model was found before the backward pass at {where}")
 
 
 def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]:
     """Calls of trained models in a scope, and of functions that call one."""
     tree = file.tree
-    places = [each for each in sources.places if each.site.kind == "forward"]
-    marks = {each.mark.offset for each in places if each.file is file}
-    expressions = {
-        flat(each.site.expression)
-        for each in places
-        if each.file is file and each.site.expression and scope_of(tree, each.node()) is scope
+    places = sources.places_of("forward")
+    here = [place for place in places if place.file is file]
+    marks = {place.mark.offset for place in here}
+    expressions = {flat(place.site.expression) for place in here if scope_of(tree, place.node()) is scope} - {
+        ""
     }
-    away = [each for each in places if scope_of(each.file.tree, each.node()) is not scope]
+    away = [place for place in places if scope_of(place.file.tree, place.node()) is not scope]
     names = reaching(sources.files.values(), away)
     kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
-    taken = {each.mark.offset for each in sources.places if each.site.kind in kinds and each.file is file}
-    found = []
+    others = {place.mark.offset for place in sources.places_of(*kinds, file=file)}
+    calls = []
     for call in calls_in(tree, scope):
         direct = tree.paren(call) in marks or tree.flat(call.func) in expressions
-        if (direct or leads(tree, call, names, taken)) and not is_without_gradients(tree, call):
-            found.append(call)
-    return sorted(found, key=tree.start)
+        if (direct or leads(tree, call, names, others)) and not is_without_gradients(tree, call):
+            calls.append(call)
+    return sorted(calls, key=tree.start)
 
 
-def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> tuple[Region | None, str]:
+def _common(tree: Tree, first: cst.Call, end: cst.Call, where: str) -> Region:
     """The statements from one call to the one before another, in the innermost block that holds both."""
-    outer = {id(tree.parent(each)): each for each in _chain(tree, end)}
+    outer = {id(tree.parent(statement)): statement for statement in _chain(tree, end)}
     start = next((each for each in _chain(tree, first) if id(tree.parent(each)) in outer), None)
     if start is None:
-        return None, f"the model's call and the backward pass at {where} share no block"
+        raise CannotEdit(f"the model's call and the backward pass at {where} share no block")
     last = outer[id(tree.parent(start))]
     if start is last:
-        line = tree.statement(end)
         if tree.is_alone(end) and isinstance(tree.parent(end), cst.Expr):
-            return Region(line, line, end), ""
-        return None, f"the model's call and the backward pass share the statement at {where}"
+            return Region(tree.statement(end), tree.statement(end), end)
+        raise CannotEdit(f"the model's call and the backward pass share the statement at {where}")
     block = tree.block(start)
-    begin = next(at for at, each in enumerate(block) if each is start)
-    until = next(at for at, each in enumerate(block) if each is last)
+    begin, until = (next(at for at, one in enumerate(block) if one is each) for each in (start, last))
     while until - 1 > begin and re.fullmatch(r"[\w.]+\.zero_grad\(.*\)", tree.bare(block[until - 1])):
         until -= 1
-    return Region(block[begin], block[until - 1]), ""
+    return Region(block[begin], block[until - 1])
 
 
 def _chain(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -175,12 +169,12 @@ def _chain(tree: Tree, node: cst.CSTNode) -> list[cst.CSTNode]:
 
 def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
     """Whether the very header is around a statement already."""
-    for each in (node, *tree.ancestors(node)):
-        if isinstance(each, cst.FunctionDef | cst.Lambda):
+    for outer in (node, *tree.ancestors(node)):
+        if isinstance(outer, cst.FunctionDef | cst.Lambda):
             return False
-        if isinstance(each, cst.With):
-            start = tree.start(each)
-            if flat(tree.text[start : tree.start(each.body)]).startswith(flat(header)):
+        if isinstance(outer, cst.With):
+            start = tree.start(outer)
+            if flat(tree.text[start : tree.start(outer.body)]).startswith(flat(header)):
                 return True
     return False
 
@@ -188,14 +182,14 @@ def _has(tree: Tree, node: cst.CSTNode, header: str) -> bool:
 def _split(file: File, call: cst.Call, header: str) -> Mark:
     """`criterion(model(x), y).backward()`: the loss gets a name under the header and goes backward behind."""
     tree = file.tree
-    given: cst.BaseExpression | None = call.func.value if isinstance(call.func, cst.Attribute) else None
-    if given is not None and not any(isinstance(each, cst.Call) for each in tree.inside(given)):
+    loss: cst.BaseExpression | None = call.func.value if isinstance(call.func, cst.Attribute) else None
+    if loss is not None and not any(isinstance(each, cst.Call) for each in tree.inside(loss)):
         positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-        given = positional[0] if positional else None
-    if given is None:
+        loss = positional[0] if positional else None
+    if loss is None:
         raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
     taken = tree.names(scope_of(tree, call))
     name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
     indent, unit = file.indentation(tree.start(tree.statement(call))), tree.module.default_indent
     lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
-    return statements.move_out(file, given, name, lead, file.newline)
+    return statements.move_out(file, loss, name, lead, file.newline)

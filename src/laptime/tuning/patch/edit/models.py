@@ -21,44 +21,38 @@ ONCE = "if {model}._compiled_call_impl is None:"
 """What `Module.compile` sets."""
 
 
-def after_model(sources: LocatedSites, statement: str) -> list[tuple[File, Mark]]:
+def after_model(sources: LocatedSites, statement: str) -> list[tuple[File, Mark | None]]:
     """The statement for every trained model; gives where it was put in."""
     chosen = _chosen(sources)
-    made: list[tuple[File, Mark]] = []
-    for place in _forwards(sources, {place.site.index for place in chosen}):
-        made += _before_loop(sources, place, statement)
-    for place in chosen:
-        mark = _behind_optimizer(place, statement)
-        if mark is not None:
-            made.append((place.file, mark))
-    return made
+    forwards = _forwards(sources, {place.site.index for place in chosen})
+    marks = [(place.file, _before_loop(sources, place, statement)) for place in forwards]
+    return [*marks, *((place.file, _behind_optimizer(place, statement)) for place in chosen)]
 
 
 def _chosen(sources: LocatedSites) -> list[Place]:
     """One place a model: where it is called as in the loop, else at the last optimizer."""
     by_model: dict[int, list[Place]] = {}
-    for place in sources.places:
-        if place.site.kind == "model" and place.site.expression:
+    for place in sources.places_of("model"):
+        if place.site.expression:
             by_model.setdefault(place.site.index, []).append(place)
     called = {(site.function, site.expression) for site in sources.sites if site.kind == "forward"}
     chosen: list[Place] = []
-    for index in sorted(by_model):
-        found = by_model[index]
-        same = [each for each in found if (each.site.function, each.site.expression) in called]
-        chosen.append((same or found)[-1])
+    for _, places in sorted(by_model.items()):
+        same = [place for place in places if (place.site.function, place.site.expression) in called]
+        chosen.append((same or places)[-1])
     return chosen
 
 
-def _forwards(sources: LocatedSites, known: set[int]) -> list[Place]:
+def _forwards(sources: LocatedSites, named: set[int]) -> list[Place]:
     """A place where a model is called, for every model that has no name where its optimizer is made."""
-    found: dict[int, Place] = {}
-    for place in sources.places:
-        if place.site.kind == "forward" and place.site.index not in known and place.site.expression:
-            found.setdefault(place.site.index, place)
-    if not found and not known:
+    by_model: dict[int, Place] = {}
+    for place in sources.places_of("forward"):
+        if place.site.index not in named and place.site.expression:
+            by_model.setdefault(place.site.index, place)
+    if not by_model and not named:
         why = next((why for site, why in sources.left_out.items() if site.kind in ("model", "forward")), "")
         raise CannotEdit(why or "the trained model has no name in your files")
-    return list(found.values())
+    return list(by_model.values())
 
 
 def _behind_optimizer(place: Place, statement: str) -> Mark | None:
@@ -77,18 +71,22 @@ def _check_rebinding(tree: Tree, anchor: cst.CSTNode, name: str, place: Place) -
     function = tree.function(anchor)
     if function is None:
         return
-    if not _is_local(tree, function, name):
-        raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
+    _check_local(tree, function, name, place)
     uses = [node for node in tree.inside(function) if isinstance(node, cst.Name) and node.value == name]
     if not any(tree.start(node) > tree.end(anchor) for node in uses):
         raise CannotEdit(f"{name} is not used behind {place.where}: who trains it would keep the old one")
+
+
+def _check_local(tree: Tree, function: Function | None, name: str, place: Place) -> None:
+    if function is not None and not _is_local(tree, function, name):
+        raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
 
 
 def _is_local(tree: Tree, function: Function, name: str) -> bool:
     for node in tree.inside(function):
         if isinstance(node, cst.Param) and node.name.value == name:
             return True
-        if isinstance(node, cst.Global) and any(each.name.value == name for each in node.names):
+        if isinstance(node, cst.Global) and any(item.name.value == name for item in node.names):
             return True
         if isinstance(node, cst.Assign | cst.AnnAssign) and name in statements.bound(tree, node):
             return True
@@ -98,7 +96,7 @@ def _is_local(tree: Tree, function: Function, name: str) -> bool:
     return False
 
 
-def _before_loop(sources: LocatedSites, place: Place, statement: str) -> list[tuple[File, Mark]]:
+def _before_loop(sources: LocatedSites, place: Place, statement: str) -> Mark | None:
     """Before the outermost loop around the model's call: there it has a name."""
     tree, name = place.file.tree, place.site.expression
     loops = tree.loops(place.node())
@@ -113,20 +111,17 @@ def _before_loop(sources: LocatedSites, place: Place, statement: str) -> list[tu
         code = f"{ONCE}\n{statements.indented(statement, tree.module.default_indent)}"
     elif not once and not REPEATABLE.match(statement):
         raise CannotEdit(f"{name} has a name only at {place.where}, which may run once an epoch")
-    rebinds = REBINDS.match(statement) and function is not None and name.isidentifier()
-    if rebinds and function is not None and not _is_local(tree, function, name):
-        raise CannotEdit(f"{name} is a global name at {place.where}, it cannot be bound anew in a function")
+    if REBINDS.match(statement) and name.isidentifier():
+        _check_local(tree, function, name, place)
     code = statements.fill(code, model=name, device=f"next({name}.parameters()).device")
-    mark = statements.before(place.file, loops[-1], code)
-    return [] if mark is None else [(place.file, mark)]
+    return statements.before(place.file, loops[-1], code)
 
 
 def _loops_of_fetch(sources: LocatedSites, place: Place) -> list[cst.For | cst.While]:
     """The loops around the fetch, where it is in a method of the class whose method calls the model."""
     owner = place.site.function.rpartition(".")[0]
-    for fetch in sources.places:
-        same = fetch.site.kind == "fetch" and fetch.file is place.file
-        if same and owner and fetch.site.function.rpartition(".")[0] == owner:
+    for fetch in sources.places_of("fetch", file=place.file):
+        if owner and fetch.site.function.rpartition(".")[0] == owner:
             node, tree = fetch.node(), fetch.file.tree
             return [*([node] if isinstance(node, cst.For) else []), *tree.loops(node)]
     return []
@@ -153,14 +148,13 @@ def _name_of(tree: Tree, call: cst.Call) -> str:
     if not isinstance(small, cst.Assign):
         return ""
     target = small.targets[0].target
-    if small.value is call or (
-        isinstance(small.value, cst.IfExp) and call in (small.value.body, small.value.orelse)
-    ):
+    is_branch = isinstance(small.value, cst.IfExp) and call in (small.value.body, small.value.orelse)
+    if small.value is call or is_branch:
         return "" if isinstance(target, cst.Tuple | cst.List) else tree.source(target)
     if isinstance(small.value, cst.Tuple) and isinstance(target, cst.Tuple):
-        for each, value in zip(target.elements, small.value.elements, strict=False):
+        for element, value in zip(target.elements, small.value.elements, strict=False):
             if value.value is call:
-                return tree.source(each.value)
+                return tree.source(element.value)
     return ""
 
 

@@ -46,9 +46,9 @@ def sources(code: str) -> list[str]:
 def in_lines(tree: Tree, block: Iterable[cst.CSTNode]) -> list[str]:
     """The statements of a block, each in one line; those that share a line each by itself."""
     statements: list[cst.CSTNode] = []
-    for each in block:
-        statements += list(each.body) if isinstance(each, cst.SimpleStatementLine) else [each]
-    return [flat(tree.text[tree.first_line(each) : tree.end(each)]) for each in statements]
+    for statement in block:
+        statements += list(statement.body) if isinstance(statement, cst.SimpleStatementLine) else [statement]
+    return [flat(tree.text[tree.first_line(statement) : tree.end(statement)]) for statement in statements]
 
 
 def is_present(tree: Tree, block: Iterable[cst.CSTNode], code: str) -> bool:
@@ -122,7 +122,7 @@ def one_line(code: str, where: str) -> str:
         CannotEdit: there is a compound one.
     """
     body = Tree(code + "\n", "code").module.body
-    if not all(isinstance(each, cst.SimpleStatementLine) for each in body):
+    if not all(isinstance(statement, cst.SimpleStatementLine) for statement in body):
         raise CannotEdit(f"there is no room in {where} for several lines behind one of two statements")
     return "; ".join(line.strip() for line in code.split("\n") if line.strip())
 
@@ -152,7 +152,7 @@ def wrap(file: File, first: cst.CSTNode, last: cst.CSTNode, header: str) -> Mark
     indent, unit = file.indentation(tree.first_line(first)), tree.module.default_indent
     end = tree.end(last)
     strings = tree.strings()
-    starts = [start, *(found.end() for found in NEWLINE.finditer(file.text, start, end))]
+    starts = [start, *(newline.end() for newline in NEWLINE.finditer(file.text, start, end))]
     for at in reversed(starts):
         is_empty = not file.text[at : file.next_line(at)].strip()
         if not is_empty and not any(low < at <= high for low, high in strings):
@@ -166,14 +166,14 @@ def bound(tree: Tree, node: cst.CSTNode) -> set[str]:
     small = tree.small(node)
     targets: list[cst.BaseExpression] = []
     if isinstance(small, cst.Assign):
-        targets = [each.target for each in small.targets]
+        targets = [part.target for part in small.targets]
     elif isinstance(small, cst.AnnAssign):
         targets = [small.target]
     names: set[str] = set()
     while targets:
         target = targets.pop()
         if isinstance(target, cst.Tuple | cst.List):
-            targets += [each.value for each in target.elements]
+            targets += [part.value for part in target.elements]
         else:
             names.add(tree.flat(target))
     return names
@@ -197,8 +197,7 @@ def settled(tree: Tree, node: cst.CSTNode) -> cst.CSTNode:
 
 
 def _binds_elsewhere(tree: Tree, owner: cst.CSTNode, block: cst.CSTNode, names: set[str]) -> bool:
-    own = set(map(id, tree.inside(block)))
-    return any(
-        isinstance(each, cst.Assign | cst.AnnAssign) and id(each) not in own and bound(tree, each) & names
-        for each in tree.inside(owner)
-    )
+    in_block = set(map(id, tree.inside(block)))
+    elsewhere = [node for node in tree.inside(owner) if id(node) not in in_block]
+    assigns = [node for node in elsewhere if isinstance(node, cst.Assign | cst.AnnAssign)]
+    return any(bound(tree, assign) & names for assign in assigns)

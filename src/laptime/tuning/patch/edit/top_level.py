@@ -54,7 +54,7 @@ def bound_by(code: str) -> set[str]:
         if isinstance(statement, cst.FunctionDef | cst.ClassDef):
             names.add(statement.name.value)
         elif isinstance(statement, cst.SimpleStatementLine):
-            names |= {name for each in statement.body for name in statements.bound(tree, each)}
+            names |= {name for small in statement.body for name in statements.bound(tree, small)}
     return names
 
 
@@ -85,8 +85,8 @@ def _head(tree: Tree) -> int:
 
 def _top_imports(tree: Tree, before: int) -> set[str]:
     """Names that imports of the top level have bound before an offset."""
-    statements_before = [each for each in tree.module.body if tree.start(each) < before and _is_import(each)]
-    return _imported(node for each in statements_before for node in tree.inside(each))
+    above = [statement for statement in tree.module.body if tree.start(statement) < before]
+    return _imported(node for statement in filter(_is_import, above) for node in tree.inside(statement))
 
 
 def _imported(nodes: Iterable[cst.CSTNode]) -> set[str]:
@@ -96,9 +96,9 @@ def _imported(nodes: Iterable[cst.CSTNode]) -> set[str]:
 def _is_import(statement: cst.CSTNode) -> bool:
     """An import, or `try: import ...`, or `if ...: import ...` with nothing but imports in it."""
     if isinstance(statement, cst.SimpleStatementLine):
-        return all(isinstance(each, cst.Import | cst.ImportFrom) for each in statement.body)
+        return all(isinstance(inner, cst.Import | cst.ImportFrom) for inner in statement.body)
     if isinstance(statement, cst.Try) or (isinstance(statement, cst.If) and statement.orelse is None):
-        return all(_is_import(each) for each in statement.body.body)
+        return all(_is_import(inner) for inner in statement.body.body)
     return False
 
 

@@ -32,16 +32,16 @@ def aliases(tree: Tree) -> dict[str, str]:
     full_names: dict[str, str] = {}
     for node in tree.nodes:
         if isinstance(node, cst.Import):
-            for each in node.names:
-                name = name_of_import(each)
-                if each.asname is None:
+            for alias in node.names:
+                name = name_of_import(alias)
+                if alias.asname is None:
                     full_names.setdefault(name, name)
                 else:
-                    full_names[name] = dotted(each.name)
+                    full_names[name] = dotted(alias.name)
         elif isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             package = "." * len(node.relative) + dotted(node.module)
-            for each in node.names:
-                full_names[name_of_import(each)] = f"{package}.{dotted(each.name)}"
+            for alias in node.names:
+                full_names[name_of_import(alias)] = f"{package}.{dotted(alias.name)}"
     for node in tree.nodes:
         if isinstance(node, cst.Assign) and len(node.targets) == 1:
             name, full = dotted(node.targets[0].target), resolved(dotted(node.value), full_names)
@@ -60,7 +60,7 @@ def bases(tree: Tree) -> dict[str, list[str]]:
     """Last names of the classes that the file's classes derive from, by name."""
     full_names = aliases(tree)
     return {
-        node.name.value: [resolved(dotted(each.value), full_names).rpartition(".")[2] for each in node.bases]
+        node.name.value: [resolved(dotted(base.value), full_names).rpartition(".")[2] for base in node.bases]
         for node in tree.nodes
         if isinstance(node, cst.ClassDef)
     }

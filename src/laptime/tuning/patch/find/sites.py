@@ -91,6 +91,11 @@ class LocatedSites:
         for site in sites:
             self._place(site)
 
+    def places_of(self, *kinds: str, file: File | None = None) -> list[Place]:
+        """Places of these kinds, in one file or in all."""
+        places = [place for place in self.places if place.site.kind in kinds]
+        return [place for place in places if file is None or place.file is file]
+
     @property
     def called_model(self) -> str:
         """What the first model is called as where its forward is called; "" where it has no name there."""

@@ -32,7 +32,7 @@ class _Positions(MetadataWrapper):
 @cache
 def _fields(kind: type[cst.CSTNode]) -> tuple[str, ...]:
     """Where a kind of node keeps others, white space left out."""
-    return tuple(each.name for each in fields(kind) if not WHITE.search(each.name))
+    return tuple(field.name for field in fields(kind) if not WHITE.search(field.name))
 
 
 def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -42,7 +42,7 @@ def _parts(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         if isinstance(value, cst.CSTNode):
             yield value
         elif isinstance(value, (list, tuple)):
-            yield from (each for each in value if isinstance(each, cst.CSTNode))
+            yield from (part for part in value if isinstance(part, cst.CSTNode))
 
 
 class Tree:
@@ -98,7 +98,7 @@ class Tree:
 
     def names(self, node: cst.CSTNode) -> set[str]:
         """Every name in it."""
-        return {each.value for each in self.inside(node) if isinstance(each, cst.Name)}
+        return {inner.value for inner in self.inside(node) if isinstance(inner, cst.Name)}
 
     def is_alone(self, node: cst.CSTNode) -> bool:
         """Whether the statement of a node has its line for itself."""
