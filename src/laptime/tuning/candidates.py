@@ -116,8 +116,8 @@ def suspects(loop_profile: LoopProfile, recipe: Recipe, choice: Choice) -> list[
         if not isinstance(candidate, str):
             candidates.append((candidate, True))
     least = LEAST * loop_profile.step
-    likely = [each for each in candidates if each[0].bound >= least and each[0].bound > 0]
-    return sorted(likely, key=lambda each: (-expected(each[0]), str(each[0].change)))
+    likely = [row for row in candidates if row[0].bound >= least and row[0].bound > 0]
+    return sorted(likely, key=lambda row: (-expected(row[0]), str(row[0].change)))
 
 
 def facts_of(recipe: Recipe) -> frozenset[str]:

@@ -41,9 +41,9 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
     began = state.evaluator.elapsed()
     bundle = replace(
         members[0],
-        cost=max(each.cost for each in members),
-        start=sum(each.start for each in members),
-        numerics=max((each.numerics for each in members), key=NUMERICS.index),
+        cost=max(member.cost for member in members),
+        start=sum(member.start for member in members),
+        numerics=max((member.numerics for member in members), key=NUMERICS.index),
     )
     terms = state.terms(bundle, state.try_until)
     state.races += 1
@@ -72,24 +72,24 @@ def promise(state: SearchState, least: float) -> float:
     members, target = _members(state, least, untried=False)
     if len(members) < 2 or target in state.bundles or _no_time(state, members):
         return 0.0
-    seconds = sum(each.start for each in members) + LOOKS[0] * max(each.cost for each in members)
+    seconds = sum(member.start for member in members) + LOOKS[0] * max(member.cost for member in members)
     return HIDDEN * sum(map(ranking.expected, members)) / max(seconds, 1e-9)
 
 
 def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Candidate], Recipe]:
     """The changes that are raced together, and the recipe with all of them."""
     speedups = {rung.label: rung.speedup or 0.0 for rung in state.rungs if rung.verdict != "not tried"}
-    target, kept = state.recipe, dict(state.kept)
+    target, adopted = state.recipe, dict(state.adopted)
     members: list[Candidate] = []
     for candidate in ranking.ranked(_rejected(state, least, untried)):
         speedup = speedups.get(str(candidate.change), 1.0)
-        if speedup < HARMLESS or candidate.change.name in {each.change.name for each in members}:
+        if speedup < HARMLESS or candidate.change.name in {member.change.name for member in members}:
             continue
-        if ranking.rivals(candidate, kept, state.script):
+        if ranking.rivals(candidate, adopted, state.script):
             continue
-        if ranking.missing(candidate, kept, state.loop_profile, state.script):
+        if ranking.missing(candidate, adopted, state.loop_profile, state.script):
             continue
-        kept[candidate.change.name] = candidate
+        adopted[candidate.change.name] = candidate
         target = target.plus(candidate.change)
         members.append(candidate)
     return members, target
@@ -98,14 +98,14 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
 def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate]:
     """Candidates that were raced and not decided for good, and the option beyond each kept one of a line."""
     beyond = []
-    for candidate in state.kept.values():
+    for candidate in state.adopted.values():
         line = ranking.line(candidate)
         following = line[line.index(candidate.change) + 1 :][:1]
         beyond += [replace(candidate, change=change) for change in following]
     others = [
         candidate
         for candidate in state.candidates.values()
-        if candidate.change.name not in state.kept
+        if candidate.change.name not in state.adopted
         and ranking.share(candidate, state.loop_profile.step) >= least
     ]
     raced = state.raced_before
@@ -113,13 +113,13 @@ def _rejected(state: SearchState, least: float, untried: bool) -> list[Candidate
         one
         for one in (*beyond, *others)
         if not is_control(one)
-        and (untried or one.change.name in state.kept or one.change in raced)
+        and (untried or one.change.name in state.adopted or one.change in raced)
         and not (one.change in raced and raced[one.change].final)
     ]
 
 
 def _no_time(state: SearchState, members: list[Candidate]) -> bool:
-    first = sum(each.start for each in members) + 4 * max(each.cost for each in members)
+    first = sum(member.start for member in members) + 4 * max(member.cost for member in members)
     return state.evaluator.elapsed() + first > state.try_until
 
 
@@ -131,7 +131,7 @@ def _add_reason(state: SearchState, members: list[Candidate], reason: str) -> No
 
 def _others(member: Candidate, members: list[Candidate]) -> str:
     """The other members, by name or, where they are many, by number."""
-    labels = [str(each.change) for each in members if each is not member]
+    labels = [str(other.change) for other in members if other is not member]
     return ", ".join(labels) if len(labels) < 5 else f"{len(labels)} others"
 
 
@@ -140,9 +140,9 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
     for at, member in enumerate(members):
         others = _others(member, members)
         if at == 0:
-            kept = structs.replace(rung, reason=f"together with {others}: {rung.reason}")
+            report = structs.replace(rung, reason=f"together with {others}: {rung.reason}")
         else:
-            kept = structs.replace(
+            report = structs.replace(
                 untried_rung(member),
                 verdict=rung.verdict,
                 gate=rung.gate,
@@ -150,7 +150,7 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
                 reason=f"together with {others}, see {members[0].change}",
             )
         state.mark_raced(member, final=True)
-        state.rungs.append(kept)
-        state.on_rung(kept)
+        state.rungs.append(report)
+        state.on_rung(report)
         partly = state.recipe.plus(member.change) if at + 1 < len(members) else target
-        state.adopt(member, partly, [], kept.speedup)
+        state.adopt(member, partly, [], report.speedup)

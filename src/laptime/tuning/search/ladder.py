@@ -46,29 +46,25 @@ class SearchResult:
     """The result of a search.
 
     Attributes:
-        recipe: the final set. kept: its candidates, in the recipe's order.
+        recipe: the final set.
         ladder: rungs in the order of trying, the `not tried` ones last; each once, as it ended.
         before, after: loop profiles of the script as it is and under the final set, as far as diagnosed.
         control: the rung of `identity`; None when it was no candidate or there was no time.
         margin: share below which nothing was claimed; wider than asked when the control came out different.
-        noise: standard deviation of a round. detectable: smallest saving that races find in half of cases.
+        noise: standard deviation of a round.
         ruled_out: names of the catalogue that were no candidates, with the reason.
         ended: complete; budget: something was not tried, or not left out, for lack of time.
-        races: without those of the control and of leave-one-out.
     """
 
     recipe: Recipe
-    kept: tuple[Candidate, ...] = ()
     ladder: list[Rung] = field(default_factory=list)
     before: LoopProfile
     after: LoopProfile
     control: Rung | None = None
     margin: float
     noise: float
-    detectable: float
     ruled_out: dict[str, str] = field(default_factory=dict)
     ended: Literal["complete", "budget"] = "complete"
-    races: int = 0
 
 
 def search(
@@ -101,17 +97,14 @@ def search(
     names = {rung.name for rung in state.rungs}
     return SearchResult(
         recipe=state.recipe,
-        kept=tuple(state.kept[change.name] for change in state.recipe),
         ladder=state.rungs,
         before=state.script,
         after=state.loop_profile,
         control=state.control,
         margin=state.margin,
         noise=state.noise,
-        detectable=_detectable(state, rules.looks or LONGEST),
         ruled_out={name: why for name, why in state.ruled_out.items() if name not in names},
         ended="budget" if out_of_time or state.out_of_time or not complete else "complete",
-        races=state.races,
     )
 
 
@@ -141,9 +134,9 @@ def _crowded(state: SearchState) -> bool:
     if state.rules.certify:
         return False
     now, until = state.evaluator.elapsed(), state.try_until
-    waiting = [each for each in state.candidates.values() if not _obstacle(state, each)]
-    needed = sum(each.start + LEAST_ROUNDS * each.cost for each in waiting)
-    together = LEAST_ROUNDS * max((each.cost for each in waiting), default=0.0)
+    waiting = [one for one in state.candidates.values() if not _obstacle(state, one)]
+    needed = sum(one.start + LEAST_ROUNDS * one.cost for one in waiting)
+    together = LEAST_ROUNDS * max((one.cost for one in waiting), default=0.0)
     return now > until / 2 and now + needed + together > until
 
 
@@ -155,7 +148,7 @@ def _detectable(state: SearchState, looks: tuple[int, ...]) -> float:
 def _next(state: SearchState) -> Candidate | None:
     """The best candidate that may be raced now."""
     candidates = list(state.candidates.values())
-    beside = [option for each in candidates for option in _beside(state, each)]
+    beside = [option for one in candidates for option in _beside(state, one)]
     for candidate in ranking.ranked([*candidates, *beside]):
         if not _obstacle(state, candidate):
             return candidate
@@ -175,7 +168,7 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
     """Why it is not raced now; "" when nothing stands against it."""
     if not _open(state, candidate):
         return "was tried"
-    lacking = ranking.missing(candidate, state.kept, state.loop_profile, state.script)
+    lacking = ranking.missing(candidate, state.adopted, state.loop_profile, state.script)
     if lacking:
         return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
     if not is_control(candidate) and state.rules.goal == "throughput":
@@ -197,7 +190,7 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     grown = ranking.share(candidate, state.loop_profile.step) / max(before.share, 0.01)
     revealed = before.waiting > HIDES and state.waiting < before.waiting / 2
     moved = state.loop_profile.bound != before.bound
-    new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.kept, state.script))
+    new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.adopted, state.script))
     again = new_rival or revealed or grown >= state.rules.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 
@@ -272,7 +265,7 @@ def planned(
     state.recipe, state.script, state.loop_profile = recipe, loop_profile, loop_profile
     state.noise, state.margin = loop_profile.noise, rules.margin
     candidates = ranking.ranked(evaluator.candidates(loop_profile, recipe).usable)
-    state.candidates = {each.change: each for each in candidates}
+    state.candidates = {one.change: one for one in candidates}
     plans = []
     for candidate in candidates:
         if _obstacle(state, candidate) not in ("", "budget"):

@@ -33,14 +33,14 @@ def leave_one_out(state: SearchState) -> bool:
     Returns:
         Whether there was time for all of them.
     """
-    if len(state.kept) < 2:  # the final measurement is that race
+    if len(state.adopted) < 2:  # the final measurement is that race
         return True
     complete = True
     gain = {rung.name: rung.speedup or 1.0 for rung in state.rungs if rung.kept}
-    weakest_first = sorted(state.kept, key=lambda name: gain.get(name, 1.0))
+    weakest_first = sorted(state.adopted, key=lambda name: gain.get(name, 1.0))
     for at, name in enumerate(weakest_first):
-        candidate = state.kept[name]
-        needed = ranking.dependents(name, state.kept, state.script)
+        candidate = state.adopted[name]
+        needed = ranking.dependents(name, state.adopted, state.script)
         if needed:
             state.revise(name, kept=True, reason=f"not left out: {', '.join(needed)} needs it")
             continue
@@ -54,14 +54,14 @@ def leave_one_out(state: SearchState) -> bool:
         decision = _without(state, candidate, waiting=len(weakest_first) - at)
         if not decision.stays:
             state.recipe = state.recipe.without(name)
-            state.kept.pop(name)
+            state.adopted.pop(name)
         state.revise(name, kept=decision.stays, dropped=not decision.stays, reason=decision.why)
     return complete
 
 
 def _is_certain(state: SearchState, name: str) -> bool:
     """Whether it was kept last, clearly, beside all that is kept: leaving it out is that race again."""
-    if state.rules.certify or name != list(state.kept)[-1]:
+    if state.rules.certify or name != list(state.adopted)[-1]:
         return False
     newest = next(rung for rung in reversed(state.rungs) if rung.kept and rung.name == name)
     dropped = any(rung.dropped for rung in state.rungs)

@@ -71,7 +71,7 @@ class RaceTerms:
     spent: Callable[[], bool] = field(default=lambda: False)
 
     @property
-    def each(self) -> float:
+    def alpha_per_look(self) -> float:
         """Chance of error at one look."""
         return self.alpha / len(self.looks)
 
@@ -186,7 +186,7 @@ def _word_for_goal(said: RungWord, goal: str) -> RungWord:
 def word(measured: Effect, terms: RaceTerms) -> RungWord:
     """The word that an effect allows at one look."""
     edge = math.log1p(terms.margin)
-    low, high = measured.lower(terms.each), measured.upper(terms.each)
+    low, high = measured.lower(terms.alpha_per_look), measured.upper(terms.alpha_per_look)
     if high < -edge:
         return _word_for_goal("faster", terms.goal)
     if low > edge:

@@ -40,7 +40,7 @@ def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Best first; the control before all. Equal ones by name, so that a session can be repeated."""
     return sorted(
         candidates,
-        key=lambda each: (each.change.name != CONTROL, -promise(each), str(each.change)),
+        key=lambda one: (one.change.name != CONTROL, -promise(one), str(one.change)),
     )
 
 
@@ -58,7 +58,7 @@ def has_one_bottleneck(loop_profile: LoopProfile) -> bool:
         return False
     parts = [("data",), ("transfer",), ("forward", "backward", "optimizer"), ("other",)]
     shares = [loop_profile.share(*names) for names in parts]
-    whole = sum(shares)  # not the step, which is kept up with what was gained since
+    whole = sum(shares)  # not the step, which follows what was gained since
     return whole > 0 and whole - max(shares) < ONE_BOTTLENECK * whole
 
 
@@ -85,17 +85,17 @@ def excludes(one: Candidate, other: Candidate) -> bool:
     return bool(one.gives & other.gives or one.conflicts & other.gives or other.conflicts & one.gives)
 
 
-def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: LoopProfile) -> list[str]:
+def rivals(candidate: Candidate, adopted: Mapping[str, Candidate], script: LoopProfile) -> list[str]:
     """Names of kept changes that have to go when this one comes, with those that need what only these give.
 
     Args:
         script: the loop profile of the script as it is.
     """
-    going = [name for name, other in kept.items() if excludes(candidate, other)]
+    going = [name for name, other in adopted.items() if excludes(candidate, other)]
     while going:
-        others = [other for name, other in kept.items() if name not in (*going, candidate.change.name)]
+        others = [other for name, other in adopted.items() if name not in (*going, candidate.change.name)]
         facts = script.facts.union(candidate.gives, *(other.gives for other in others))
-        lost = frozenset().union(*(kept[name].gives for name in going)) - facts
+        lost = frozenset().union(*(adopted[name].gives for name in going)) - facts
         more = [other.change.name for other in others if other.needs & lost]
         if not more:
             break
@@ -104,16 +104,17 @@ def rivals(candidate: Candidate, kept: Mapping[str, Candidate], script: LoopProf
 
 
 def missing(
-    candidate: Candidate, kept: Mapping[str, Candidate], loop_profile: LoopProfile, script: LoopProfile
+    candidate: Candidate, adopted: Mapping[str, Candidate], loop_profile: LoopProfile, script: LoopProfile
 ) -> list[str]:
     """Facts that the candidate needs and that do not hold, with those that must not and do ("!workers").
 
     Args:
-        kept: changes of the recipe by name. loop_profile: under the recipe. script: of the script as it is.
+        adopted: candidates of the recipe by name. loop_profile: under the recipe. script: of the script as
+            it is.
     """
-    replaced = {candidate.change.name, *rivals(candidate, kept, script)}
-    lost = frozenset().union(*(kept[name].gives for name in replaced if name in kept))
-    gained = frozenset().union(*(other.gives for name, other in kept.items() if name not in replaced))
+    replaced = {candidate.change.name, *rivals(candidate, adopted, script)}
+    lost = frozenset().union(*(adopted[name].gives for name in replaced if name in adopted))
+    gained = frozenset().union(*(other.gives for name, other in adopted.items() if name not in replaced))
     facts = (loop_profile.facts - (lost - script.facts)) | gained
     return sorted(
         need for need in candidate.needs if (need[1:] in facts if need.startswith("!") else need not in facts)
@@ -127,15 +128,15 @@ def joined(candidate: Candidate, recipe: Recipe, replaced: Iterable[str]) -> Rec
     return recipe.plus(candidate.change)
 
 
-def dependents(name: str, kept: Mapping[str, Candidate], loop_profile: LoopProfile) -> list[str]:
+def dependents(name: str, adopted: Mapping[str, Candidate], loop_profile: LoopProfile) -> list[str]:
     """Kept changes that need a fact which only this one gives.
 
     Args:
         loop_profile: of the script as it is.
     """
-    others = frozenset().union(*(other.gives for key, other in kept.items() if key != name))
-    only = kept[name].gives - others - loop_profile.facts if name in kept else frozenset()
-    return [key for key, other in kept.items() if key != name and other.needs & only]
+    others = frozenset().union(*(other.gives for key, other in adopted.items() if key != name))
+    only = adopted[name].gives - others - loop_profile.facts if name in adopted else frozenset()
+    return [key for key, other in adopted.items() if key != name and other.needs & only]
 
 
 def line(candidate: Candidate) -> tuple[Change, ...]:

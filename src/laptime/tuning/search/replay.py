@@ -23,9 +23,9 @@ def replay(state: SearchState, rungs: Sequence[Rung]) -> None:
         at = _position(state.rungs, rung)
         if at is not None:
             state.rungs[at] = rung
-            if rung.dropped and rung.name in state.kept:
+            if rung.dropped and rung.name in state.adopted:
                 state.recipe = state.recipe.without(rung.name)
-                state.kept.pop(rung.name)
+                state.adopted.pop(rung.name)
             continue
         _take_over(state, _candidate(state, rung), rung)
         adopted = adopted or rung.kept
@@ -62,6 +62,6 @@ def _take_over(state: SearchState, candidate: Candidate, rung: Rung) -> None:
         return
     state.races += 1
     if rung.kept:
-        replaced = ranking.rivals(candidate, state.kept, state.script)
+        replaced = ranking.rivals(candidate, state.adopted, state.script)
         target = ranking.joined(candidate, state.recipe, replaced)
         state.adopt(candidate, target, replaced, rung.speedup)

@@ -61,7 +61,7 @@ class SearchState:
 
     Attributes:
         evaluator, rules: as `ladder.search`. on_rung, on_race, on_diagnosis: its listeners.
-        recipe: the incumbent. kept: candidates of its changes, by name.
+        recipe: the incumbent. adopted: candidates of its changes, by name.
         script: the loop profile of the script as it is. loop_profile: under the incumbent.
         candidates: of the newest diagnosis, by change. newest: the last candidate of each name.
         ruled_out: names that are no candidates, with the reason.
@@ -78,7 +78,7 @@ class SearchState:
     on_race: Callable[[Candidate], None]
     on_diagnosis: Callable[[Recipe, LoopProfile], None]
     recipe: Recipe = field(default_factory=Recipe)
-    kept: dict[str, Candidate] = field(default_factory=dict)
+    adopted: dict[str, Candidate] = field(default_factory=dict)
     script: LoopProfile = field(default_factory=LoopProfile)
     loop_profile: LoopProfile = field(default_factory=LoopProfile)
     candidates: dict[Change, Candidate] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class SearchState:
         self.noise = self.script.noise
         self.on_diagnosis(self.recipe, self.script)
         self._refresh_candidates()
-        lines = [len(ranking.line(each)) for each in self.candidates.values() if not is_control(each)]
+        lines = [len(ranking.line(one)) for one in self.candidates.values() if not is_control(one)]
         self.expected = max(1, sum(min(3, length) for length in lines))
 
     def rediagnose(self) -> None:
@@ -122,17 +122,17 @@ class SearchState:
 
     def _refresh_candidates(self) -> None:
         proposed = self.evaluator.candidates(self.loop_profile, self.recipe)
-        new = {each.change: each for each in proposed.usable}
+        new = {one.change: one for one in proposed.usable}
         names = {change.name for change in new}
         # Under the incumbent a rival of a kept change may have nothing to propose; its race is still due.
         due = {
-            change: each
-            for change, each in self.candidates.items()
+            change: one
+            for change, one in self.candidates.items()
             if change not in self.raced_before and change.name not in names
-            if ranking.rivals(each, self.kept, self.script)
+            if ranking.rivals(one, self.adopted, self.script)
         }
         self.candidates = {**due, **new}
-        self.newest.update({each.change.name: each for each in self.candidates.values()})
+        self.newest.update({one.change.name: one for one in self.candidates.values()})
         self.ruled_out.update(proposed.ruled_out)
         for change in self.candidates:
             self.ruled_out.pop(change.name, None)
@@ -146,7 +146,7 @@ class SearchState:
     def try_until(self) -> float:
         """Seconds of the session after which no new change is tried: leave-one-out needs the rest."""
         rules = self.rules
-        least = sum(each.start + LEAST_ROUNDS * each.cost for each in self.kept.values())
+        least = sum(one.start + LEAST_ROUNDS * one.cost for one in self.adopted.values())
         return self.leave_until - min(least, rules.leave_out * rules.budget)
 
     # One attempt
@@ -186,8 +186,8 @@ class SearchState:
         return len(
             {
                 change.name
-                for change, each in self.candidates.items()
-                if change not in self.raced_before and ranking.share(each, self.loop_profile.step) >= least
+                for change, one in self.candidates.items()
+                if change not in self.raced_before and ranking.share(one, self.loop_profile.step) >= least
             }
         )
 
@@ -204,7 +204,7 @@ class SearchState:
         """Race it, gate it, keep it or not; the rung is recorded and reported."""
         began = self.evaluator.elapsed()
         self.on_race(candidate)
-        replaced = ranking.rivals(candidate, self.kept, self.script)
+        replaced = ranking.rivals(candidate, self.adopted, self.script)
         target = ranking.joined(candidate, self.recipe, replaced)
         terms = self.terms(candidate, self.try_until)
         self.races += not is_control(candidate)
@@ -282,7 +282,7 @@ class SearchState:
     def mark_raced(self, candidate: Candidate, *, final: bool) -> None:
         """Remember that it was raced beside the present incumbent."""
         share = ranking.share(candidate, self.loop_profile.step)
-        rivals = frozenset(ranking.rivals(candidate, self.kept, self.script))
+        rivals = frozenset(ranking.rivals(candidate, self.adopted, self.script))
         past = PastRace(share, self.loop_profile.bound, self.waiting, rivals, final)
         self.raced_before[candidate.change] = past
 
@@ -295,21 +295,21 @@ class SearchState:
     def adopt(self, candidate: Candidate, target: Recipe, replaced: list[str], speedup: float | None) -> None:
         """Make `target`, which has this candidate, the incumbent; report again what it replaces."""
         for name in dict.fromkeys([*replaced, candidate.change.name]):
-            if name in self.kept:
-                self.kept.pop(name)
+            if name in self.adopted:
+                self.adopted.pop(name)
                 self.revise(name, kept=False, reason=f"replaced by {candidate.change}", newest=False)
         if speedup:
             step = self.loop_profile.step / speedup
             self._lower_bounds_of_rivals(candidate, self.loop_profile.step - step)
             self.loop_profile = replace(self.loop_profile, step=step)
         self.recipe = target
-        self.kept[candidate.change.name] = candidate
+        self.adopted[candidate.change.name] = candidate
 
     def _lower_bounds_of_rivals(self, candidate: Candidate, saved: float) -> None:
         """A rival that takes its place has to save first what it has saved: that much less is its bound."""
-        for change, each in self.candidates.items():
-            if change not in self.raced_before and ranking.excludes(candidate, each):
-                self.candidates[change] = replace(each, bound=max(0.0, each.bound - max(0.0, saved)))
+        for change, one in self.candidates.items():
+            if change not in self.raced_before and ranking.excludes(candidate, one):
+                self.candidates[change] = replace(one, bound=max(0.0, one.bound - max(0.0, saved)))
 
     def revise(
         self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True

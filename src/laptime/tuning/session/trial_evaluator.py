@@ -70,8 +70,8 @@ class TrialEvaluator:
     def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
         """Candidates of the catalogue that the trials can apply."""
         proposed = find_candidates(loop_profile, recipe, self.choice, self.costs(loop_profile))
-        obstacles = {each.change.name: self.runner.obstacle(each) for each in proposed.usable}
-        usable = tuple(each for each in proposed.usable if not obstacles[each.change.name])
+        obstacles = {one.change.name: self.runner.obstacle(one) for one in proposed.usable}
+        usable = tuple(one for one in proposed.usable if not obstacles[one.change.name])
         return CandidateSet(
             usable, proposed.ruled_out | {name: why for name, why in obstacles.items() if why}
         )
