@@ -155,22 +155,16 @@ class _Streams:
     """What one sample, read again and again, tells of the random numbers."""
 
     def __init__(self, draws: list[list[list[str]]]) -> None:
-        passes = [[row for row in rows if row] for rows in draws]
-        self.reads = min((len(row) for rows in passes for row in rows), default=0)
-        rows_by_pass = [[tuple(row[: self.reads]) for row in rows] for rows in passes]
-        rows = [row for rows in rows_by_pass for row in rows]
-        changing = [row for row in rows if len(set(row)) > 1]
-        self.is_random = bool(changing) or len(set(rows)) > 1
-        self.is_shared = self.reads >= TOGETHER and any(
-            len(set(new)) < len(new)
-            for new in ([row for row in each if len(set(row)) > 1] for each in rows_by_pass)
-        )
-        self.repeats = (
-            bool(changing)
-            and len(rows_by_pass) > 1
-            and self.reads >= TOGETHER
-            and rows_by_pass[0] == rows_by_pass[1]
-        )
+        """`draws`: hashes of the sample by pass, worker and read."""
+        passes = [[reads for reads in workers if reads] for workers in draws]
+        self.reads = min((len(reads) for workers in passes for reads in workers), default=0)
+        rows_by_pass = [[tuple(reads[: self.reads]) for reads in workers] for workers in passes]
+        rows = [row for workers in rows_by_pass for row in workers]
+        random_rows = [[row for row in workers if len(set(row)) > 1] for workers in rows_by_pass]
+        self.is_random = any(random_rows) or len(set(rows)) > 1
+        is_enough = self.reads >= TOGETHER
+        self.is_shared = is_enough and any(len(set(workers)) < len(workers) for workers in random_rows)
+        self.repeats = is_enough and any(random_rows) and rows_by_pass[:1] == rows_by_pass[1:2]
 
 
 def _augmentation(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
@@ -223,26 +217,26 @@ def _distribution(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     if moved > SHIFT:
         text = f"the same samples have moved by {moved:.1f} standard errors: {text}"
         return checked("distribution", "fail", text, moved, SHIFT)
-    apart = kolmogorov_smirnov(new, old)
+    distance = kolmogorov_smirnov(new, old)
     limit = CRITICAL * math.sqrt((len(new) + len(old)) / (len(new) * len(old)))
-    return checked("distribution", "ok" if apart <= limit else "fail", text, apart, limit)
+    return checked("distribution", "ok" if distance <= limit else "fail", text, distance, limit)
 
 
 def _moved(candidate: LoaderSamples, base: LoaderSamples) -> float:
     """Mean difference of the samples that both have, in standard errors; 0 where it is below rounding."""
     ours = dict(zip(candidate.ids, candidate.values, strict=False))
-    apart = [
+    differences = [
         new - value
         for key, value in zip(base.ids, base.values, strict=False)
         if value is not None and (new := ours.get(key)) is not None
     ]
     values = [value for value in base.values if value is not None]
-    if len(apart) < FEWEST:
+    if len(differences) < FEWEST:
         return 0.0
-    mean = abs(fmean(apart))
+    mean = abs(fmean(differences))
     if mean < 1e-3 * max(stdev(values), 1e-12):
         return 0.0
-    return mean / max(stdev(apart) / math.sqrt(len(apart)), 1e-12)
+    return mean / max(stdev(differences) / math.sqrt(len(differences)), 1e-12)
 
 
 def kolmogorov_smirnov(one: list[float], other: list[float]) -> float:

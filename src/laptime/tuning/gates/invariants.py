@@ -70,9 +70,9 @@ def _finite(comparison: NumericsComparison) -> GateCheck:
 
 def _steps(comparison: NumericsComparison, numerics: str) -> GateCheck:
     new, old = len(comparison.candidate.steps), len(comparison.base.steps)
-    wanted = max(comparison.asked, 1)
-    if min(new, old) < wanted:
-        return checked("steps", "unknown", f"{min(new, old)} of {wanted} steps were captured", new, wanted)
+    planned = max(comparison.planned, 1)
+    if min(new, old) < planned:
+        return checked("steps", "unknown", f"{min(new, old)} of {planned} steps were captured", new, planned)
     if numerics == "algorithm":
         return checked("steps", "ok", f"{new} steps were captured", new)
     for number, (candidate, base) in enumerate(_pairs(comparison), 1):

@@ -141,7 +141,7 @@ class _Tolerances:
 
     def _is_first(self, step: int) -> bool:
         """Whether a step began from the baseline's own state."""
-        return step == 0 or self._comparison.apart
+        return step == 0 or self._comparison.restored
 
     def _allowed(self, step: int, limit: float) -> float:
         """Steps that follow others may be off by twice as much."""

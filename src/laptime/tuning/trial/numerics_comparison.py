@@ -117,19 +117,18 @@ class NumericsComparison:
     """A candidate compared with the base, step by step and tensor by tensor.
 
     Attributes:
-        steps, asked: optimizer steps that were captured, and that were wanted. fed: on captured batches.
-        apart: every step began from the captured state; else they follow each other.
-        sampled: of large tensors every so many-th element was kept.
-        refused: changes of the recipe that could not be applied: {"name", "why"}.
-        totals: a row a step and group. tensors: the rows of single tensors, the worst where they are many.
-        unmatched: names that only one side has, or of another size; at most 20, as of dtypes.
-        data: of trials that ran the loaders alone.
+        steps, planned: optimizer steps that were captured, and that should have been. fed: on captured
+        batches. restored: every step began from the captured state; else they follow each other. sampled: of
+        large tensors every so many-th element was kept. refused: changes of the recipe that could not be
+        applied: {"name", "why"}. totals: a row a step and group. tensors: the rows of single tensors, the
+        worst where they are many. unmatched: names that only one side has, or of another size; at most 20, as
+        of dtypes. data: of trials that ran the loaders alone.
     """
 
     steps: int = 0
-    asked: int = 0
+    planned: int = 0
     fed: bool = False
-    apart: bool = False
+    restored: bool = False
     sampled: int = 1
     notes: list[str] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)

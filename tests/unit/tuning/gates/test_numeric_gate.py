@@ -58,9 +58,9 @@ def document(**more: Any) -> dict[str, Any]:
     groups = ("gradients", "parameters", "optimizer", "updates")
     found = {
         "steps": 1,
-        "asked": 1,
+        "planned": 1,
         "fed": True,
-        "apart": True,
+        "restored": True,
         "candidate": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
         "base": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
         "reference": {"steps": [dict(step)], "settings": [{"momentum": 0.9}]},
@@ -300,7 +300,7 @@ def test_nothing_captured_is_never_passed() -> None:
     with pytest.raises(wire_format.WireError, match="steps: expected int, got 'many'"):
         judge(["exact"], {"steps": "many"})
     assert judge(["exact"], document(totals=[], tensors=[])).word == "undecided"
-    assert judge(["exact"], document(asked=3)).word == "undecided"
+    assert judge(["exact"], document(planned=3)).word == "undecided"
     assert judge(["exact"], document(), needs_samples=True).word == "undecided"
     assert judge(["random"], document()).word == "undecided"
     assert judge(["algorithm"], document()).word == "undecided"

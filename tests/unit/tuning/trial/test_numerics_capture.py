@@ -245,7 +245,7 @@ def test_captured_batches_can_be_cut(tmp_path: Path) -> None:
 
 def test_a_script_that_ends_early_is_told(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(), steps=1000)
-    assert found.steps < found.asked
+    assert found.steps < found.planned
 
 
 def test_not_a_number_is_counted(tmp_path: Path) -> None:

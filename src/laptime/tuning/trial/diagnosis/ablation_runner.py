@@ -33,18 +33,18 @@ class AblationRunner(TrialMode):
     def __init__(self, plan: TrialPlan, hooks: Any) -> None:
         self._plan, self._hooks = plan, hooks
         self._clock = ablation_blocks.PartClock(self._wait)
-        self._seen = Observations(hooks, [])
+        self._observed = Observations(hooks, [])
         self._is_finished = False
         self._start_over()
 
     def _start_over(self) -> None:
         """The loop begins, or a better source of steps was found: what the other has timed does not count."""
-        before = self._seen
-        self._seen = Observations(self._hooks, before.notes)
-        self._seen.loader, self._seen.peak = before.loader, before.peak
+        before = self._observed
+        self._observed = Observations(self._hooks, before.notes)
+        self._observed.loader, self._observed.peak = before.loader, before.peak
         self._source = self._hooks.steps.source
         self._variant, self._state = "whole", "settling"  # then running, done
-        self._block = self._seen.settled
+        self._block = self._observed.settled
         self._queue: list[ablation_blocks.PlannedBlock] = []
         self._batches: dict[str, dict[int, CachedBatch]] = {}
         self._step_returns: dict[int, Any] = {}
@@ -61,18 +61,18 @@ class AblationRunner(TrialMode):
         """A batch: the loader's own, or the cached one."""
         before = self._clock.begins("data")
         self._note_site("fetch", loader, self._hooks.loaders)
-        self._seen.syncs.muted = True
+        self._observed.syncs.muted = True
         try:
             batch = self._batch(loader, take)
         finally:
-            self._seen.syncs.muted = False
+            self._observed.syncs.muted = False
             self._clock.begins("transfer" if before != "data" else before)
         self._samples += size(batch)
         return batch
 
     def _batch(self, loader: Any, take: Callable[[], Any]) -> Any:
         if self._variant in CACHED and any(loader is each for each in self._hooks.loaders):
-            cached = self._batches.get(self._variant, self._seen.cached)
+            cached = self._batches.get(self._variant, self._observed.cached)
             self._asked += 1
             # A walk through the loader that is no training would never end.
             if id(loader) in cached and self._asked <= self._most_asked:
@@ -87,22 +87,22 @@ class AblationRunner(TrialMode):
         """Cache the batch; the last one stays, but for a ragged end of an epoch."""
         if loader is None:
             return
-        seen = self._seen
-        cached = seen.cached.get(id(loader))
+        observed = self._observed
+        cached = observed.cached.get(id(loader))
         if cached is None or size(batch) >= size(cached.batch):
-            seen.cached[id(loader)] = CachedBatch(batch)
-            seen.loaders[id(loader)] = loader
-        if len(seen.integers) < SHAPES:
+            observed.cached[id(loader)] = CachedBatch(batch)
+            observed.loaders[id(loader)] = loader
+        if len(observed.integers) < SHAPES:
             parts = [tensor for _, tensor in tensors(batch)]
-            seen.integers.append([tensor for tensor in parts if not tensor.is_floating_point()])
-            seen.shapes.add((id(loader), *(tuple(tensor.shape[1:]) for tensor in parts)))
+            observed.integers.append([tensor for tensor in parts if not tensor.is_floating_point()])
+            observed.shapes.add((id(loader), *(tuple(tensor.shape[1:]) for tensor in parts)))
 
     def forward(self, module: Any) -> None:
         """A model is about to be called."""
         self._clock.begins("forward")
-        seen = self._seen
+        observed = self._observed
         if self._in_optimizer_step:
-            seen.closure = True
+            observed.closure = True
         if self._state == "settling":
             import torch
 
@@ -110,16 +110,16 @@ class AblationRunner(TrialMode):
             # A loss is a module, too.
             if torch.is_grad_enabled() and any(module is each for each in models):
                 self._note_site("forward", module, models)
-                seen.libraries.add(library())
-            seen.autocast = seen.autocast or facts.is_autocast()
+                observed.libraries.add(library())
+            observed.autocast = observed.autocast or facts.is_autocast()
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """A backward pass; nothing in variant forward."""
         self._clock.begins("backward")
-        self._seen.backwards += self._state == "settling"
+        self._observed.backwards += self._state == "settling"
         scaled = self._hooks.scaled
         if scaled is not None and scaled[0] is not scaled[1]:
-            self._seen.facts.add("grad_scaler")
+            self._observed.facts.add("grad_scaler")
         self._note_site("backward", root)
         if self._variant == "forward":
             self._clock.begins("other")
@@ -136,11 +136,11 @@ class AblationRunner(TrialMode):
         if self._variant in NO_OPTIMIZER:
             self._clock.begins("other")
             return self._step_returns.get(id(optimizer))
-        self._in_optimizer_step = self._seen.syncs.optimizes = True
+        self._in_optimizer_step = self._observed.syncs.optimizes = True
         try:
             returned = run()
         finally:
-            self._in_optimizer_step = self._seen.syncs.optimizes = False
+            self._in_optimizer_step = self._observed.syncs.optimizes = False
             self._clock.begins("other")
         detach = getattr(returned, "detach", None)
         self._step_returns[id(optimizer)] = detach() if detach is not None else returned
@@ -149,18 +149,18 @@ class AblationRunner(TrialMode):
     def zero_grad(self, owner: Any, *, set_to_none: bool) -> None:
         """Gradients are about to be zeroed."""
         if not set_to_none:
-            self._seen.facts.add("zero_grad_to_zero")
+            self._observed.facts.add("zero_grad_to_zero")
         if self._state == "settling":
-            self._seen.sites.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
+            self._observed.sites.note("zero_grad", owner, detail="" if set_to_none else "set_to_none=False")
 
     def clip(self, norm: Any) -> None:
         """Gradients are about to be clipped."""
-        self._seen.facts.add("clipping")
+        self._observed.facts.add("clipping")
 
     def _note_site(self, kind: str, owner: Any, owners: Any = ()) -> None:
         if self._state == "settling":
             index = next((index for index, each in enumerate(owners) if each is owner), 0)
-            self._seen.sites.note(kind, owner, index=index, detail=type(owner).__name__)
+            self._observed.sites.note(kind, owner, index=index, detail=type(owner).__name__)
 
     # Steps.
 
@@ -168,7 +168,7 @@ class AblationRunner(TrialMode):
         """A step lies behind, another one may follow."""
         now = perf_counter()
         if self._hooks.steps.source != self._source:
-            self._seen.syncs.leave()
+            self._observed.syncs.leave()
             self._start_over()
         if self._step_began is not None and ended:
             self._step_ended(now - self._step_began, pauses=not begins)
@@ -179,7 +179,7 @@ class AblationRunner(TrialMode):
             self._stretch_steps = 0
         self._step_began = None
         if not begins:
-            self._seen.syncs.leave()
+            self._observed.syncs.leave()
             return
         if self._state == "done" or self._is_stop_requested():
             self._stop_watching()
@@ -188,17 +188,17 @@ class AblationRunner(TrialMode):
         self._step_begins()
 
     def _step_begins(self) -> None:
-        seen = self._seen
-        if self._state == "settling" and not seen.settled_steps:
-            seen.sites.restart()
-            seen.backwards = 0
-            seen.accelerator = self._device_kind() != "cpu"
+        observed = self._observed
+        if self._state == "settling" and not observed.settled_steps:
+            observed.sites.restart()
+            observed.backwards = 0
+            observed.accelerator = self._device_kind() != "cpu"
         if self._variant == "lint":
-            seen.syncs.accelerator = seen.accelerator
-            seen.syncs.enter()
+            observed.syncs.accelerator = observed.accelerator
+            observed.syncs.enter()
         if self._variant == "traced":
-            seen.device_time.enter(self._device_kind())
-        if seen.accelerator and self._stretch_steps == 0:
+            observed.device_time.enter(self._device_kind())
+        if observed.accelerator and self._stretch_steps == 0:
             self._wait()
             self._stretch_began = perf_counter()
         self._samples, self._faults = 0, facts.page_faults()
@@ -208,11 +208,11 @@ class AblationRunner(TrialMode):
 
     def _step_ended(self, host_seconds: float, *, pauses: bool) -> None:
         """One step has ended; on an accelerator so far only for the host."""
-        seen, block, is_last = self._seen, self._block, self._left <= 1
-        if seen.accelerator and (is_last or pauses or self._skip == 1):
+        observed, block, is_last = self._observed, self._block, self._left <= 1
+        if observed.accelerator and (is_last or pauses or self._skip == 1):
             self._wait()
         parts = self._clock.cut()
-        self._stretch_steps += seen.accelerator
+        self._stretch_steps += observed.accelerator
         if self._skip:
             self._skip -= 1
             self._stretch_began, self._stretch_steps = perf_counter(), 0
@@ -220,7 +220,7 @@ class AblationRunner(TrialMode):
         block.parts.append(parts)
         block.samples.append(self._samples)
         block.faults.append(facts.page_faults() - self._faults)
-        if not seen.accelerator:
+        if not observed.accelerator:
             block.seconds.append(host_seconds)
         else:
             if block.host is None and self._stretch_steps == 1:
@@ -228,14 +228,14 @@ class AblationRunner(TrialMode):
             if is_last or pauses:
                 self._spread()
         if self._state == "settling":
-            seen.settled_steps += 1
+            observed.settled_steps += 1
             self._most_asked = max(self._most_asked, self._fetched + 2)
             self._settle()
             return
         self._left -= 1
-        seen.syncs.steps += self._variant == "lint"
+        observed.syncs.steps += self._variant == "lint"
         if self._left <= 0:
-            seen.syncs.leave()
+            observed.syncs.leave()
             self._next_block()
 
     def _spread(self) -> None:
@@ -246,7 +246,7 @@ class AblationRunner(TrialMode):
 
     def _settle(self) -> None:
         """Plan the blocks once enough steps have passed and nothing compiles any more."""
-        compiled, steps = facts.compiled(), self._seen.settled_steps
+        compiled, steps = facts.compiled(), self._observed.settled_steps
         compiles, self._compiled = compiled != self._compiled, compiled
         self._left = 1
         if steps < max(1, self._plan.settle) or (compiles and steps < MOST_COMPILING):
@@ -258,59 +258,59 @@ class AblationRunner(TrialMode):
         self._next_block()
 
     def _traits(self) -> LoopTraits:
-        seen = self._seen
+        observed = self._observed
         queued = sum(
             int(getattr(loader, "num_workers", 0)) * int(getattr(loader, "prefetch_factor", None) or 0)
-            for loader in seen.loaders.values()
+            for loader in observed.loaders.values()
         )
         return LoopTraits(
-            step=min(seen.settled.seconds),
+            step=min(observed.settled.seconds),
             queued=queued,
-            can_cache=bool(seen.cached),
-            accelerator=seen.accelerator,
-            closure=seen.closure,
-            scaler="grad_scaler" in seen.facts,
+            can_cache=bool(observed.cached),
+            accelerator=observed.accelerator,
+            closure=observed.closure,
+            scaler="grad_scaler" in observed.facts,
             compiled=facts.compiled() > 0,
-            cuts=tuple(variant for variant in CUTS if seen.cached and self._cut(variant)),
+            cuts=tuple(variant for variant in CUTS if observed.cached and self._cut(variant)),
         )
 
     def _cut(self, variant: str) -> bool:
         """Cut or double the cached batches; False where they cannot be, or the memory would not last."""
-        cached = self._seen.cached.items()
+        cached = self._observed.cached.items()
         batches = {key: each.half() if variant == "half_batch" else each.double() for key, each in cached}
         if None in batches.values():
-            self._seen.notes.append(f"{variant}: the batch's tensors share no leading dimension")
+            self._observed.notes.append(f"{variant}: the batch's tensors share no leading dimension")
             return False
         if variant == "double_batch" and not facts.has_room(self._device_kind(), self._plan.memory):
-            self._seen.notes.append("double_batch: it might not fit into memory")
+            self._observed.notes.append("double_batch: it might not fit into memory")
             return False
         self._batches[variant] = {key: each for key, each in batches.items() if each is not None}
         return True
 
     def _next_block(self) -> None:
         """Begin the next block; before the first risky one write what is known."""
-        seen = self._seen
-        seen.device_time.leave()
+        observed = self._observed
+        observed.device_time.leave()
         spent = perf_counter() - self._planned_at > self._plan.seconds
         while self._queue and self._queue[0].variant in RISKY and spent:
             variant = self._queue.pop(0).variant
-            seen.notes.append(f"{variant}: {self._plan.seconds:.0f} s were used up before")
+            observed.notes.append(f"{variant}: {self._plan.seconds:.0f} s were used up before")
         if not self._queue:
             self._state = "done"
             return
         planned = self._queue.pop(0)
         self._variant, self._skip, self._left = planned.variant, planned.skip, planned.steps
-        if planned.variant in RISKY and seen.peak is None:
-            seen.peak = facts.peak(self._device_kind())
+        if planned.variant in RISKY and observed.peak is None:
+            observed.peak = facts.peak(self._device_kind())
             self._probe_loader()
             self._write()  # what comes now may end the process
         self._stretch_steps = 0
         self._clock.waits = planned.variant == "synchronised"
         self._block = ablation_blocks.TimedBlock(planned.variant, planned.round)
-        seen.blocks.append(self._block)
+        observed.blocks.append(self._block)
         if planned.variant == "on_device" and "on_device" not in self._batches and self._hooks.models:
             device = next(self._hooks.models[0].parameters()).device
-            self._batches["on_device"] = {key: each.on(device) for key, each in seen.cached.items()}
+            self._batches["on_device"] = {key: each.on(device) for key, each in observed.cached.items()}
 
     def _device_kind(self) -> str:
         return str(getattr(self._hooks.device, "name", "cpu"))
@@ -319,21 +319,21 @@ class AblationRunner(TrialMode):
         return self._state == "running" and Path(self._plan.folder, "stop").exists()
 
     def _wait(self) -> None:
-        if self._seen.accelerator:
+        if self._observed.accelerator:
             self._hooks.device.wait()
 
     # The end.
 
     def _stop_watching(self) -> None:
-        self._seen.syncs.leave()
-        self._seen.device_time.leave()
+        self._observed.syncs.leave()
+        self._observed.device_time.leave()
 
     def _probe_loader(self) -> None:
         """Read from the training loader's dataset, while the script still has it open."""
-        if self._seen.loader is None and self._seen.loaders:
+        if self._observed.loader is None and self._observed.loaders:
             began = perf_counter()
-            self._seen.loader, notes = loader_probe.probe(self._seen.training_loader())
-            self._seen.notes += notes
+            self._observed.loader, notes = loader_probe.probe(self._observed.training_loader())
+            self._observed.notes += notes
             self._planned_at += perf_counter() - began  # steps have time of their own
 
     def finish(self) -> None:
@@ -344,7 +344,7 @@ class AblationRunner(TrialMode):
         self._stop_watching()
         if self._state == "running":
             self._ended_early()
-        if not self._seen.settled.seconds:
+        if not self._observed.settled.seconds:
             return  # without a step nothing is known: a profile would be taken for a diagnosis
         with suppress(RuntimeError):  # the device may be what the script has failed with
             self._wait()
@@ -353,11 +353,11 @@ class AblationRunner(TrialMode):
 
     def _ended_early(self) -> None:
         """The script ended before the plan did. Where a risky variant made it raise, that is no failure."""
-        notes, result = self._seen.notes, self._hooks.result
+        notes, result = self._observed.notes, self._hooks.result
         notes.append(f"the script ended in mode {self._variant}: what comes after it is unknown")
         if self._variant in RISKY and result.ended == "raised":
             notes.append(f"{self._variant}: {result.error}")
             result.ended, result.status, result.error, result.traceback = "stopped", 0, "", ""
 
     def _write(self) -> None:
-        messages.write(self._plan.folder, loop_profile(self._seen))
+        messages.write(self._plan.folder, loop_profile(self._observed))

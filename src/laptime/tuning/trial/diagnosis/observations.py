@@ -63,66 +63,68 @@ class Observations:
         return next(training, next(iter(self.loaders.values()), None))
 
 
-def loop_profile(seen: Observations) -> LoopProfile:
+def loop_profile(observed: Observations) -> LoopProfile:
     """The profile. What cannot be found out is left out, with a note."""
-    notes = list(seen.notes)
+    notes = list(observed.notes)
     values: dict[str, Any] = {"details": {}}
     for find in (_times, _machine, _loader, _training, _sites):
         try:
-            find(seen, values, notes)
+            find(observed, values, notes)
         except Exception as error:  # one thing unknown is no reason to know nothing
             what = f"{type(error).__name__}: {error}"[:200]
             notes.append(f"not diagnosed ({find.__name__.strip('_')}): {what}")
-    values["facts"] = frozenset(_facts(seen, values, notes))
-    values["details"] |= {"operators": seen.syncs.operators()} | _looks(seen.hooks, notes)
+    values["facts"] = frozenset(_facts(observed, values, notes))
+    values["details"] |= {"operators": observed.syncs.operators()} | _looks(observed.hooks, notes)
     return LoopProfile(**values, notes=tuple(notes))
 
 
-def _times(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
-    blocks = [block for block in seen.blocks if block.seconds]
+def _times(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    blocks = [block for block in observed.blocks if block.seconds]
     whole = [block for block in blocks if block.variant == "whole"]
     if not whole:
-        blocks = [seen.settled, *blocks]
+        blocks = [observed.settled, *blocks]
         notes.append("the script ended before its steps had settled: times are of its first steps")
     elif sum(len(block.seconds) for block in whole) < 2:
-        blocks = [seen.settled.last(), *blocks]  # steps of seconds: one of those that settled, too
+        blocks = [observed.settled.last(), *blocks]  # steps of seconds: one of those that settled, too
     whole = [block for block in blocks if block.variant == "whole"]
     seconds = ablation_blocks.what_if(blocks)
     parts = ablation_blocks.mean_parts(blocks, "synchronised") or ablation_blocks.mean_parts(blocks, "whole")
-    if not seen.accelerator and not seen.closure:
+    if not observed.accelerator and not observed.closure:
         seconds = {**ablation_blocks.derived(seconds, parts), **seconds}
     for variant in ("lint", "synchronised", "traced"):
         seconds.pop(variant, None)
     values["step"] = seconds.get("whole", 0.0)
     values["what_if"] = seconds
-    workers = any(getattr(loader, "num_workers", 0) for loader in seen.loaders.values())
-    values["shares"] = ablation_blocks.shares(seconds, parts, accelerator=seen.accelerator, workers=workers)
+    workers = any(getattr(loader, "num_workers", 0) for loader in observed.loaders.values())
+    values["shares"] = ablation_blocks.shares(
+        seconds, parts, accelerator=observed.accelerator, workers=workers
+    )
     hosts = [block.host for block in whole if block.host is not None]
     values["enqueue"] = median(hosts) if hosts else None
     values["noise"] = ablation_blocks.noise(blocks)
-    if seen.device_time.per_step is not None:
-        values["details"]["busy"] = seen.device_time.per_step
-    samples = [count for block in [seen.settled, *whole] for count in block.samples]
+    if observed.device_time.per_step is not None:
+        values["details"]["busy"] = observed.device_time.per_step
+    samples = [count for block in [observed.settled, *whole] for count in block.samples]
     values["batch"] = max(1, round(median(samples))) if samples else 1
-    faults = [count for block in seen.blocks if block.variant == "whole" for count in block.faults]
+    faults = [count for block in observed.blocks if block.variant == "whole" for count in block.faults]
     values["details"]["page_faults"] = median(faults) if faults else None
 
 
-def _machine(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
+def _machine(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
     import torch
 
-    values["device"] = facts.device_of(seen.hooks.models)
+    values["device"] = facts.device_of(observed.hooks.models)
     kind = values["device"].partition(":")[0]
     values |= {"cpus": facts.cpus(), "threads": torch.get_num_threads()}
-    values |= {"shm": facts.shm(), "memory": facts.memory(), "peak": seen.peak or facts.peak(kind)}
+    values |= {"shm": facts.shm(), "memory": facts.memory(), "peak": observed.peak or facts.peak(kind)}
     values["device_memory"] = torch.cuda.mem_get_info()[0] if kind == "cuda" else None
 
 
-def _loader(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
-    loader = seen.training_loader()
+def _loader(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    loader = observed.training_loader()
     if loader is None:
         return
-    probed = {name: value for name, value in (seen.loader or {}).items() if name != "random"}
+    probed = {name: value for name, value in (observed.loader or {}).items() if name != "random"}
     values["details"] |= probed.pop("details", {})
     values |= probed
     values["loader"] = {name: getattr(loader, name) for name in LOADER_SETTINGS if hasattr(loader, name)}
@@ -130,22 +132,22 @@ def _loader(seen: Observations, values: dict[str, Any], notes: list[str]) -> Non
         part = getattr(loader, name, None)
         qualified = None if part is None else getattr(part, "__qualname__", type(part).__qualname__)
         values["loader"][name] = qualified
-    if id(loader) in seen.cached:
-        values["batch_bytes"] = nbytes(seen.cached[id(loader)].batch)
-    shares = [share for batch in seen.integers if (share := padding(batch)) is not None]
+    if id(loader) in observed.cached:
+        values["batch_bytes"] = nbytes(observed.cached[id(loader)].batch)
+    shares = [share for batch in observed.integers if (share := padding(batch)) is not None]
     values["padding"] = fmean(shares) if shares else None
 
 
-def _training(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
-    by_id = {id(each): each for model in seen.hooks.models for each in model.parameters()}
+def _training(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    by_id = {id(each): each for model in observed.hooks.models for each in model.parameters()}
     parameters = list(by_id.values())
     values["parameters"] = sum(each.numel() for each in parameters)
     values["tensors"] = len(parameters)
     gradients = [each for each in parameters if each.requires_grad]
-    states = [dict(state) for optimizer in seen.hooks.optimizers for state in optimizer.state.values()]
+    states = [dict(state) for optimizer in observed.hooks.optimizers for state in optimizer.state.values()]
     values["state_bytes"] = nbytes(parameters) + nbytes(gradients) + nbytes(states)
-    if seen.hooks.optimizers:
-        first = seen.hooks.optimizers[0]
+    if observed.hooks.optimizers:
+        first = observed.hooks.optimizers[0]
         group = first.param_groups[0]
         switches = {name: _number(group[name]) for name in SWITCHES if name in group}
         values["optimizer"] = {"class": type(first).__name__, **switches}
@@ -156,18 +158,18 @@ def _number(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _sites(seen: Observations, values: dict[str, Any], notes: list[str]) -> None:
-    constructed = [call.site for call in seen.hooks.calls if call.site is not None]
-    models = source_sites.of_models(seen.hooks.calls, seen.hooks.models)
-    values["sites"] = (*constructed, *models, *seen.sites.sites(max(1, seen.settled_steps)))
-    values["syncs"] = tuple(seen.syncs.sites())
+def _sites(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
+    constructed = [call.site for call in observed.hooks.calls if call.site is not None]
+    models = source_sites.of_models(observed.hooks.calls, observed.hooks.models)
+    values["sites"] = (*constructed, *models, *observed.sites.sites(max(1, observed.settled_steps)))
+    values["syncs"] = tuple(observed.syncs.sites())
 
 
-def _facts(seen: Observations, values: dict[str, Any], notes: list[str]) -> set[str]:
+def _facts(observed: Observations, values: dict[str, Any], notes: list[str]) -> set[str]:
     """All facts; a group that cannot be found out is left out, with a note."""
-    hooks, loader = seen.hooks, seen.training_loader()
+    hooks, loader = observed.hooks, observed.training_loader()
     kind = values.get("device", "cpu").partition(":")[0]
-    names = seen.facts | {kind}
+    names = observed.facts | {kind}
     groups: list[Callable[[], set[str]]] = [
         lambda: facts.fast(kind),
         lambda: facts.of_models(hooks.models),
@@ -180,19 +182,19 @@ def _facts(seen: Observations, values: dict[str, Any], notes: list[str]) -> set[
             names |= group()
         except Exception as error:  # a model may be anything
             notes.append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
-    steps, optimizers = seen.settled_steps, max(1, len(hooks.optimizers))
+    steps, optimizers = observed.settled_steps, max(1, len(hooks.optimizers))
     is_full = all(str(each.dtype) == "torch.float32" for model in hooks.models for each in model.parameters())
     conditions = {
         "gcc": facts.compiler() is not None,
-        "autocast": seen.autocast or (seen.syncs.halves and is_full),
-        "checkpointing": seen.syncs.checkpointing,
-        "attention": seen.syncs.attention,
+        "autocast": observed.autocast or (observed.syncs.halves and is_full),
+        "checkpointing": observed.syncs.checkpointing,
+        "attention": observed.syncs.attention,
         "compiled": facts.compiled() > 0,
-        "closure": seen.closure,
-        "accumulation": steps > 0 and seen.backwards / steps / optimizers >= 2 and not seen.closure,
-        "in_library": bool(seen.libraries) and "" not in seen.libraries,
-        "random_transforms": bool((seen.loader or {}).get("random")),
-        "varying_shapes": len(seen.shapes) > len(seen.loaders),
+        "closure": observed.closure,
+        "accumulation": steps > 0 and observed.backwards / steps / optimizers >= 2 and not observed.closure,
+        "in_library": bool(observed.libraries) and "" not in observed.libraries,
+        "random_transforms": bool((observed.loader or {}).get("random")),
+        "varying_shapes": len(observed.shapes) > len(observed.loaders),
         "syncs_every_step": any(site.count >= 0.9 for site in values.get("syncs", ())),
     }
     return names | {name for name, holds in conditions.items() if holds}

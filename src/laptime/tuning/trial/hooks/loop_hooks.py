@@ -268,7 +268,7 @@ class LoopHooks:
         """A backward pass."""
         self.region.leave()
         loader, self._last_loader = self._last_loader, None
-        if loader is not None and not any(loader is known for known in self.loaders):
+        if loader is not None and not any(loader is trained_on for trained_on in self.loaders):
             self.loaders.append(loader)
         name = next((name for name in ("tensors", "outputs") if name in kwargs), "")
         root = args[0] if args else kwargs.get(name)

@@ -290,11 +290,11 @@ class TorchHooks(Hooks):
 
 def _family(cls: type) -> Iterator[type]:
     """A class and all that derive from it, each once."""
-    seen: set[type] = set()
+    family: set[type] = set()
     waiting = [cls]
     while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            yield each
-            waiting.extend(type.__subclasses__(each))
+        cls = waiting.pop()
+        if cls not in family:
+            family.add(cls)
+            yield cls
+            waiting.extend(type.__subclasses__(cls))

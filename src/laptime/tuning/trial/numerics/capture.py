@@ -160,7 +160,7 @@ class NumericsCapture(TrialMode):
             "data": self._data,
             "double": self._plan.double,
             "fed": self._feeds or self._makes_capture,
-            "apart": bool(self._initial),
+            "restored": bool(self._initial),
         }
         if self._plan.write:
             captured_inputs.write(self._plan.write, captured)
@@ -258,9 +258,9 @@ class NumericsCapture(TrialMode):
         base, reference = self._read("compare"), self._read("reference")
         document: dict[str, Any] = {
             "steps": len(self._steps),
-            "asked": self._plan.steps if self._plan.samples is None else 0,
+            "planned": self._plan.steps if self._plan.samples is None else 0,
             "fed": captured["fed"],
-            "apart": captured["apart"],
+            "restored": captured["restored"],
             "sampled": self._stride,
             "notes": self._notes,
             "refused": list(self._hooks.refused),

@@ -41,7 +41,7 @@ class _Sums:
 
     def row(self, step: int, group: str, name: str) -> dict[str, Any]:
         """Fields of `numerics_comparison.TensorComparison`."""
-        kept = max(self.kept, 1)
+        count = max(self.kept, 1)
         row: dict[str, Any] = {
             "step": step,
             "group": group,
@@ -52,15 +52,15 @@ class _Sums:
             "norm": self.norm,
             "base_norm": self.base_norm,
             "rms": self.base_norm / math.sqrt(max(self.elements, 1)),
-            "error": math.sqrt(self.dd / kept) if self.dd >= 0 else math.nan,
+            "error": math.sqrt(self.dd / count) if self.dd >= 0 else math.nan,
             "largest": self.largest,
         }
         if self.aa > 0 and self.bb > 0:
             row["cosine"] = self.ab / math.sqrt(self.aa) / math.sqrt(self.bb)
         if self.has_reference:
-            row["candidate_error"] = math.sqrt(self.da / kept)
-            row["base_error"] = math.sqrt(self.db / kept)
-            row["reference_norm"] = math.sqrt(self.rr * max(self.elements, 1) / kept)
+            row["candidate_error"] = math.sqrt(self.da / count)
+            row["base_error"] = math.sqrt(self.db / count)
+            row["reference_norm"] = math.sqrt(self.rr * max(self.elements, 1) / count)
         return row
 
 
@@ -157,7 +157,7 @@ def _parameters_before(captured: dict[str, Any] | None, number: int) -> dict[str
     """Summaries of the parameters before a step."""
     if captured is None:
         return {}
-    if number == 0 or captured["apart"]:
+    if number == 0 or captured["restored"]:
         start: dict[str, Any] = captured["start"]
         return start
     parameters: dict[str, Any] = _step(captured, number - 1).get("parameters", {})

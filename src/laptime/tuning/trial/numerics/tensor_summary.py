@@ -37,7 +37,7 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
     """
     parameters: dict[str, Any] = {}
     buffers: dict[str, Any] = {}
-    seen: set[int] = set()
+    identities: set[int] = set()
     inner: list[Any] = []
     for model in models:
         module = unwrapped(model)
@@ -50,14 +50,14 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
             (model.named_buffers(), buffers),
         ):
             for name, tensor in named_tensors:
-                if id(tensor) not in seen:
-                    seen.add(id(tensor))
+                if id(tensor) not in identities:
+                    identities.add(id(tensor))
                     into[prefix + name.replace("_orig_mod.", "")] = tensor
     for number, optimizer in enumerate(optimizers):
         for group, members in enumerate(optimizer.param_groups):
             for index, tensor in enumerate(members["params"]):
-                if id(tensor) not in seen:
-                    seen.add(id(tensor))
+                if id(tensor) not in identities:
+                    identities.add(id(tensor))
                     parameters[f"optimizer{number}.group{group}.{index}"] = tensor
     return parameters, buffers
 
