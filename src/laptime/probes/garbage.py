@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 from bisect import bisect_left
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import TimedBlock
@@ -31,27 +29,7 @@ def watch(device: str, clock: Clock) -> GarbageWatch:
 
 
 class GarbageWatch:
-    """Records every collection of a block."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._collections = Collections(clock)
-
-    def begin(self) -> None:
-        """Listen to the collector from now on."""
-        self._collections.clear()
-        self._collections.__enter__()
-
-    def end(self, block: TimedBlock) -> list[Series]:
-        """Label the samples. The seconds themselves are not kept: the collector is the program's own."""
-        self._collections.__exit__(None, None, None)
-        for index, seconds in enumerate(self._collections.inside(block.start, block.seconds)):
-            if seconds > 0:
-                block.label[index] |= Label.GC
-        return []
-
-
-class Collections:
-    """Records start and end of every collection while it is entered.
+    """Records every collection of a block.
 
     Attributes:
         starts, stops: seconds on the clock, one entry for each finished collection, ascending.
@@ -63,7 +41,20 @@ class Collections:
         self.starts: list[float] = []
         self.stops: list[float] = []
 
-    def _heard(self, phase: str, _info: dict[str, int]) -> None:
+    def begin(self) -> None:
+        """Forget earlier collections and listen to the collector."""
+        self.starts, self.stops = [], []
+        gc.callbacks.append(self._called)
+
+    def end(self, block: TimedBlock) -> list[Series]:
+        """Label the samples. The seconds themselves are not stored: the collector is the program's own."""
+        gc.callbacks.remove(self._called)
+        for index, seconds in enumerate(self.inside(block.start, block.seconds)):
+            if seconds > 0:
+                block.label[index] |= Label.GC
+        return []
+
+    def _called(self, phase: str, _info: dict[str, int]) -> None:
         if phase == "start":
             self._began = self._now()
         elif self._began is not None:
@@ -82,17 +73,3 @@ class Collections:
                 index += 1
             totals.append(total)
         return totals
-
-    def clear(self) -> None:
-        """Forget what was recorded so far."""
-        self.starts.clear()
-        self.stops.clear()
-
-    def __enter__(self) -> Self:
-        gc.callbacks.append(self._heard)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        gc.callbacks.remove(self._heard)

@@ -10,7 +10,7 @@ Outcome = Literal["ok", "note", "warn", "fail"]
 Trust = Literal["trusted", "noisy", "invalid"]
 
 
-class Check(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Check(Struct, frozen=True, omit_defaults=True):
     """The answer of one check.
 
     Attributes:

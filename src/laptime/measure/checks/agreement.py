@@ -46,9 +46,4 @@ def _answer(outcome: str, sentence: str) -> Check:
     advice = "do not compare its speed; export it again or report it to the exporter"
     if outcome == "note":
         advice = "trained weights have fewer near ties than random ones"
-    return Check(
-        name="agreement",
-        outcome=outcome,  # type: ignore[arg-type]
-        sentence=sentence,
-        next=advice if outcome != "ok" else "",
-    )
+    return Check("agreement", outcome, sentence, advice if outcome != "ok" else "")

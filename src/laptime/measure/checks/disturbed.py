@@ -36,8 +36,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     }.get(worst.basis, "too few others to exclude them")
     serious = worst.disturbed > MANY or worst.basis != "undisturbed"
     return Check(
-        name="disturbed",
-        outcome="warn" if serious else "note",
-        sentence=f"{worst.disturbed:.0%} of the samples {' or '.join(causes)}; {consequence}",
-        next="laptime doctor   (shows who else uses the machine)",
+        "disturbed",
+        "warn" if serious else "note",
+        f"{worst.disturbed:.0%} of the samples {' or '.join(causes)}; {consequence}",
+        "laptime doctor   (shows who else uses the machine)",
     )

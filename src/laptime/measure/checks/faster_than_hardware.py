@@ -34,12 +34,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         rate = counted / stat.value
         if rate > limit:
             return Check(
-                name="faster_than_hardware",
-                outcome="fail",
-                sentence=f"{regime} latency means {rate / 1e12:.3g} TFLOP/s, more than the "
+                "faster_than_hardware",
+                "fail",
+                f"{regime} latency means {rate / 1e12:.3g} TFLOP/s, more than the "
                 f"{limit / 1e12:.3g} TFLOP/s that this device can do",
-                next="the call returns before the work is done: synchronise inside the model's function",
+                "the call returns before the work is done: synchronise inside the model's function",
             )
-    return Check(
-        name="faster_than_hardware", outcome="ok", sentence="slower than the hardware's peak, as it must be"
-    )
+    return Check("faster_than_hardware", "ok", "slower than the hardware's peak, as it must be")

@@ -14,10 +14,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if finite is None:
         return None
     if finite:
-        return Check(name="finite", outcome="ok", sentence="all outputs are finite")
+        return Check("finite", "ok", "all outputs are finite")
     return Check(
-        name="finite",
-        outcome="fail",
-        sentence="the model returns NaN or infinity",
-        next="check weights, input values and dtype (try --dtype float32)",
+        "finite",
+        "fail",
+        "the model returns NaN or infinity",
+        "check weights, input values and dtype (try --dtype float32)",
     )

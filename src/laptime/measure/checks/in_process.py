@@ -13,8 +13,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if not case.details.get("in_process"):
         return None
     return Check(
-        name="in_process",
-        outcome="note",
-        sentence="measured in the calling process, beside whatever else runs in it",
-        next="laptime bench file.py:function   measures in fresh processes",
+        "in_process",
+        "note",
+        "measured in the calling process, beside whatever else runs in it",
+        "laptime bench file.py:function   measures in fresh processes",
     )

@@ -24,10 +24,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     period = 1.0 / float(rate.value)
     share = sum(1 for seconds in delays if seconds > 0.1 * period) / max(1, len(delays))
     if share <= TOLERATED:
-        return Check(name="late", outcome="ok", sentence=f"{rate.value:g} calls/s were kept")
+        return Check("late", "ok", f"{rate.value:g} calls/s were kept")
     return Check(
-        name="late",
-        outcome="warn",
-        sentence=f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can serve",
-        next=f"--rate {float(rate.value) * 0.7:.3g}",
+        "late",
+        "warn",
+        f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can serve",
+        f"--rate {float(rate.value) * 0.7:.3g}",
     )

@@ -23,7 +23,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     half = reached(case)
     if half <= setting.value:
         sentence = f"every printed interval is within ±{half:.1%} (asked ±{setting.value:.1%})"
-        return Check(name="precision", outcome="ok", sentence=sentence)
+        return Check("precision", "ok", sentence)
     if math.isinf(half):
         fewest = min(stat.n for stat in printed(case))
         sentence = f"too few samples for an interval ({fewest} of the 6 that a median needs)"
@@ -34,9 +34,4 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     missed = math.isinf(half) or setting.origin in ("flag", "argument") or half > TOLERATED
     budget = plan.get("budget")
     more = 30 if budget is None else max(30, round(4 * float(budget.value)))
-    return Check(
-        name="precision",
-        outcome="warn" if missed else "note",
-        sentence=sentence,
-        next=f"--budget {more}s",
-    )
+    return Check("precision", "warn" if missed else "note", sentence, f"--budget {more}s")

@@ -20,8 +20,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if not hit:
         return None
     return Check(
-        name="recompiled",
-        outcome="warn",
-        sentence=f"a compiler ran during {hit} samples; they are excluded",
-        next="TORCH_LOGS=recompiles laptime bench ...   says why",
+        "recompiled",
+        "warn",
+        f"a compiler ran during {hit} samples; they are excluded",
+        "TORCH_LOGS=recompiles laptime bench ...   says why",
     )

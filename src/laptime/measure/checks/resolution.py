@@ -18,8 +18,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if stat is None or not stat.value or stat.value > 20 * CLOCK_COST:
         return None
     return Check(
-        name="resolution",
-        outcome="warn",
-        sentence=f"a call takes {stat.value * 1e6:.2f} us, little more than reading the clock",
-        next="--regime saturated   (times many calls at once)",
+        "resolution",
+        "warn",
+        f"a call takes {stat.value * 1e6:.2f} us, little more than reading the clock",
+        "--regime saturated   (times many calls at once)",
     )

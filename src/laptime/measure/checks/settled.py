@@ -22,25 +22,22 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         if series.metric.tag != "latency" or not series.samples or series.calls:
             continue
         if select(series).basis == "all":
-            return Check(name="settled", outcome="warn", sentence="the latency never settled", next=_LONGER)
+            return Check("settled", "warn", "the latency never settled", _LONGER)
         kinds += _kinds(series)
     if any(kind == "unstable" for kind, _ in kinds):
         return Check(
-            name="settled",
-            outcome="warn",
-            sentence="the latency wanders between levels that lie more than 10 % apart",
-            next=_LONGER,
+            "settled", "warn", "the latency wanders between levels that lie more than 10 % apart", _LONGER
         )
     slower = [change for kind, change in kinds if kind == "slow-down"]
     if slower:
         share = 1 / (1 + min(slower)) - 1
         return Check(
-            name="settled",
-            outcome="note",
-            sentence=f"it slowed down while measured, by {share:.0%}; the later level is reported",
-            next="laptime doctor   (heat, power limit, clocks)",
+            "settled",
+            "note",
+            f"it slowed down while measured, by {share:.0%}; the later level is reported",
+            "laptime doctor   (heat, power limit, clocks)",
         )
-    return Check(name="settled", outcome="ok", sentence="the latency settled") if kinds else None
+    return Check("settled", "ok", "the latency settled") if kinds else None
 
 
 def _kinds(series: Series) -> list[tuple[Kind, float]]:

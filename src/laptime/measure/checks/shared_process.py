@@ -14,9 +14,9 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if others < 1 or case.axes.get("device") != "cpu":
         return None
     return Check(
-        name="shared_process",
-        outcome="note",
-        sentence=f"measured in one process with {others} other batch "
+        "shared_process",
+        "note",
+        f"measured in one process with {others} other batch "
         f"{'size' if others == 1 else 'sizes'}: what they leave in the allocator can change its speed",
-        next=f"--batch {case.batch}   measures it in a process of its own",
+        f"--batch {case.batch}   measures it in a process of its own",
     )

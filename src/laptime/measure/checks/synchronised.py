@@ -16,8 +16,8 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if not case.details.get("outputs", {}).get("pending"):
         return None
     return Check(
-        name="synchronised",
-        outcome="fail",
-        sentence="the result was still being computed when the clock was read: nothing waited for it",
-        next="--backend jax for a JAX model; else wait for the result inside the function",
+        "synchronised",
+        "fail",
+        "the result was still being computed when the clock was read: nothing waited for it",
+        "--backend jax for a JAX model; else wait for the result inside the function",
     )

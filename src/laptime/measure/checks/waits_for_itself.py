@@ -18,11 +18,11 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         share = _own(latency, case.find("disturbance/waited", latency.regime))
         if share > 0.5:
             return Check(
-                name="waits_for_itself",
-                outcome="note",
-                sentence=f"{share:.0%} of the samples waited for a CPU that no other program used: it has "
+                "waits_for_itself",
+                "note",
+                f"{share:.0%} of the samples waited for a CPU that no other program used: it has "
                 "more busy threads than there are CPUs, and that is part of its time",
-                next="--threads 1,2   measures fewer of them beside it",
+                "--threads 1,2   measures fewer of them beside it",
             )
     return None
 
