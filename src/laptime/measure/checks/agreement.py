@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from laptime.kit.units import percent
 from laptime.records.case import Case
-from laptime.records.check import Check
+from laptime.records.check import Check, Outcome
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
@@ -24,13 +24,10 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     if not difference:
         return None
     if "cosine" not in difference:
-        return _answer(
-            "fail", f"its outputs differ from the original's: {difference.get('reason', 'unknown')}"
-        )
-    text = (
-        f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the largest output), "
-    )
-    text += f"cosine {difference['cosine']:.6f}"
+        reason = difference.get("reason", "unknown")
+        return _answer("fail", f"its outputs differ from the original's: {reason}")
+    text = f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the largest output)"
+    text += f", cosine {difference['cosine']:.6f}"
     if difference.get("top1") is not None:
         text += f", top-1 the same in {percent(difference['top1'])}"
     if difference["cosine"] < COARSE:
@@ -42,7 +39,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return _answer("ok" if is_ranked else "note", f"its outputs agree with the original's: {text}")
 
 
-def _answer(outcome: str, sentence: str) -> Check:
+def _answer(outcome: Outcome, sentence: str) -> Check:
     advice = "do not compare its speed; export it again or report it to the exporter"
     if outcome == "note":
         advice = "trained weights have fewer near ties than random ones"
