@@ -250,5 +250,5 @@ def test_verify_exits_with_1_when_it_no_longer_holds(
     assert told.requests[0].budget == 90.0
     title, verdict = ended.out.splitlines()[:2]
     assert title == "verify train.py"
-    words = {0: "still holds: 2.31x", 1: "no longer holds: ", 3: "undecided: ", 130: "interrupted: "}
+    words = {0: "still holds: 2.31x", 1: "no longer holds: ", 3: "undecided  ", 130: "interrupted: "}
     assert verdict.startswith(words[code])

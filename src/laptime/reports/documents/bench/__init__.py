@@ -80,7 +80,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             id="cases",
             title="Cases",
             headed=False,
-            note="In brackets: the 95 % interval.",
+            note="In brackets: the 95 % interval." if cases.rows else "",
             blocks=[
                 Text(text=words.held(run)),
                 Text(text="; ".join(_regimes(cases))),
@@ -89,8 +89,8 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
         ),
         Section(id="failures", title="Failures", headed=False, blocks=_failures(run)),
         Section(
-            id="summary",
-            title="Beside the speed",
+            id="findings",
+            title="Findings",
             headed=False,
             blocks=[
                 Facts(rows=[*across.lines(run), *comparisons.sentences(run)], detail="text"),

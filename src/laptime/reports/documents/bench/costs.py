@@ -23,7 +23,7 @@ def section(run: Run, stats: list[Stats]) -> Section:
         detail="page",
         blocks=[
             Group(title="Start-up", blocks=list(startups(run, stats, _waterfall).values())),
-            Group(title="Memory", blocks=_memories(run, stats)),
+            Group(title="Memory", blocks=[_memories(run, stats)]),
             Group(title="Work", blocks=_work(run, stats)),
         ],
     )
@@ -43,44 +43,27 @@ def _waterfall(name: str, stats: Stats) -> Bars:
             begin[stat.tag] = begin.get("time/first_call", now)
         elif stat.tag != "time/compile":
             now = begin[stat.tag] + _length(stat)
-    rows = []
-    for stat in parts:
-        gap = Bar(name="", value=begin[stat.tag], kind="gap")
-        part = Bar(name="", value=_length(stat), kind=f"start-{stat.tag.rpartition('/')[2]}")
-        rows.append(
-            Bar(
-                name=stat.title,
-                value=gap.value + part.value,
-                text=show(stat.value, stat.unit, stat.ci95),
-                parts=[gap, part],
-                note=stat.note,
-            )
-        )
+    kinds = {stat.tag: f"start-{stat.tag.rpartition('/')[2]}" for stat in parts}
+    rows = [_bar(stat, stat.title, kind=kinds[stat.tag], begin=begin[stat.tag]) for stat in parts]
     return Bars(title=name, rows=rows)
 
 
-def _memories(run: Run, stats: list[Stats]) -> list[Bars]:
-    """Memory of each case, all on one scale, so that bars of different cases can be compared."""
-    pairs = list(zip(run.cases, stats, strict=True))
-    whole = max((_length(stat) for own in stats for stat in memory(own)), default=0.0)
-    several = sum(bool(memory(own)) for own in stats) > 1
-    return [
-        Bars(
-            title=words.label(case, run) if several else "",
-            whole=whole,
-            rows=[
-                Bar(
-                    name=stat.tag.removeprefix("memory/").replace("/", " "),
-                    value=_length(stat),
-                    kind="on-device",
-                    text=show(stat.value, stat.unit, stat.ci95),
-                    note=stat.note,
-                )
-                for stat in memory(own)
-            ],
-        )
-        for case, own in pairs
-    ]
+def _memories(run: Run, stats: list[Stats]) -> Bars:
+    """Memory of all cases on one scale."""
+    rows = []
+    for case, own in zip(run.cases, stats, strict=True):
+        lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
+        for stat in memory(own):
+            name = lead + stat.tag.removeprefix("memory/").replace("/", " ")
+            rows.append(_bar(stat, name, kind="on-device"))
+    return Bars(rows=rows)
+
+
+def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> Bar:
+    length = _length(stat)
+    parts = [Bar(name="", value=begin, kind="gap"), Bar(name="", value=length, kind=kind)] if begin else []
+    text = show(stat.value, stat.unit, stat.ci95)
+    return Bar(name=name, value=begin + length, text=text, kind=kind, parts=parts, note=stat.note)
 
 
 def _work(run: Run, stats: list[Stats]) -> list[Block]:
