@@ -8,22 +8,19 @@ from typing import Any, NamedTuple
 
 from laptime.reports.document import Column, Extra, Kind, Row, Table
 
-Reader = str | Callable[[Any], Any]
-"""An attribute's name, or a function of a row."""
-
 
 class Field(NamedTuple):
     """A column of a table.
 
     Attributes:
-        value: of a row's cell.
+        value: of a row's cell: the name of an attribute, or a function of the row.
         note: what it means, on hover.
         bar: with bars that show it against the largest.
         brief: on terminals and in Markdown, too.
     """
 
     title: str
-    value: Reader
+    value: str | Callable[[Any], Any]
     kind: Kind = "text"
     note: str = ""
     bar: bool = False
@@ -36,9 +33,9 @@ def table(
     rows: Sequence[Any],
     *,
     title: str = "",
-    key: Reader = "id",
-    full: Reader = lambda row: "",
-    depth: Reader | None = None,
+    key: Callable[[Any], str] | None = None,
+    full: Callable[[Any], str] = lambda row: "",
+    tree: bool = False,
     extras: Callable[[Any, int], list[Extra]] = lambda row, index: [],
     most: int = 400,
     brief: int | Callable[[Any], bool] = 0,
@@ -47,14 +44,13 @@ def table(
     """All rows; a page shows `most`, a terminal the `brief` ones and Markdown the first `folded`, too.
 
     Args:
-        brief: the number of first rows, or whether a row is one.
-        key: what findings call a row: `operators/aten::item`.
+        key: what findings call a row, the "aten::item" of `operators/aten::item`; its id or name by default.
         full: the whole name where the first cell has a short one.
-        depth: of a row in a tree.
+        tree: rows have a `depth`.
         extras: of a row and its number, shown when it is opened.
+        brief: the number of first rows, or whether a row is one.
     """
-    values = [_reader(field.value) for field in fields]
-    key, full, level = _reader(key), _reader(full), _reader(depth or _none)
+    values = [attrgetter(each.value) if isinstance(each.value, str) else each.value for each in fields]
     is_brief = brief if callable(brief) else lambda row: False
     first = 0 if callable(brief) else brief
     return Table(
@@ -74,22 +70,19 @@ def table(
         rows=[
             Row(
                 cells=[value(row) for value in values],
-                key=key(row),
+                key=(key or _key)(row),
                 full=full(row),
-                depth=level(row),
+                depth=row.depth if tree else None,
                 extras=extras(row, index),
                 detail="brief" if index < first or is_brief(row) else "folded" if index < folded else "page",
             )
             for index, row in enumerate(rows)
         ],
         most=most,
-        tree=depth is not None,
+        tree=tree,
     )
 
 
-def _reader(reader: Reader) -> Callable[[Any], Any]:
-    return attrgetter(reader) if isinstance(reader, str) else reader
-
-
-def _none(row: Any) -> None:
-    return None
+def _key(row: Any) -> str:
+    names = ("id", "operator", "name", "rank", "kind")
+    return str(next((getattr(row, name) for name in names if hasattr(row, name)), ""))

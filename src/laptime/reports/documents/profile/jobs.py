@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import itemgetter
+from functools import partial
+from operator import attrgetter, itemgetter
 
 from laptime.records.difference import ChangedRow
 from laptime.records.profile import Profile
@@ -27,36 +28,21 @@ def ranks(profile: Profile) -> list[Table]:
             "exposed",
             _per_step("exposed_communication_ns"),
             "time",
-            "communication while no compute kernel ran",
+            "while no compute kernel ran",
             brief=True,
         ),
         Field("idle", _per_step("idle_ns"), "time", brief=True),
         Field("data wait", _per_step("data_wait_ns"), "time", brief=True),
-        Field(
-            "waiting",
-            _per_step("waiting_ns"),
-            "time",
-            "in collectives, for ranks that came later",
-            brief=True,
-        ),
+        Field("waiting", _per_step("waiting_ns"), "time", "in collectives, for later ranks", brief=True),
         Field("transfer", _per_step("transfer_ns"), "time", "the rest of its collectives"),
         Field("last", "last_arrivals", "count", "collectives that it was the last to reach", brief=True),
         Field("clock moved by", "clock_offset_ns", "short", "to bring the ranks onto one clock"),
     ]
     late = {straggler.rank for straggler in profile.stragglers}
     ranked = sorted(profile.ranks, key=lambda row: (row.rank not in late, -row.step_ns))
-    brief = {row.rank for row in ranked[:8]}
-    return [
-        table(
-            "ranks",
-            fields,
-            profile.ranks,
-            key=lambda row: str(row.rank),
-            full="file",
-            brief=lambda row: row.rank in brief,
-            folded=64,
-        )
-    ]
+    first = ranked[:8]
+    full = attrgetter("file")
+    return [table("ranks", fields, profile.ranks, full=full, brief=lambda row: row in first, folded=64)]
 
 
 def _per_step(name: str) -> Callable[[RankRow], float | None]:
@@ -83,7 +69,7 @@ def collectives(profile: Profile) -> list[Table]:
         Field("bus bandwidth", "bus_bandwidth", "rate", "as nccl-tests define it"),
     ]
     rows = sorted(profile.collectives, key=lambda row: -row.waiting_ns)
-    return [table("collectives", fields, rows, key="name", most=200)]
+    return [table("collectives", fields, rows, most=200)]
 
 
 def differences(profile: Profile) -> list[Table]:
@@ -98,24 +84,16 @@ def differences(profile: Profile) -> list[Table]:
     main = [change for change in [*parts, *operators] if _explains(change[2])]
     main.sort(key=lambda change: -abs(change[2].delta_ns))
     views = {
-        "what explains most": ("changes", main),
-        "parts of the step": ("changed-breakdown", parts),
-        "idle causes": ("changed-idle", causes),
-        "operators": ("changed-operators", operators),
-        "kernels": ("changed-kernels", kernels),
+        "changes": ("what explains most", main),
+        "changed-breakdown": ("parts of the step", parts),
+        "changed-idle": ("idle causes", causes),
+        "changed-operators": ("operators", operators),
+        "changed-kernels": ("kernels", kernels),
     }
+    make = partial(table, fields=_CHANGES, key=lambda row: row[2].name, full=itemgetter(1), most=150)
     return [
-        table(
-            id,
-            _CHANGES,
-            rows,
-            title=title,
-            key=lambda change: change[2].name,
-            full=itemgetter(1),
-            most=150,
-            brief=8 if rows is main else 0,
-        )
-        for title, (id, rows) in views.items()
+        make(id, rows=rows, title=title, brief=8 if id == "changes" else 0)
+        for id, (title, rows) in views.items()
     ]
 
 

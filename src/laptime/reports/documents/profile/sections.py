@@ -203,7 +203,7 @@ def _files(run: Run, profile: Profile) -> Section:
         Field("format", "format"),
     ]
     blocks = [
-        table("trace-files", fields, profile.files, key="name"),
+        table("trace-files", fields, profile.files),
         Notices(rows=[Notice(level=each.outcome, text=each.sentence, next=each.next) for each in run.checks]),
         Folded(title="What the file says of itself", blocks=[Facts(rows=_scalars(run, profile))]),
     ]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from operator import attrgetter, itemgetter
+from typing import Any
 
 from laptime.records.profile import Profile
-from laptime.records.tables import KernelRow, Memory, OperatorRow, StackRow
+from laptime.records.tables import KernelRow, LiveAtPeak, Memory, OperatorRow, StackRow
 from laptime.reports.document import Extra, Table
 from laptime.reports.documents.profile import words
 from laptime.reports.documents.profile.fields import Field, table
@@ -113,16 +115,10 @@ def kernels(profile: Profile) -> list[Table]:
         Field("registers", "registers", "count", "per thread"),
         Field("shared memory", "shared_memory", "bytes"),
     ]
+    make = partial(table, fields=fields, full=_kernel)
     return [
-        table("kernels", fields, profile.kernels, title="by name", full=_kernel, brief=5),
-        table(
-            "kernels_by_launch",
-            fields,
-            profile.kernels_by_launch,
-            title="by operator and launch",
-            full=_kernel,
-            most=250,
-        ),
+        make("kernels", rows=profile.kernels, title="by name", brief=5),
+        make("kernels_by_launch", rows=profile.kernels_by_launch, title="by operator and launch", most=250),
     ]
 
 
@@ -140,28 +136,25 @@ def modules(profile: Profile) -> list[Table]:
         Field("device", "device_total_ns", "time", "forward, child modules included", bar=on_device),
         Field("device self", "device_self_ns", "time", "forward, without child modules"),
         Field(
-            "device backward",
-            "backward_device_ns",
-            "time",
-            "backward of operators inside it, child modules included",
+            "device backward", "backward_device_ns", "time", "of operators inside it, child modules included"
         ),
         Field("host", "host_total_ns", "time", "forward, child modules included", bar=not on_device),
         Field("host self", "host_self_ns", "time", "forward, without child modules"),
         Field("host backward", "backward_host_ns", "time"),
     ]
-    return [table("modules", fields, profile.modules, depth="depth")]
+    return [table("modules", fields, profile.modules, tree=True)]
 
 
 def memory(memory: Memory, index: int) -> list[Table]:
     """What was alive at the peak, and which operators allocated how much."""
-    live = [
-        Field("alive at the peak", lambda row: words.operator(row[0]), "code"),
-        Field("bytes", lambda row: row[1], "bytes", bar=True),
-        Field("blocks", lambda row: row[2], "count"),
+    alive = [
+        Field("alive at the peak", lambda row: words.operator(row.operator), "code"),
+        Field("bytes", "bytes", "bytes", bar=True),
+        Field("blocks", lambda row: row.blocks or None, "count"),
     ]
-    blocks: list[tuple[str, int, int | None]] = [(row.operator, row.bytes, row.blocks) for row in memory.live]
-    if memory.unknown_live:
-        blocks.append(("allocated before the trace began", memory.unknown_live, None))
+    unknown = LiveAtPeak(
+        operator="allocated before the trace began", bytes=memory.unknown_live or 0, blocks=0
+    )
     fields = [
         Field("operator", lambda row: words.operator(row.operator), "code"),
         Field("calls", "calls", "count"),
@@ -172,8 +165,8 @@ def memory(memory: Memory, index: int) -> list[Table]:
         Field("increase, self", "self_increase", "bytes"),
     ]
     return [
-        table(f"live-{index}", live, blocks, key=lambda row: row[0], most=60),
-        table(f"memory-{index}", fields, memory.operators, key="operator", most=120),
+        table(f"live-{index}", alive, [*memory.live, *[unknown] * bool(unknown.bytes)], most=60),
+        table(f"memory-{index}", fields, memory.operators, most=120),
     ]
 
 
@@ -190,14 +183,13 @@ def launches(profile: Profile) -> list[Table]:
         Field("short", "short", "count", "kernels shorter than their launch call"),
     ]
     calls = [
-        Field("runtime call", lambda row: row[0], "code"),
-        Field("calls", lambda row: row[1], "count"),
-        Field("host", lambda row: row[2], "time", bar=True),
+        Field("runtime call", itemgetter(0), "code"),
+        Field("calls", itemgetter(1), "count"),
+        Field("host", itemgetter(2), "time", bar=True),
     ]
-    rows = profile.launches.per_operator
     return [
-        table("launches", fields, rows, key="operator", title="by operator", most=100),
-        table("calls", calls, profile.launches.calls, key=lambda row: row[0], title="by call", most=60),
+        table("launches", fields, profile.launches.per_operator, title="by operator", most=100),
+        table("calls", calls, profile.launches.calls, key=itemgetter(0), title="by call", most=60),
     ]
 
 
@@ -214,19 +206,14 @@ def copies(profile: Profile) -> list[Table]:
         Field("blocking", "blocking", note="calls that returned only when the copy was done"),
         Field("caused by", lambda row: words.first_operator(row.operators), "code"),
     ]
-    return [
-        table(
-            "copies",
-            fields,
-            profile.copies,
-            extras=lambda row, index: [*_operators(row.operators, "caused by"), *frames(row.stack)],
-        )
-    ]
+    return [table("copies", fields, profile.copies, extras=partial(_causes, caption="caused by"))]
 
 
-def _operators(operators: Sequence[tuple[str, int]], caption: str) -> list[Extra]:
-    lines = [f"{words.time(ns)}  {words.operator(name)}" for name, ns in operators[:6]]
-    return [Extra(caption=caption, lines=lines)] if len(lines) > 1 else []
+def _causes(row: Any, index: int, *, caption: str = "") -> list[Extra]:
+    """The operators behind a row, where there are several, and its call stack."""
+    named = getattr(row, "operators", ())[:6]
+    lines = [f"{words.time(ns)}  {words.operator(name)}" for name, ns in named]
+    return [Extra(caption=caption, lines=lines)] * (len(lines) > 1) + frames(row.stack)
 
 
 def synchronisations(profile: Profile) -> list[Table]:
@@ -238,22 +225,15 @@ def synchronisations(profile: Profile) -> list[Table]:
         Field("host waits", "wait_ns", "time", "in all steps", bar=True),
         Field("where", lambda row: words.place(row.stack), "code"),
     ]
-    return [
-        table(
-            "synchronisations",
-            fields,
-            profile.overview.synchronisations,
-            key=lambda row: f"{row.call} {row.operator}".strip(),
-            extras=lambda row, index: frames(row.stack),
-            most=100,
-        )
-    ]
+    rows = profile.overview.synchronisations
+    key = lambda row: f"{row.call} {row.operator}".strip()  # noqa: E731
+    return [table("synchronisations", fields, rows, key=key, extras=_causes, most=100)]
 
 
 def idle(profile: Profile) -> list[Table]:
     """Why the device was idle, per step, and what the host did meanwhile."""
-    seen = profile.overview.idle
-    steps = max(profile.overview.steps, 1)
+    idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
+    causes = sorted(idle.causes, key=lambda cause: -cause.total_ns) if idle and idle.total_ns else []
     fields = [
         Field("cause", lambda row: words.CAUSES[row.cause]),
         Field("per step", lambda row: row.total_ns / steps, "time", bar=True),
@@ -263,19 +243,9 @@ def idle(profile: Profile) -> list[Table]:
         Field("meanwhile on the host", lambda row: words.first_operator(row.operators), "code"),
         Field("where", lambda row: words.place(row.stack), "code"),
     ]
-    causes = sorted(seen.causes, key=lambda cause: -cause.total_ns) if seen and seen.total_ns else []
-    return [
-        table(
-            "idle",
-            fields,
-            [cause for cause in causes if cause.total_ns],
-            key="cause",
-            extras=lambda row, index: [
-                *_operators(row.operators, "meanwhile on the host"),
-                *frames(row.stack),
-            ],
-        )
-    ]
+    rows = [cause for cause in causes if cause.total_ns]
+    extras = partial(_causes, caption="meanwhile on the host")
+    return [table("idle", fields, rows, key=attrgetter("cause"), extras=extras)]
 
 
 def primitives(profile: Profile) -> list[Table]:
@@ -287,4 +257,4 @@ def primitives(profile: Profile) -> list[Table]:
         Field("calls", "calls", "count"),
         Field("total", "total_ns", "time", bar=True),
     ]
-    return [table("primitives", fields, profile.primitives, key="kind", most=200)]
+    return [table("primitives", fields, profile.primitives, most=200)]
