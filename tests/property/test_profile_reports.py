@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
-from laptime.reports._profile import words
+from laptime.reports.documents.profile import words
 from laptime.reports.formats import json as json_report
 from laptime.reports.formats import markdown, text
 

@@ -9,8 +9,9 @@ from laptime.records.finding import Finding
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Bottleneck, Profile, TraceFile
 from laptime.records.tables import KernelRow, OperatorRow
-from laptime.reports._profile import facts, tables, words
+from laptime.reports.documents.profile import bars, facts, jobs, words
 from laptime.reports.formats import text
+from laptime.reports.text_layout import bar_drawn
 
 EVIL = "aten::x\x1b[2J\r\n</script>\u202eevil"
 
@@ -36,18 +37,18 @@ def test_verdict_why_and_next_come_in_this_order():
 
 def test_breakdown_has_the_plugins_names_and_adds_up_to_the_step():
     run = profiles.example()
-    bars = facts.breakdown(run.profile)
-    assert [bar.name for bar in bars] == list(words.PARTS.values())
-    assert sum(bar.ns for bar in bars) == run.profile.overview.step_ns
+    rows = bars.breakdown(run.profile).rows
+    assert [bar.name for bar in rows] == list(words.PARTS.values())
+    assert sum(bar.value for bar in rows) == pytest.approx(run.profile.overview.step_ns / 1e9)
     shown = text.render(run)
-    for bar in bars:
+    for bar in rows:
         assert bar.name in shown
 
 
 def test_causes_of_idle_time_add_up_to_the_idle_time():
     profile = profiles.example().profile
-    per_step = sum(bar.ns for bar in facts.idle(profile))
-    assert per_step == pytest.approx(profile.overview.idle.total_ns / profile.overview.steps)
+    per_step = sum(bar.value for bar in bars.idle(profile).rows)
+    assert per_step == pytest.approx(profile.overview.idle.total_ns / 1e9 / profile.overview.steps)
 
 
 def test_the_longest_bar_belongs_to_the_largest_part():
@@ -58,8 +59,6 @@ def test_the_longest_bar_belongs_to_the_largest_part():
 
 
 def test_a_bar_is_as_long_as_its_share():
-    from laptime.reports._profile.text import bar_drawn
-
     assert bar_drawn(1.0, 20) == "█" * 20
     assert bar_drawn(0.5, 20) == "█" * 10
     assert bar_drawn(0.0, 20) == "▏"
@@ -76,7 +75,7 @@ def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
     assert "up to 51.9 ms a step" in shown
     assert "next: laptime tune train.py --only loader_workers" in shown
     finding = Finding(kind="x", sentence="y", optimization="amp_bf16", next="look at z")
-    assert words.steps_to_take(finding) == ["look at z", "laptime tune --only amp_bf16"]
+    assert words.commands(finding) == ["look at z", "laptime tune --only amp_bf16"]
 
 
 def test_a_number_stays_on_the_line_of_its_unit():
@@ -103,24 +102,20 @@ def test_of_many_ranks_the_late_and_the_slow_are_shown():
     row = profile.ranks[0]
     many = [structs.replace(row, rank=i, step_ns=1_000_000 + (i == 40) * 5_000) for i in range(64)]
     late = [structs.replace(profile.stragglers[0], rank=50)]
-    (table,) = [
-        table
-        for table in tables.tables(structs.replace(profile, ranks=many, stragglers=late))
-        if table.title == "ranks"
-    ]
-    shown = [int(cells[0]) for cells in table.rows]
+    (table,) = jobs.ranks(structs.replace(profile, ranks=many, stragglers=late))
+    shown = [int(row.cells[0]) for row in table.rows if row.detail == "brief"]
     assert {40, 50} <= set(shown)
     assert shown == sorted(shown)
-    assert (len(shown), table.all) == (8, 64)
+    assert (len(shown), len(table.rows)) == (8, 64)
 
 
 def test_a_difference_leaves_out_what_explains_next_to_nothing():
     profile = profiles.example().profile
     small = structs.replace(profile.against.operators[0], name="aten::tiny", explains=0.001)
     changed_ = structs.replace(profile.against, operators=[*profile.against.operators, small])
-    table = tables.difference(structs.replace(profile, against=changed_))
-    assert "aten::tiny" not in [row[0] for row in table.rows]
-    assert "aten::item" in [row[0] for row in table.rows]
+    main, *_ = jobs.differences(structs.replace(profile, against=changed_))
+    assert "aten::tiny" not in [row.cells[0] for row in main.rows]
+    assert "aten::item" in [row.cells[0] for row in main.rows]
 
 
 def test_many_files_are_called_by_the_first():

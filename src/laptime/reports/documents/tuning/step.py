@@ -7,8 +7,8 @@ import math
 from laptime.kit.units import show
 from laptime.records.tuning import Diagnosis, Suspect, Tuning
 from laptime.reports import _words
-from laptime.reports._profile.words import PARTS as TRACED
 from laptime.reports.document import Bar, Bars, Cell, Column, Facts, Folded, Panels, Row, Section, Table
+from laptime.reports.documents.profile.words import PARTS as TRACED
 
 PARTS = {
     "data": "waiting for data",

@@ -1,1 +1,0 @@
-"""How a session of `tune` is told: terminal, Markdown, JSON, page."""
