@@ -1,0 +1,131 @@
+"""Gates by trials that are played: which captures are made, and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.played_trials import LAST, WORKERS, PlayedRunner, PlayedTrial, evaluating
+from laptime.records.tuning import Gate
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.session import gating
+from laptime.tuning.trial.messages import TrialPlan, TrialResult
+from laptime.tuning.trial.numerics_comparison import NumericsComparison
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What the verdict is asked to look at; it always passes."""
+    asked: list[dict[str, Any]] = []
+
+    def judge(classes: set[str], document: Any, **given: Any) -> Gate:
+        asked.append({"classes": classes, **given})
+        return Gate(word="passed")
+
+    monkeypatch.setattr(gating, "judge", judge)
+    return asked
+
+
+class Capturing(PlayedRunner):
+    """Leaves the files that a capture leaves."""
+
+    broken = ""
+
+    @contextmanager
+    def run(self, plan: TrialPlan) -> Iterator[Any]:
+        name = Path(plan.capture.write or "").stem
+        if self.broken and name == self.broken:
+            ended = TrialResult(ended="raised", status=1, error="RuntimeError: no double")
+            self.plans.append(plan)
+            yield PlayedTrial([], ended, hung=False, documents={})
+            return
+        if plan.capture.write:
+            Path(plan.capture.write).touch()
+        self.documents = {NumericsComparison: NumericsComparison(steps=3)}
+        with super().run(plan) as running:
+            yield running
+
+
+def order(runner: PlayedRunner) -> list[str]:
+    """Which captures were made; data: of the loader alone."""
+    return ["data" if plan.capture.samples else Path(plan.capture.write or "").stem for plan in runner.plans]
+
+
+def test_references_are_made_once(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    assert evaluator.gate(Recipe(), LAST, "reassociated").word == "passed"
+    assert order(runner) == ["base", "double", "candidate", "again"]
+    assert runner.plans[2].base == LAST.to_json()
+    assert (runner.plans[2].capture.reference or "").endswith("double.pt")
+    assert all(plan.seed == 0 for plan in runner.plans)
+    evaluator.gate(Recipe(), LAST, "reassociated")
+    assert len(runner.plans) == 4
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(runner)[4:] == ["candidate"]
+    assert judged[0]["needs_samples"] is False
+
+
+def test_lower_precision_is_judged_by_what_rounding_does(
+    tmp_path: Path, judged: list[dict[str, Any]]
+) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "bf16_autocast"}]), "precision")
+    assert order(runner) == ["base", "bfloat16", "candidate", "again"]
+    assert runner.plans[2].capture.reference is None
+    assert runner.plans[1].capture.rounds == "bfloat16"
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fp16_autocast"}]), "precision")
+    assert order(runner)[4:] == ["float16", "candidate"]
+
+
+def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    evaluator.gate(Recipe(), WORKERS, "exact")
+    assert (
+        order(runner) == ["base", "candidate", "again", "data", "data", "data"]
+        or order(runner).count("data") == len(runner.plans) - 3
+    )
+    assert judged[0]["needs_samples"] is True
+
+
+def test_batches_of_slow_steps_are_cut(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner, LoopProfile(step=2.0, batch=32))
+    evaluator.gate(Recipe(), LAST, "reassociated")
+    assert {plan.capture.most for plan in runner.plans} == {8}
+    assert {plan.capture.steps for plan in runner.plans} == {2}
+    quick = Capturing(tmp_path / "quick")
+    quick.folder.mkdir()
+    evaluating(quick).gate(Recipe(), LAST, "reassociated")
+    assert all(plan.capture.most is None for plan in quick.plans)
+
+
+def test_a_script_that_has_no_double_precision_is_judged_without(
+    tmp_path: Path, judged: list[dict[str, Any]]
+) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    runner.broken = "double"
+    evaluator.gate(Recipe(), LAST, "reassociated")
+    assert order(runner) == ["base", "double", "candidate", "again"]
+    assert runner.plans[2].capture.reference is None
+    evaluator.gate(Recipe(), Recipe.from_json([{"name": "fused_optimizer"}]), "reassociated")
+    assert order(runner)[4:] == ["candidate"]  # not tried again
+
+
+def test_a_candidate_that_breaks_has_no_gate(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    runner.broken = "candidate"
+    with pytest.raises(TrialFailed) as failed:
+        evaluator.gate(Recipe(), LAST, "reassociated")
+    assert failed.value.kind == "crashed"
+    assert judged == []

@@ -1,0 +1,140 @@
+"""Races by trials that are played: what a round is, and what becomes of a trial that fails."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fixtures.played_trials import LAST, WORKERS, PlayedRunner, evaluating
+from laptime.records.tuning import Rung
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.evaluator import Round, TrialFailed
+from laptime.tuning.session import tuning_record
+from laptime.tuning.session.trial_pair import TimedTrial
+from laptime.tuning.trial.messages import TrialResult
+
+
+def seen(runner: PlayedRunner, candidate: Recipe, count: int) -> list[Round]:
+    rounds: Any = evaluating(runner).race(Recipe(), candidate)
+    found = [next(rounds) for _ in range(count)]
+    rounds.close()
+    return found
+
+
+def test_live_changes_race_in_one_process(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    found = seen(runner, LAST, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert len(runner.plans) == 1
+    assert runner.plans[0].base == []
+    assert runner.plans[0].arms == [[], LAST.to_json()]
+    assert runner.plans[0].steps == 6  # 0.6 s worth
+    assert runner.trials[0].blocks_taken < 8  # closing ends it
+    assert set(runner.accounting.seconds) == {"race", "compile"}
+
+
+def test_what_both_have_is_the_base_of_a_live_race(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    both = Recipe((*WORKERS.changes, *LAST.changes))
+    next(evaluating(runner).race(WORKERS, both))
+    assert runner.plans[0].base == WORKERS.to_json()
+    assert runner.plans[0].arms == [[], LAST.to_json()]
+
+
+def test_other_changes_race_in_fresh_processes(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    found = seen(runner, WORKERS, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert [each.process for each in found] == [0, 1, 2]
+    assert [each.memory for each in found] == [1.0] * 3
+    assert len(runner.plans) == 6
+    assert sorted(len(plan.base) for plan in runner.plans[:2]) == [0, 1]
+    assert [plan.seed for plan in runner.plans] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_certified_race_flips_nothing(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    next(evaluating(runner).race(Recipe(), LAST, fresh=True))
+    assert len(runner.plans) == 2
+
+
+def test_several_ranks_flip_nothing(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    runner.newest = TrialResult(world=2)
+    next(evaluating(runner).race(Recipe(), LAST))
+    assert len(runner.plans) == 2
+
+
+FAILURES = {
+    "crashed": TrialResult(ended="raised", status=1, error="ValueError: no", source="optimizer"),
+    "memory": TrialResult(ended="memory", status=1, error="used 9 GB, 8 GB is the limit"),
+    "recompiles": TrialResult(ended="recompiles", error="compiles in every step", source="optimizer"),
+    "refused": TrialResult(
+        ended="stopped", refused=[{"name": "channels_last", "why": "no"}], source="optimizer"
+    ),
+    "no_steps": TrialResult(ended="returned"),
+}
+
+
+@pytest.mark.parametrize("kind", list(FAILURES))
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> None:
+    runner = PlayedRunner(tmp_path, {"channels_last": FAILURES[kind]})
+    with pytest.raises(TrialFailed) as failed:
+        list(evaluating(runner).race(Recipe(), LAST, fresh=fresh))
+    assert failed.value.kind == kind
+    assert failed.value.why
+
+
+def test_device_memory_and_silence(tmp_path: Path) -> None:
+    gone = TrialResult(ended="raised", status=1, error="torch.OutOfMemoryError: CUDA out of memory")
+    with pytest.raises(TrialFailed) as failed:
+        list(evaluating(PlayedRunner(tmp_path / "a", {"channels_last": gone})).race(Recipe(), LAST))
+    assert failed.value.kind == "memory"
+    with pytest.raises(TrialFailed) as failed:
+        list(
+            evaluating(
+                PlayedRunner(tmp_path / "b", {"channels_last": TrialResult(ended="died")}, hung=True)
+            ).race(Recipe(), LAST)
+        )
+    assert failed.value.kind == "hung"
+    with pytest.raises(TrialFailed, match="KeyError") as failed:
+        list(
+            evaluating(
+                PlayedRunner(tmp_path / "c", {"channels_last": TrialResult(ended="died", status=1)})
+            ).race(Recipe(), LAST)
+        )
+    assert failed.value.kind == "crashed"
+
+
+def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path: Path) -> None:
+    runner = PlayedRunner(tmp_path)
+    refused = TrialResult(
+        ended="stopped", source="optimizer", refused=[{"name": "channels_last", "why": "4 dimensions"}]
+    )
+    rounds: Any = evaluating(runner).race(Recipe(), LAST)
+    next(rounds)
+    runner.trials[0].result = refused
+    with pytest.raises(TrialFailed, match="4 dimensions"):
+        list(rounds)
+
+
+def test_compile_time_is_booked_once_under_what_was_tried(tmp_path: Path) -> None:
+    compiled = Recipe.from_json([{"name": "compile"}])
+    runner = PlayedRunner(tmp_path)
+    rounds = evaluating(runner).race(Recipe(), compiled)
+    original = runner.timed
+
+    def side(recipe: Recipe, *args: Any, **given: Any) -> TimedTrial:
+        found = original(recipe, *args, **given)
+        found.result.compile_seconds = 30.0 if len(recipe) else 0.0
+        return found
+
+    runner.timed = side  # type: ignore[method-assign]
+    next(rounds)
+    assert runner.accounting.compiled_by == {"compile": 30.0}
+    rung = Rung(name="compile", label="compile", verdict="faster", speedup=1.5, step=0.1)
+    told = tuning_record.with_compile_time(rung, runner.accounting)
+    assert (told.compile_seconds, told.pays_back) == (30.0, 600)
