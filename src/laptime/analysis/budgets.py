@@ -15,7 +15,7 @@ from laptime.kit.quantity import amount, share
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
-from laptime.records.finding import Finding
+from laptime.records.finding import Finding, Severity
 from laptime.records.run import Run
 from laptime.records.verdict import Held, Verdict
 
@@ -131,15 +131,16 @@ def _decided_by(comparison: Comparison) -> str:
 
 def with_verdicts(run: Run, verdicts: list[Verdict]) -> Run:
     """The run with its verdicts, as findings, too, so that every report shows them first."""
-    severity = {"kept": "info", "undecided": "advice", "broken": "problem"}
-    findings = [
-        Finding(
-            kind=f"check/{verdict.kind}",
-            severity=severity[verdict.word],  # type: ignore[arg-type]
-            sentence=f"{verdict.word}: {verdict.case}: {verdict.sentence}",
-            next=verdict.next,
-            cases=[verdict.case],
-        )
-        for verdict in verdicts
-    ]
-    return structs.replace(run, verdicts=verdicts, findings=[*findings, *run.findings])
+    return structs.replace(run, verdicts=verdicts, findings=[*map(finding, verdicts), *run.findings])
+
+
+def finding(verdict: Verdict) -> Finding:
+    """A verdict as a finding."""
+    severity: dict[Held, Severity] = {"kept": "info", "undecided": "advice", "broken": "problem"}
+    return Finding(
+        kind=f"check/{verdict.kind}",
+        severity=severity[verdict.word],
+        sentence=f"{verdict.word}: {verdict.case}: {verdict.sentence}",
+        next=verdict.next,
+        cases=[verdict.case],
+    )

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+Severity = Literal["info", "advice", "problem"]
+
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One observation.
@@ -25,7 +27,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     kind: str
-    severity: Literal["info", "advice", "problem"] = "info"
+    severity: Severity = "info"
     sentence: str
     evidence: dict[str, Any] = {}
     next: str = ""

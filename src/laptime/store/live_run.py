@@ -41,6 +41,11 @@ class LiveRun:
         self._builder(event)
         self._emit(event)
 
+    @property
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.perf_counter() - self._began
+
     def say(self, text: str, done: float = 0.0, remaining: float = 0.0) -> None:
         """Tell what is going on: the share of the work that is done, seconds that remain."""
         self(Progress(done=done, remaining=remaining, text=text))
@@ -59,5 +64,5 @@ class LiveRun:
         Args:
             seconds: since the beginning, where another clock counts than the machine's.
         """
-        self(RunFinished(status, time.perf_counter() - self._began if seconds is None else seconds))
+        self(RunFinished(status, self.seconds if seconds is None else seconds))
         return self.run()

@@ -90,22 +90,21 @@ def single(
 
 def environment(
     *,
-    host: object = "",
-    os: object = "",
-    python: object = "",
-    cpu: object = "",
     cpus: object = 0,
     memory: object = 0,
     libraries: Mapping[str, object] | None = None,
     git: dict[str, Any] | None = None,
+    **names: object,
 ) -> Environment:
-    """What a tool wrote down about the machine; what it left out is empty, or 0."""
+    """What a tool wrote down about the machine; what it left out is empty, or 0.
+
+    Args:
+        names: host, os, python, cpu.
+    """
     number = _whole(cpus)
+    texts: dict[str, Any] = {name: str(names.get(name) or "") for name in ("host", "os", "python", "cpu")}
     return Environment(
-        host=str(host or ""),
-        os=str(os or ""),
-        python=str(python or ""),
-        cpu=str(cpu or ""),
+        **texts,
         vcpus=number,
         usable_cpus=float(number),
         memory=_bytes(memory),
@@ -122,14 +121,11 @@ def _whole(value: object) -> int:
 
 
 def _bytes(value: object) -> int:
-    """Bytes in `16GB`, `16384 kB` or a plain number, which asv's authors take as kB; 0 for what else."""
+    """Bytes in `16GB`, `16384 kB` or a plain number, 0 for anything else."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(value))
     if found is None:
         return 0
-    factor = {"": 1, "k": 1, "m": 2, "g": 3, "t": 4}[found[2].lower()]
-    if not found[2]:
-        return int(float(found[1]))
-    return int(float(found[1]) * 1024**factor)
+    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
 
 
 def moment(value: object) -> datetime:

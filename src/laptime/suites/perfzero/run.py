@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
+from laptime.analysis import budgets
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, FindingAdded, Listener, VerdictsReached
-from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
@@ -34,20 +33,15 @@ def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[Lapti
     Raises:
         UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing.
     """
-    began = time.perf_counter()
-    ready = prepare(flags, say=say)
-    return Session(ready, emit).run(began)
+    live = LiveRun("suite", emit)
+    return _PerfZeroRun(prepare(flags, say=say), live).run()
 
 
 def exit_code(run: Run) -> ExitCode:
     """Interrupted; a method that failed; a bound that was broken; a number that is none; or fine."""
-    words = {each.details["perfzero"]["laptime"]["verdict"]["word"] for each in run.cases if each.details}
-    states = {
-        state
-        for each in run.cases
-        if each.details
-        for state in each.details["perfzero"]["laptime"]["verdict"]["states"]
-    }
+    verdicts = [case.details["perfzero"]["laptime"]["verdict"] for case in run.cases if case.details]
+    words = {each["word"] for each in verdicts}
+    states = {state for each in verdicts for state in each["states"]}
     if run.status == "interrupted":
         return ExitCode.INTERRUPTED
     if states - {"passed", "bound_violated", "not_a_number"}:
@@ -57,17 +51,16 @@ def exit_code(run: Run) -> ExitCode:
     return ExitCode.UNDECIDED if "not_a_number" in states | words else ExitCode.OK
 
 
-class Session:
+class _PerfZeroRun:
     """One run of `laptime suite perfzero`."""
 
-    def __init__(self, ready: Prepared, emit: Listener) -> None:
-        self._ready = ready
+    def __init__(self, ready: Prepared, live: LiveRun) -> None:
+        self._ready, self._live = ready, live
         self._flags: Flags = ready.conditions.flags
-        self._live = LiveRun("suite", emit)
         self._trials: dict[Method, list[Outcome]] = {method: [] for method in ready.methods}
         self._faults: list[LaptimeError] = []
 
-    def run(self, began: float) -> tuple[Run, list[LaptimeError]]:
+    def run(self) -> tuple[Run, list[LaptimeError]]:
         """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
         self._live.start(
             name=self._flags.name,
@@ -79,11 +72,11 @@ class Session:
         turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._ready.methods]
         try:
             for index, method in enumerate(turns):
-                self._turn(method, index, len(turns), began)
+                self._turn(method, index, len(turns))
         except KeyboardInterrupt:
             status = "interrupted"
         self._judge()
-        return self._live.finish(status, time.perf_counter() - began), self._faults
+        return self._live.finish(status), self._faults
 
     def _judge(self) -> None:
         """Whether the means over the trials keep the bounds; where they do not, a finding, too."""
@@ -94,19 +87,13 @@ class Session:
             self._live(VerdictsReached(verdicts))
         for each in verdicts:
             if each.word != "kept":
-                severity: Literal["problem", "advice"] = "problem" if each.word == "broken" else "advice"
-                sentence = f"{each.word}: {each.case}: {each.sentence}"
-                kind = f"check/{each.kind}"
-                self._live(
-                    FindingAdded(Finding(kind=kind, severity=severity, sentence=sentence, cases=[each.case]))
-                )
+                self._live(FindingAdded(budgets.finding(each)))
 
-    def _turn(self, method: Method, index: int, turns: int, began: float) -> None:
+    def _turn(self, method: Method, index: int, turns: int) -> None:
         trials = self._trials[method]
         if not trials:
             self._live(CaseAdded(Case(key=method.name, target=method.name, axes={}, status="interrupted")))
-        spent = time.perf_counter() - began
-        remaining = spent / index * (turns - index) if index else 0.0
+        remaining = self._live.seconds / index * (turns - index) if index else 0.0
         name = f"{method.cls.rpartition('.')[2]}.{method.method}"
 
         def tick(seconds: float) -> None:
