@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec import structs
 
-from laptime.analysis.budgets import with_verdicts
+from laptime.analysis.budgets import finding, with_verdicts
 from laptime.kit.clock import utc_now
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.kit.package import __version__
@@ -25,7 +25,6 @@ from laptime.records.event import (
     FindingAdded,
     Listener,
     Progress,
-    RunBuilder,
     RunFinished,
     RunStarted,
     VerdictsReached,
@@ -36,6 +35,7 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
 from laptime.records.verdict import Verdict
 from laptime.store.folder import new_id
+from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded
 from laptime.suites import Benchmark, Suite, digest, limits
 from laptime.suites.choosing import request
@@ -227,24 +227,19 @@ def _one(
         return _impossible(item, item.plan, membership)
 
     def judged(emit: Listener) -> Run:
-        builder = RunBuilder()
-
-        def forward(event: Event) -> None:
-            builder(event)
-            emit(event)
-
         def hear(event: Event) -> None:
             if isinstance(event, RunStarted):
                 event = RunStarted(structs.replace(event.run, suite=membership))
-            if isinstance(event, RunFinished):
-                verdicts = _rejudged(item, builder.run())
-                forward(VerdictsReached(verdicts.verdicts))
-                for finding in verdicts.findings[: len(verdicts.verdicts)]:
-                    forward(FindingAdded(finding))
-            forward(event)
+            if not isinstance(event, RunFinished):  # the verdicts come before it
+                emit(event)
 
-        _bench.bench(item.request, hear, open_session=open_session)
-        return builder.run()
+        run = _bench.bench(item.request, hear, open_session=open_session)
+        run = _rejudged(item, structs.replace(run, suite=membership))
+        emit(VerdictsReached(run.verdicts))
+        for verdict in run.verdicts:
+            emit(FindingAdded(finding(verdict)))
+        emit(RunFinished(run.status, run.seconds))
+        return run
 
     try:
         run, complaint = recorded(judged, listener, save=save)
@@ -257,21 +252,16 @@ def _one(
 
 def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Membership) -> Run:
     """The run of a benchmark that cannot even begin: its cases failed."""
-    failure = failure_of(error)
-    targets = item.benchmark.measured
-    return Run(
-        id=new_id(),
+    failure, targets = failure_of(error), item.benchmark.measured
+    live = LiveRun("bench", ignore)
+    live.start(
         name=item.request.name,
-        started=utc_now(),
-        laptime=__version__,
-        status="failed",
         subjects=[Subject(target=target) for target in targets],
         environment=machine.environment(),
-        cases=[
-            Case(key=target, target=target, axes={}, status="failed", failure=failure) for target in targets
-        ],
+        cases=[Case(key=name, target=name, axes={}, status="failed", failure=failure) for name in targets],
         suite=membership,
     )
+    return live.finish("failed")
 
 
 def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
@@ -279,7 +269,7 @@ def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
     verdicts = limits.judged(item.benchmark, run)
     if item.benchmark.regression is not None:
         verdicts += limits.regressions(item.benchmark, run, _against(item, run))
-    plain = [finding for finding in run.findings if not finding.kind.startswith("check/")]
+    plain = [each for each in run.findings if not each.kind.startswith("check/")]
     return with_verdicts(structs.replace(run, findings=plain), verdicts)
 
 
