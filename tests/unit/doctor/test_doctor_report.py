@@ -18,11 +18,16 @@ from laptime.probes import machine
 from laptime.probes.cpu import cpu
 from laptime.records.doctor import DoctorCheck, DoctorReport, Rate
 from laptime.records.environment import Environment
-from laptime.reports import _doctor
+from laptime.reports.documents.doctor import data, document
+from laptime.reports.formats import text as terminal
 from laptime.store import cache
 from laptime.verbs import doctor
 from laptime.verbs.doctor import device_peaks, examination
 from laptime.verbs.doctor.noise import floor_of
+
+
+def to_text(report: DoctorReport, **layout: Any) -> str:
+    return terminal.render_document(document(report), **layout)
 
 
 def _report(**changes: Any) -> DoctorReport:
@@ -62,27 +67,32 @@ def _report(**changes: Any) -> DoctorReport:
 
 
 def test_the_text_reads_as_it_should() -> None:
-    assert _doctor.to_text(_report()).splitlines() == [
-        "gpu-07 · Xeon · Linux 6.8 · Python 3.12.1",
-        "  ok    nobody else uses the CPUs",
-        "  warn  governor is powersave   next: sudo cpupower",
-        "  --    no energy readings",
+    assert to_text(_report()).splitlines() == [
+        "doctor gpu-07",
+        "Can see differences from about 2.9% on cpu: a small network against itself: unclear, difference 0.2%",
+        "± 1.0%; 36 pairs, 3 fresh processes each, 12.0 s",
         "",
-        "Peak rates (measured 2026-11-20; again: laptime doctor --fresh)",
-        "  cpu  float32  200 GFLOP/s  50% of 400 GFLOP/s on paper (estimated)",
-        "  cpu  copy       23.0 GB/s",
-        "  cpu  float16            -  not implemented",
+        "Xeon · Linux 6.8 · Python 3.12.1",
         "",
-        "Can see differences from about 2.9% on cpu",
-        "a small network against itself: unclear, difference 0.2% ± 1.0%; 36 pairs, 3 fresh processes each,",
-        "12.0 s",
+        "ok          nobody else uses the CPUs",
+        "warn        governor is powersave",
+        "            next: sudo cpupower",
+        "--          no energy readings",
+        "",
+        "Peak rates",
+        "  measured 2026-11-20; again: laptime doctor --fresh",
+        "",
+        "  device  what            peak  on paper",
+        "  cpu     float32  200 GFLOP/s  50% of 400 GFLOP/s (estimated)",
+        "  cpu     copy       23.0 GB/s  -",
+        "  cpu     float16            -  not implemented",
     ]
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_sentences_stay_within_the_width_and_commands_stay_whole(width: int) -> None:
     long = DoctorCheck(name="x", outcome="warn", sentence="word " * 40, next="sudo " + "x" * 70)
-    text = _doctor.to_text(_report(lines=[long]), width=width)
+    text = to_text(_report(lines=[long]), width=width)
     for line in text.splitlines():
         assert len(line) <= width or "next:" in line or "on paper" in line or "Peak rates" in line
     assert "sudo " + "x" * 70 in text
@@ -90,30 +100,30 @@ def test_sentences_stay_within_the_width_and_commands_stay_whole(width: int) -> 
 
 def test_names_of_strangers_cannot_steer_the_terminal() -> None:
     hostile = DoctorCheck(name="load", outcome="warn", sentence="evil\x1b[2J\nname", next="kill \x07 1")
-    text = _doctor.to_text(_report(lines=[hostile]), color=False)
+    text = to_text(_report(lines=[hostile]), color=False)
     assert "\x1b" not in text
     assert "\x07" not in text
 
 
 def test_colours_only_repeat_what_words_say() -> None:
-    assert "\x1b[" in _doctor.to_text(_report(), color=True)
-    assert "\x1b[" not in _doctor.to_text(_report(), color=False)
+    assert "\x1b[" in to_text(_report(), color=True)
+    assert "\x1b[" not in to_text(_report(), color=False)
 
 
 def test_a_machine_that_is_too_busy_is_not_praised() -> None:
     effect = Effect(mean=-0.5, error=0.4, df=6.0, rounds=10, processes=3)
     noisy = floor_of(effect, device="cpu", workload="x", seconds=1.0)
-    text = _doctor.to_text(_report(noise=noisy))
+    text = to_text(_report(noise=noisy))
     assert "Can see only differences beyond a factor of" in text
-    assert "not known" in _doctor.to_text(_report(noise=None))
+    assert "not known" in to_text(_report(noise=None))
 
 
 def test_peaks_measured_beside_others_say_so() -> None:
-    assert "too low: others used the machine" in _doctor.to_text(_report(rates_disturbed=True))
+    assert "too low, because other programs used the machine" in to_text(_report(rates_disturbed=True))
 
 
 def test_the_json_is_one_document_in_si_units() -> None:
-    found = json.loads(_doctor.to_json(_report()))
+    found = data(_report())
     assert found["schema"] == "laptime.doctor/1"
     assert found["rates"][0]["value"] == 2e11
     assert found["noise"]["smallest"] > 0.01

@@ -11,8 +11,9 @@ from fixtures import runs
 from laptime.kit.errors import UsageError
 from laptime.records.history import History
 from laptime.records.run import Run
-from laptime.reports import _history, page
+from laptime.reports import page
 from laptime.reports.documents import history as report
+from laptime.reports.formats import markdown, text
 from laptime.store import files
 from laptime.verbs.history import history
 
@@ -131,13 +132,13 @@ def test_few_runs_are_shown_and_nothing_is_said_of_changes(root: Path) -> None:
 
 def test_the_table_has_a_line_of_blocks_and_the_changes(root: Path) -> None:
     found = stepped(root)
-    text = _history.text([found], by="run")
-    blocks = next(word for word in text.split() if set(word) <= set(report.BLOCKS))
+    shown = text.render_document(report.document([found], by="run"))
+    blocks = next(word for word in shown.split() if set(word) <= set(report.BLOCKS))
     assert len(blocks) == 24
     assert blocks[:14] < blocks[14:]
-    assert "worse 1.15x" in text
-    assert "commits" in text
-    assert "| " in _history.markdown([found], by="commit")
+    assert "worse 1.15x" in shown
+    assert "commits" in shown
+    assert "| " in markdown.render_document(report.document([found], by="commit"))
 
 
 def test_noise_of_a_percent_is_no_mountain() -> None:

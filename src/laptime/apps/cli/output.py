@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,9 @@ from laptime.kit.errors import LaptimeError, UsageError
 from laptime.kit.text import closest
 from laptime.records.run import Run
 from laptime.store.folder import write_whole
+
+if TYPE_CHECKING:
+    from laptime.reports.document import Document
 
 
 @dataclass(frozen=True)
@@ -39,17 +43,20 @@ def planned(paths: Sequence[str]) -> list[Output]:
     return [Output(_format_of(Path(path)), writable(Path(path))) for path in paths if path != "-"]
 
 
-def show(run: Run, *, format: str) -> None:
+def show(subject: Run | Document, *, format: str) -> None:
     """One report on stdout."""
-    report = registry.load("reports", format)
+    options: dict[str, Any] = {}
     if format == "text":
-        width = (
-            shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
-        )
-        text = report.render(run, color=wants_color(), width=width)
-    else:
-        text = report.render(run)
-    result(text)
+        is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
+        width = shutil.get_terminal_size().columns if is_known else 100
+        options = {"color": wants_color(), "width": width}
+    result(_rendered(subject, format, **options))
+
+
+def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
+    report = registry.load("reports", format)
+    render: Callable[..., str] = report.render if isinstance(subject, Run) else report.render_document
+    return render(subject, **options)
 
 
 def result(text: str) -> None:
@@ -71,18 +78,20 @@ def result(text: str) -> None:
         ) from error
 
 
-def write(run: Run, outputs: Sequence[Output], *, voice: Voice) -> list[LaptimeError]:
+def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -> list[LaptimeError]:
     """Write the reports; the errors of those that failed. One that fails does not stop the others."""
     failed: list[LaptimeError] = []
     for output in outputs:
         try:
-            write_whole(output.path, registry.load("reports", output.format).render(run).encode())
+            write_whole(output.path, _rendered(subject, output.format).encode())
         except OSError as error:
             failed.append(
                 UsageError(
                     f"{output.path} could not be written",
                     why=error.strerror or str(error),
-                    next=f"laptime show {run.id} -o another/{output.path.name}",
+                    next=f"laptime show {subject.id} -o another/{output.path.name}"
+                    if isinstance(subject, Run)
+                    else "",
                 )
             )
         except LaptimeError as error:

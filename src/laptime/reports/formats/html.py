@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laptime.records.run import Run
 from laptime.reports import page
+from laptime.reports.document import Document
 from laptime.reports.documents import document
 
 NAME = "html"
@@ -12,4 +13,9 @@ SUFFIXES: tuple[str, ...] = (".html", ".htm")
 
 def render(run: Run) -> str:
     """The whole page."""
-    return page.render(document(run))
+    return render_document(document(run))
+
+
+def render_document(document: Document) -> str:
+    """Any document as a page."""
+    return page.render(document)

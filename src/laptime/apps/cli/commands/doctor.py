@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
-
 import click
 
 from laptime.apps.cli import output
@@ -28,17 +24,11 @@ def command(context: click.Context, *, quick: bool, fresh: bool, as_json: bool) 
     fixes it; laptime itself changes nothing.
     """
     # Not at the top: `laptime --help` imports no verb.
-    from laptime.reports import _doctor as report
+    from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
     voice = context.find_object(Voice) or Voice()
-    with progress(quiet=voice.quiet) as show:
-        examined = examine(quick=quick, fresh=fresh, emit=show)
-    if as_json:
-        output.result(report.to_json(examined))
-    else:
-        width = (
-            shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
-        )
-        output.result(report.to_text(examined, width=width, color=output.wants_color()))
+    with progress(quiet=voice.quiet) as listener:
+        report = examine(quick=quick, fresh=fresh, emit=listener)
+    output.show(document(report), format="json" if as_json else "text")
     return 0

@@ -5,17 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import UsageError
-from laptime.records.history import History
-from laptime.store.folder import write_whole
 from laptime.verbs.history import By, history
 
-SUFFIXES = (".html", ".json", ".md", ".txt")
+SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 
 
 @click.command("history")
@@ -62,34 +59,22 @@ def command(
     laptime history torchvision:resnet18 --metric memory/host/peak -o history.html
     laptime history 'torchvision:*' --by version
     """
+    from laptime.reports.documents.history import document  # not for `laptime --help`
+
     voice = context.find_object(Voice) or Voice()
-    paths = [output.writable(_known(Path(path))) for path in outputs if path != "-"]
-    histories = history(pattern, metric=metric, by=by, last=last, force=force)
-    output.result(_rendered(histories, ".json" if as_json else ".txt", by))
-    for path in paths:
-        try:
-            write_whole(path, _rendered(histories, path.suffix.lower(), by).encode())
-        except OSError as error:
-            raise UsageError(f"{path} could not be written", why=error.strerror or str(error)) from error
-        voice.say(f"wrote {path}")
+    for path in outputs:
+        _check_suffix(Path(path))
+    reports = output.planned(outputs)
+    report = document(history(pattern, metric=metric, by=by, last=last, force=force), by=by)
+    output.show(report, format="json" if as_json else "text")
+    for error in output.write(report, reports, voice=voice):
+        raise error
 
 
-def _known(path: Path) -> Path:
-    if path.suffix.lower() not in SUFFIXES:
+def _check_suffix(path: Path) -> None:
+    if path.name != "-" and path.suffix.lower() not in SUFFIXES:
         raise UsageError(
             f"no history is written to {path.suffix or 'a file without suffix'}: {path}",
             why=f"known suffixes: {' '.join(SUFFIXES)}",
             next="-o history.html",
         )
-    return path
-
-
-def _rendered(histories: list[History], suffix: str, by: By) -> str:
-    from laptime.reports import _history, page
-    from laptime.reports.documents.history import data, document
-
-    if suffix == ".json":
-        return msgspec.json.format(msgspec.json.encode(data(histories)), indent=2).decode()
-    if suffix == ".html":
-        return page.render(document(histories, by=by))
-    return _history.markdown(histories, by=by) if suffix == ".md" else _history.text(histories, by=by)
