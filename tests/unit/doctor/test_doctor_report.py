@@ -69,7 +69,8 @@ def _report(**changes: Any) -> DoctorReport:
 def test_the_text_reads_as_it_should() -> None:
     assert to_text(_report()).splitlines() == [
         "doctor gpu-07",
-        "Can see differences from about 2.9% on cpu: a small network against itself: unclear, difference 0.2%",
+        "Can see differences from about 2.9% on cpu: a small network against itself: unclear, difference "
+        "0.2%",
         "± 1.0%; 36 pairs, 3 fresh processes each, 12.0 s",
         "",
         "Xeon · Linux 6.8 · Python 3.12.1",
