@@ -1,21 +1,25 @@
-"""One builder a kind of run: from what was stored to what a report says of it."""
+"""One builder a kind of run: from what was stored to what a report says of it.
+
+A new verb's runs are shown by a file of its name here, with `document(run) -> Document`; without one they are
+shown as cases, as `bench` shows them.
+"""
 
 from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 from laptime.records.run import Run
 from laptime.reports.document import Document
 
+_BY_CONTENT = frozenset({"profile", "tuning"})
+"""Chosen by what the run holds: an interrupted one may hold neither, and is shown by its cases."""
+_BY_VERB = frozenset(module.name for module in iter_modules(__path__)) - _BY_CONTENT
+
 
 def document(run: Run) -> Document:
-    """What a report says about a run; builders are imported when a run needs them."""
-    if run.tuning is not None:
-        from laptime.reports.documents import tuning
-
-        return tuning.document(run)
-    if run.profile is not None:
-        from laptime.reports.documents import profile
-
-        return profile.document(run)
-    from laptime.reports.documents import bench
-
-    return bench.document(run)
+    """What a report says about a run; its builder is imported now."""
+    verb = run.verb if run.verb in _BY_VERB else "bench"
+    builder = import_module(f"{__name__}.{'tuning' if run.tuning else 'profile' if run.profile else verb}")
+    made: Document = builder.document(run)
+    return made

@@ -12,6 +12,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Document, Outcome, TestCase
 from laptime.reports.documents import document
+from laptime.reports.refusal import refusal
 
 NAME = "junit"
 SUFFIXES: tuple[str, ...] = (".xml",)
@@ -27,6 +28,8 @@ def render(run: Run) -> str:
 def render_document(document: Document) -> str:
     """Any document that has test cases."""
     run = document.run
+    if run is not None and not document.cases:
+        raise refusal(run, NAME, "test cases")
     name = run.name if run else document.title
     suite = ElementTree.Element("testsuite", name=_plain(f"laptime {document.verb} {name}".strip()))
     for case in document.cases:
