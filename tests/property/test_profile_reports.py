@@ -13,7 +13,7 @@ from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.reports.documents.profile import words
 from laptime.reports.formats import json as json_report
-from laptime.reports.formats import markdown, text
+from laptime.reports.formats import html, markdown, text
 
 names = st.one_of(
     st.text(max_size=12), st.sampled_from(["a\x1b[2Jb", "</script>", "x<y<z>(w)>", "f.py(3): g"])
@@ -67,6 +67,7 @@ def test_any_profile_is_rendered_as_text_of_one_line_each(profile, findings, nam
     page = markdown.render(run)
     assert all(line.isprintable() for line in page.split("\n"))
     assert json.loads(json_report.render(run))["schema"] == "laptime.profile/1"
+    assert html.render(run).count("<script") == 1 + (profile.timeline is not None)
 
 
 @given(st.text(max_size=80), st.integers(4, 60))

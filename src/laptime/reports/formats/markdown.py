@@ -170,7 +170,7 @@ def _rows(heads: Sequence[str], left: Sequence[bool], rows: Sequence[Sequence[st
 
 def _finding(number: int, advice: Advice) -> str:
     share = f" ({advice.share})" if advice.share else ""
-    gain = f"**up to {escape.text(advice.gain)} a step{share}**: " if advice.gain else ""
+    gain = f"**up to {escape.text(advice.gain)}{share}**: " if advice.gain else ""
     lines = [f"{number}. {gain}{escape.text(advice.sentence)}"]
     if advice.change:
         place = f" at {escape.code(advice.place)}" if advice.place else ""

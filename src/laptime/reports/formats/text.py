@@ -219,7 +219,7 @@ def _bars(bars: Bars, width: int, lead: str, indent: int) -> list[Line]:
 
 def _finding(advice: Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
     share = f" ({advice.share})" if advice.share else ""
-    gain = f"up to {advice.gain} a step{share}: " if advice.gain else ""
+    gain = f"up to {advice.gain}{share}: " if advice.gain else ""
     topic = f"{lead}{number} {advice.severity}"
     lines = titled(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
     if change := " · ".join(filter(None, (advice.change, advice.place))):
