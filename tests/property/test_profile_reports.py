@@ -12,8 +12,8 @@ from fixtures import profiles
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.reports.documents.profile import words
-from laptime.reports.formats import json as json_report
 from laptime.reports.formats import html, markdown, text
+from laptime.reports.formats import json as json_report
 
 names = st.one_of(
     st.text(max_size=12), st.sampled_from(["a\x1b[2Jb", "</script>", "x<y<z>(w)>", "f.py(3): g"])
