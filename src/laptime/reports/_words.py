@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections import Counter
-from typing import Any
 
-from msgspec import Struct
-
-from laptime.analysis.summary import Stat
 from laptime.kit.text import count
 from laptime.kit.units import percent as percent
 from laptime.kit.units import show
-from laptime.records.case import Axis, Case, Failure
-from laptime.records.check import Check, Outcome
+from laptime.records.case import Axis, Case
 from laptime.records.environment import Environment
 from laptime.records.regime import Regime
 from laptime.records.run import Run
-from laptime.records.series import DISTURBED, Label
 
 REGIMES: dict[str, str] = {regime.value: regime.meaning for regime in Regime}
 
@@ -30,20 +23,9 @@ _ABSENT = {
     "backend": "torch",
     "again": "1",
 }
-_RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 _ABSOLUTE = re.compile(
     r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
 )
-
-
-class Reason(Struct, frozen=True, kw_only=True):
-    """What one check (or failure) found, and in which cases."""
-
-    check: str
-    outcome: str
-    sentence: str
-    next: str
-    cases: list[Case]
 
 
 def printable(text: object) -> str:
@@ -199,145 +181,6 @@ def libraries(run: Run) -> list[str]:
 def processes(run: Run) -> int:
     """Fresh worker processes behind the best-supported case."""
     return max((len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples), default=0)
-
-
-def reasons(run: Run) -> list[Reason]:
-    """All that speaks against the numbers, or is worth saying of them; the worst first.
-
-    Equal sentences of several cases are one reason.
-    """
-    found: dict[tuple[str, str, str], Reason] = {}
-
-    def add(check: Check, case: Case | None) -> None:
-        key = (check.name, check.outcome, check.sentence)
-        own = [case] if case else []
-        if key in found:
-            found[key].cases.extend(own)
-        elif check.outcome != "ok":
-            found[key] = Reason(
-                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=own
-            )
-
-    for check in run.checks:
-        add(check, None)
-    for case in run.cases:
-        if case.failure and case.status in ("failed", "skipped"):
-            add(failure_check(case.failure), case)
-        for check in case.checks:
-            add(check, case)
-    return sorted(found.values(), key=lambda reason: _RANK[reason.outcome])
-
-
-def failure_check(failure: Failure) -> Check:
-    """A failure as a reason: named by its kind; being interrupted is no fault of the numbers there are."""
-    outcome: Outcome = "note" if failure.kind == "interrupted" else "fail"
-    return Check(name=failure.kind, outcome=outcome, sentence=failure.what, next=failure.next)
-
-
-def because(run: Run, headlines: list[Stat | None], found: list[Reason]) -> str:
-    """The sentence behind the verdict's word."""
-    if not run.cases and not run.checks:
-        return "nothing was measured"
-    bad = [reason for reason in found if reason.outcome in ("fail", "warn")]
-    if bad and all(case.status in ("failed", "skipped") for case in run.cases):
-        return f"no case could be measured: {printable(bad[0].sentence)}" if run.cases else bad[0].sentence
-    if bad:
-        first, *others = likewise(bad)
-        more = f"; {count(len(others), 'more reason')} below" if others else ""
-        return said(first, run) + more
-    if run.status in ("running", "interrupted"):
-        done = sum(case.status == "ok" for case in run.cases)
-        return (
-            f"{run.status}, with {done} of {count(len(run.cases), 'case')} complete: {_sure(run, headlines)}"
-        )
-    return _sure(run, headlines)
-
-
-def _sure(run: Run, headlines: list[Stat | None]) -> str:
-    known = [stat for stat in headlines if stat and stat.value is not None]
-    if not known:
-        return "no check found fault"
-    if any(stat.precision is None for stat in known):
-        return (
-            f"no check found fault, but {count(min(s.n for s in known), 'sample')} cannot carry an interval"
-        )
-    widest = max(stat.precision or 0.0 for stat in known)
-    total = sum(stat.n for stat in known)
-    which = "the median is known" if len(known) == 1 else "every median is known"
-    return f"{which} to ±{percent(widest)} (95 % interval, {count(total, 'sample')}, {_processes(run)})"
-
-
-def _processes(run: Run) -> str:
-    number = processes(run)
-    return f"{number} fresh processes" if number > 1 else "1 process"
-
-
-def _some(names: list[str], most: int = 2) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return "; ".join(names[:most]) + more
-
-
-def likewise(found: list[Reason]) -> list[list[Reason]]:
-    """Reasons of one check and outcome together: the same thing found in several cases."""
-    groups: dict[tuple[str, str], list[Reason]] = {}
-    for reason in found:
-        groups.setdefault((reason.check, reason.outcome), []).append(reason)
-    return list(groups.values())
-
-
-def said(group: list[Reason], run: Run) -> str:
-    """The first sentence of a group with its cases in brackets, and the cases of the others."""
-    first, *others = group
-    more = [case for reason in others for case in reason.cases]
-    sentence = printable(first.sentence)
-    own = _some([label(case, run) for case in first.cases]) if first.cases else ""
-    if more:
-        return f"{sentence} ({own}; likewise {_some([label(case, run) for case in more])})"
-    return f"{sentence} ({own})" if own and len(first.cases) < len(run.cases) else sentence
-
-
-def disturbed(run: Run) -> str:
-    """The share of settled samples that something outside the program hit, by cause; empty when none was."""
-    seen: Counter[int] = Counter()
-    for series in (s for case in run.cases for s in case.series if s.metric.tag == "latency"):
-        seen.update(series.label or {0: len(series.samples)})
-    unsettled = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
-    settled = hit = 0
-    causes: Counter[str] = Counter()
-    for bits, number in seen.items():
-        outside = Label(bits) & DISTURBED
-        if not bits & unsettled:
-            settled += number
-            hit += number if outside else 0
-            causes.update({word: number for word in outside.words})
-    if not hit:
-        return ""
-    by_cause = ", ".join(f"{word} {number:,}" for word, number in causes.most_common())
-    return f"{percent(hit / settled)} of {count(settled, 'settled sample')}: {by_cause}"
-
-
-def unmeasured(run: Run) -> list[str]:
-    """What was tried and has no number, with the reason: a missing number is never a zero."""
-    found: dict[str, None] = {}
-    for case in run.cases:
-        for name, fact in case.details.items():
-            if isinstance(fact, dict) and (reason := _reason_of(name, fact)):
-                kind = name.removesuffix("_failed")
-                found[f"{'FLOPs' if kind == 'count' else printable(kind)}: {printable(reason)}"] = None
-    return list(found)
-
-
-def _reason_of(name: str, fact: dict[str, Any]) -> str:
-    """Why a fact of a case holds no number; empty where it does."""
-    if "reason" in fact:
-        return str(fact["reason"])
-    if name.endswith("_failed"):
-        return str(fact.get("why") or fact.get("what") or "failed")
-    if fact.get("measured") is not False:
-        return ""
-    why = fact.get("why", "")
-    tried = why.values() if isinstance(why, dict) else [why]
-    return "; ".join(str(each.get("why", "")) if isinstance(each, dict) else str(each) for each in tried)
 
 
 def command(run: Run) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from msgspec import structs
@@ -100,6 +102,40 @@ def test_reports_are_written_by_suffix(laptime: Laptime, trace: Path) -> None:
     assert Path("r.md").read_text().startswith("### trace")
     assert json.loads(Path("r.json").read_text())["verb"] == "trace"
     assert "wrote r.md" in ended.err
+
+
+def test_a_junit_file_of_a_trace_has_a_test_case_for_the_verdict_and_each_finding(
+    laptime: Laptime, trace: Path
+) -> None:
+    assert laptime("trace", trace.name, "-o", "t.xml").code == 0
+    suite = ElementTree.parse("t.xml").find("testsuite")
+    assert suite is not None
+    cases = suite.findall("testcase")
+    assert int(suite.get("tests", "0")) == len(cases) > 1
+    assert {"verdict", "findings"} <= {case.get("classname") for case in cases}
+    findings = json.loads(laptime("show", "last", "--json").out)["findings"]
+    assert len(findings) == sum(case.get("classname") == "findings" for case in cases)
+
+
+@pytest.mark.parametrize("format", ["perfzero", "asv", "pytest_benchmark"])
+def test_a_format_of_timings_refuses_a_trace(laptime: Laptime, trace: Path, format: str) -> None:
+    laptime("trace", trace.name)
+    shown = laptime("show", "last", "--format", format)
+    assert (shown.code, shown.out) == (2, "")
+    what, why, then = shown.err.strip().splitlines()
+    assert what == f"error: the {format} report has nothing to say about this profile"
+    assert why.startswith("why:   a file of this format holds ")
+    assert then.startswith("next:  laptime show ")
+
+
+def test_a_csv_file_of_a_trace_has_every_operator(laptime: Laptime, trace: Path) -> None:
+    assert laptime("trace", trace.name, "-o", "t.csv").code == 0
+    with Path("t.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    operators = {row["name"] for row in rows if row["section"] == "by-operator"}
+    assert "aten::mm" in operators
+    (total,) = [row for row in rows if (row["table"], row["column"], row["row"]) == ("by name", "total", "1")]
+    assert (float(total["value"]), total["text"]) == (0.0012, "1.20 ms")
 
 
 def test_a_difference_is_told_against_another_trace(laptime: Laptime, trace: Path) -> None:
