@@ -70,10 +70,7 @@ def _judge(dataset: Any) -> dict[str, Any]:
         if not draws and reads >= 4:
             break
     if draws and reads < READS // 2:
-        return {
-            "keeps": False,
-            "why": "reading draws random numbers, and is too slow to see what they change",
-        }
+        return {"keeps": False, "why": "reading draws random numbers, too slowly to see what they change"}
     why = "" if len(shapes) == 1 else "samples have several shapes"
     return {"keeps": not why, "draws": draws, "why": why}
 
@@ -102,8 +99,8 @@ def numerics(loop_profile: LoopProfile, options: Options) -> str:
 def why_not(loop_profile: LoopProfile) -> str:
     if loop_profile.details.get("batched_fetch"):
         return "its samples are rows of tensors in memory already"
-    length, each = loop_profile.dataset_length, loop_profile.sample_bytes
-    if not length or not each or not loop_profile.loader_seconds:
+    length, size = loop_profile.dataset_length, loop_profile.sample_bytes
+    if not length or not size or not loop_profile.loader_seconds:
         return "length, size or reading time of the samples is not known"
     if not loop_profile.detail("cache_dataset", "keeps", False):
         why = loop_profile.detail("cache_dataset", "why", "")
@@ -112,8 +109,8 @@ def why_not(loop_profile: LoopProfile) -> str:
         (loop_profile.memory, _loader.MEMORY, "memory"),
         (loop_profile.shm, _loader.SHM, "shared memory"),
     ):
-        if free is not None and length * each > share * free:
-            return f"its samples take {length * each >> 20} MiB: over {share:.0%} of what {name} has free"
+        if free is not None and length * size > share * free:
+            return f"its samples take {length * size >> 20} MiB: over {share:.0%} of what {name} has free"
     seconds = _reading(loop_profile)
     if seconds > FILL:
         return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
@@ -142,7 +139,7 @@ def apply(loop: Any, options: Options) -> None:
 
     def fill(batch: Any) -> Any:
         until = perf_counter() + FILL
-        for dataset in [each for each in wrapped if bool(each.is_stored.any())]:
+        for dataset in [cached for cached in wrapped if bool(cached.is_stored.any())]:
             wrapped.remove(dataset)
             for index in range(len(dataset)):
                 if perf_counter() > until:

@@ -33,43 +33,37 @@ def apply(loop: Any, options: Options) -> None:
 
 def _convert(model: Any) -> Any:
     tensors = [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dim() == 4]
-    before = [(tensor, tensor.stride()) for tensor in tensors]
-    for tensor in tensors:
-        _lay_out(tensor, channels_last=True)
-        if tensor.grad is not None:
-            _lay_out(tensor.grad, channels_last=True)
+    strides = [tensor.stride() for tensor in tensors]
+    _lay_out(tensors, channels_last=True)
 
     def back() -> None:
-        for tensor, strides in before:
-            if tensor.stride() != strides:
-                _lay_out(tensor, channels_last=False)
-                if tensor.grad is not None:
-                    _lay_out(tensor.grad, channels_last=False)
+        changed = [tensor for tensor, old in zip(tensors, strides, strict=True) if tensor.stride() != old]
+        _lay_out(changed, channels_last=False)
 
     return back
 
 
 def _convert_state(optimizer: Any) -> Any:
-    _lay_out_state(optimizer, channels_last=True)
+    _lay_out(_state_of(optimizer), channels_last=True)
     # Undone before the models are: state that came meanwhile goes back as well.
-    return lambda: _lay_out_state(optimizer, channels_last=False)
+    return lambda: _lay_out(_state_of(optimizer), channels_last=False)
 
 
-def _lay_out_state(optimizer: Any, *, channels_last: bool) -> None:
-    for parameter, state in optimizer.state.items():
-        if getattr(parameter, "ndim", 0) != 4:
-            continue
-        for value in state.values():
-            if getattr(value, "shape", None) == parameter.shape:
-                _lay_out(value, channels_last=channels_last)
+def _state_of(optimizer: Any) -> list[Any]:
+    """The tensors that an optimizer keeps for parameters of four dimensions, in their shape."""
+    states = [(key, state) for key, state in optimizer.state.items() if getattr(key, "ndim", 0) == 4]
+    pairs = [(parameter, value) for parameter, state in states for value in state.values()]
+    return [value for parameter, value in pairs if getattr(value, "shape", None) == parameter.shape]
 
 
-def _lay_out(tensor: Any, *, channels_last: bool) -> None:
-    """In place: whoever holds this tensor sees the new layout."""
+def _lay_out(tensors: list[Any], *, channels_last: bool) -> None:
+    """In place, gradients too: whoever holds these tensors sees the new layout."""
     import torch
 
     format_ = torch.channels_last if channels_last else torch.contiguous_format
-    tensor.data = tensor.data.contiguous(memory_format=format_)
+    gradients = [tensor.grad for tensor in tensors if tensor.grad is not None]
+    for tensor in [*tensors, *gradients]:
+        tensor.data = tensor.data.contiguous(memory_format=format_)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -77,9 +77,8 @@ def _cap(loop_profile: LoopProfile) -> int:
     number = loop_profile.cpus
     if loop_profile.memory is not None:
         number = min(number, int(2 * _loader.MEMORY * loop_profile.memory // WORKER))
-    while number > 0 and not _loader.fits(loop_profile, number, _loader.prefetch(loop_profile)):
-        number -= 1
-    return max(0, number)
+    prefetch = _loader.prefetch(loop_profile)
+    return next((each for each in range(number, 0, -1) if _loader.fits(loop_profile, each, prefetch)), 0)
 
 
 def _steps(cap: int) -> list[int]:

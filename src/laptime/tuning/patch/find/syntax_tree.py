@@ -68,11 +68,7 @@ class Tree:
         self._parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self._children: dict[cst.CSTNode, list[cst.CSTNode]] = {}
         self.nodes: list[cst.CSTNode] = []
-        self._walk(parsed)
-        self.calls = [node for node in self.nodes if isinstance(node, cst.Call)]
-
-    def _walk(self, root: cst.CSTNode) -> None:
-        waiting = [root]
+        waiting: list[cst.CSTNode] = [parsed]
         while waiting:
             node = waiting.pop()
             self.nodes.append(node)
@@ -80,6 +76,7 @@ class Tree:
             for child in children:
                 self._parents[child] = node
             waiting.extend(reversed(children))
+        self.calls = [node for node in self.nodes if isinstance(node, cst.Call)]
 
     def start(self, node: cst.CSTNode) -> int:
         """Offset of its first character, its own parentheses and decorators left out."""
