@@ -104,14 +104,14 @@ def start(
     """Start a trial; it is ended, with all of its children, when the block is left."""
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
-    given = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
+    environ = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
     with (folder / "output").open("wb") as output:
         process = hooked_script.start(
             "laptime.tuning.trial",
             words,
             python=python,
             folder=folder,
-            variables=given,
+            variables=environ,
             stdin=DEVNULL,
             stdout=output,
             stderr=STDOUT,

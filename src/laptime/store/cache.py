@@ -19,8 +19,8 @@ from laptime.store.folder import write_whole
 
 def folder() -> Path:
     """Where the cache lies; not made yet."""
-    if own := os.environ.get("LAPTIME_CACHE"):
-        return Path(own)
+    if named := os.environ.get("LAPTIME_CACHE"):
+        return Path(named)
     if shared := os.environ.get("XDG_CACHE_HOME"):
         return Path(shared) / "laptime"
     home = Path("~").expanduser()

@@ -33,8 +33,10 @@ class LiveRun:
     def start(self, **fields: Any) -> None:
         """Tell of the run; `fields` are those of `Run` that are known now."""
         command = ["laptime", *sys.argv[1:]]
-        known = {"id": self.id, "verb": self._verb, "started": self._time, "command": command}
-        self(RunStarted(Run(laptime=__version__, **{**known, **fields})))
+        run = Run(
+            id=self.id, verb=self._verb, started=self._time, laptime=__version__, command=command, **fields
+        )
+        self(RunStarted(run))
 
     def __call__(self, event: Event) -> None:
         """Take one event, and hand it on."""

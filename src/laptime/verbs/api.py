@@ -118,8 +118,8 @@ def bench(
 
 def _here(model: Any, inputs: Any) -> OpenSession:
     def open_session(variant: Variant) -> Worker:
-        def open_model(asked: Variant) -> Model:
-            opened: Model = extension("backends", asked.backend).open_object(model, inputs, asked)
+        def open_model(variant: Variant) -> Model:
+            opened: Model = extension("backends", variant.backend).open_object(model, inputs, variant)
             return opened
 
         return InProcessWorker(Engine(open_model))

@@ -35,16 +35,16 @@ def read(path: Path, format: str = "") -> list[Run]:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{path} is not JSON", why=str(error), next="laptime import --help") from error
-    known = registry.names("imports")
-    name = format or next((each for each in known if registry.load("imports", each).matches(document)), "")
+    formats = registry.names("imports")
+    name = format or next((each for each in formats if registry.load("imports", each).matches(document)), "")
     if not name:
         raise UsageError(
             f"{path} is no file that can be imported",
-            why=f"known formats: {', '.join(known)}",
+            why=f"known formats: {', '.join(formats)}",
             next="laptime import FILE --format NAME   where you know better",
         )
     try:
-        found: list[Run] = registry.load("imports", name).runs(document, path.name)
+        runs: list[Run] = registry.load("imports", name).runs(document, path.name)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
@@ -52,4 +52,4 @@ def read(path: Path, format: str = "") -> list[Run]:
             why=what or type(error).__name__,
             next="laptime import --help",
         ) from error
-    return found
+    return runs

@@ -122,10 +122,10 @@ def _whole(value: object) -> int:
 
 def _bytes(value: object) -> int:
     """Bytes in `16GB`, `16384 kB` or a plain number, 0 for anything else."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(value))
-    if found is None:
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kKMGT]?)(i?)B?\s*", str(value))
+    if match is None:
         return 0
-    return int(float(found[1]) * 1024 ** " kmgt".index(found[2].lower() or " "))
+    return int(float(match[1]) * 1024 ** " kmgt".index(match[2].lower() or " "))
 
 
 def moment(value: object) -> datetime:
@@ -136,5 +136,5 @@ def moment(value: object) -> datetime:
     """
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC)
-    found = datetime.fromisoformat(str(value))
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    time = datetime.fromisoformat(str(value))
+    return time if time.tzinfo else time.replace(tzinfo=UTC)

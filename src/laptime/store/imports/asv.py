@@ -26,14 +26,14 @@ def matches(document: Any) -> bool:
 
 def runs(document: Any, source: str) -> list[Run]:
     """The run of a file. Its time is the date of the commit, which is what asv keeps."""
-    seen = document["params"]
+    machine_info = document["params"]
     machine = _records.environment(
-        host=seen.get("machine"),
-        os=seen.get("os"),
+        host=machine_info.get("machine"),
+        os=machine_info.get("os"),
         python=document.get("python"),
-        cpu=seen.get("cpu"),
-        cpus=seen.get("num_cpu"),
-        memory=seen.get("ram"),
+        cpu=machine_info.get("cpu"),
+        cpus=machine_info.get("num_cpu"),
+        memory=machine_info.get("ram"),
         libraries=document.get("requirements"),
         git={"commit": document["commit_hash"], "dirty": False},
     )
@@ -52,14 +52,14 @@ def runs(document: Any, source: str) -> list[Run]:
 def _cases(name: str, row: dict[str, Any]) -> list[Case]:
     """One case a combination of parameters; those that failed or were skipped are left out."""
     params = row.get("params") or []
-    found = []
+    cases = []
     for at, values in enumerate(itertools.product(*params)):
         result = _at(row, "result", at)
         if result is None or not math.isfinite(result):
             continue
         axes: dict[str, Axis] = {f"param{number + 1}": str(value) for number, value in enumerate(values)}
-        found.append(_records.case(TOOL, name, axes, [_series(name, result, row, at)]))
-    return found
+        cases.append(_records.case(TOOL, name, axes, [_series(name, result, row, at)]))
+    return cases
 
 
 def _series(name: str, result: float, row: dict[str, Any], at: int) -> Series:

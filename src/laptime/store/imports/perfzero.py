@@ -97,14 +97,14 @@ def _unit(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
 
 def _bounds(case: str, metric: dict[str, Any]) -> list[Verdict]:
     """PerfZero's own judgement: a value, without an interval, against its bounds."""
-    found = []
+    verdicts = []
     value, factor = metric["value"], _unit(str(metric["name"]))[0]
     for kind, key in (("min", "min_value"), ("max", "max_value")):
         limit = metric.get(key)
         if limit is None or not isinstance(value, int | float):
             continue
         word: Held = "kept" if (value >= limit if kind == "min" else value <= limit) else "broken"
-        found.append(
+        verdicts.append(
             Verdict(
                 kind=kind,  # type: ignore[arg-type]
                 case=case,
@@ -115,4 +115,4 @@ def _bounds(case: str, metric: dict[str, Any]) -> list[Verdict]:
                 sentence=f"{value:g}, allowed is {'at least' if kind == 'min' else 'at most'} {limit:g}",
             )
         )
-    return found
+    return verdicts

@@ -21,13 +21,13 @@ def matches(document: Any) -> bool:
 
 def runs(document: Any, source: str) -> list[Run]:
     """The run of a file; times are in seconds."""
-    seen, commit = document["machine_info"] or {}, document["commit_info"] or {}
-    cpu = seen.get("cpu") or {}
+    system, commit = document["machine_info"] or {}, document["commit_info"] or {}
+    cpu = system.get("cpu") or {}
     machine = _records.environment(
-        host=seen.get("node"),
-        os=" ".join(str(seen[name]) for name in ("system", "release") if seen.get(name)),
-        python=seen.get("python_version"),
-        cpu=cpu.get("brand_raw") or cpu.get("brand") or seen.get("processor"),
+        host=system.get("node"),
+        os=" ".join(str(system[name]) for name in ("system", "release") if system.get(name)),
+        python=system.get("python_version"),
+        cpu=cpu.get("brand_raw") or cpu.get("brand") or system.get("processor"),
         cpus=cpu.get("count"),
         git={
             "commit": commit.get("id"),
