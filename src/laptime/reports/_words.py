@@ -38,6 +38,14 @@ def without_paths(text: str) -> str:
     return _ABSOLUTE.sub(r"…/\1", text)
 
 
+def plain(text: object) -> str:
+    """Words of strangers on one line, without control characters and folders of this machine."""
+    shown = str(text)
+    if not shown.isprintable():
+        shown = printable(shown)
+    return without_paths(shown) if "/" in shown or "\\" in shown else shown
+
+
 def axis_value(name: str, value: Axis | None) -> str:
     """An axis value as a table cell; `-` or the default's name where the case has none."""
     if value is None:

@@ -5,7 +5,6 @@ import re
 import pytest
 from markupsafe import Markup
 
-from laptime.reports import page
 from laptime.reports.document import (
     Advice,
     Bar,
@@ -29,6 +28,7 @@ from laptime.reports.document import (
     Text,
     Views,
 )
+from laptime.reports.page import render as page
 
 
 def shown(*blocks, **changes):

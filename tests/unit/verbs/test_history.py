@@ -11,9 +11,9 @@ from fixtures import runs
 from laptime.kit.errors import UsageError
 from laptime.records.history import History
 from laptime.records.run import Run
-from laptime.reports import page
 from laptime.reports.documents import history as report
 from laptime.reports.formats import markdown, text
+from laptime.reports.page import render as page
 from laptime.store import files
 from laptime.verbs.history import history
 

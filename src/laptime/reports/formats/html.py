@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from laptime.records.run import Run
-from laptime.reports import page
-from laptime.reports.document import Document
 from laptime.reports.documents import document
+from laptime.reports.page.render import render as render_document
 
 NAME = "html"
 SUFFIXES: tuple[str, ...] = (".html", ".htm")
@@ -14,8 +13,3 @@ SUFFIXES: tuple[str, ...] = (".html", ".htm")
 def render(run: Run) -> str:
     """The whole page."""
     return render_document(document(run))
-
-
-def render_document(document: Document) -> str:
-    """Any document as a page."""
-    return page.render(document)

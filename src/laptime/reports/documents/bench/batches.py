@@ -14,9 +14,9 @@ from laptime.records.case import Case
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports._svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
 from laptime.reports.document import Block, Chart, Panels, Section, Text
 from laptime.reports.documents.bench.table import Stats, throughput_regime_of
+from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
 
 _SHAPE_ORDER = ("ring", "square", "triangle", "diamond", "cross")
 _COLOURS = 6

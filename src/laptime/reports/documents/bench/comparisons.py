@@ -13,8 +13,8 @@ from laptime.kit.text import count
 from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports._svg import Scale, drawing, el
 from laptime.reports.document import Cell, Column, Row, Section, Table, Text
+from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
 

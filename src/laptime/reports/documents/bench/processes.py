@@ -12,8 +12,8 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 from laptime.reports.document import Chart, Folded, Section
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000

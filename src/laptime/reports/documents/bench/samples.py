@@ -20,9 +20,9 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import DISTURBED, Label, Series
 from laptime.reports import _words as words
-from laptime.reports._svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
 from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
 from laptime.reports.documents.bench.table import Stats
+from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
 
 _WIDTH, _HEIGHT = 940.0, 300.0
 _LEFT, _RIGHT = 64.0, 690.0

@@ -13,7 +13,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point, Step
 from laptime.reports import _words as words
-from laptime.reports._svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
 
 _WIDTH, _HEIGHT = 960.0, 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 946.0, 24.0, 222.0

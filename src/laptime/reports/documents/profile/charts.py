@@ -10,9 +10,9 @@ from markupsafe import Markup
 from laptime.kit.units import scale, show
 from laptime.records.overview import Step
 from laptime.records.tables import Memory
-from laptime.reports._onefile import plain
-from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports._words import plain
 from laptime.reports.documents.profile import words
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 
 STEPS = 120
 """Steps drawn; of more, evenly spaced ones."""

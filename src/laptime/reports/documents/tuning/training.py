@@ -9,9 +9,9 @@ from markupsafe import Markup
 
 from laptime.kit.text import count
 from laptime.records.tuning import Convergence, Gate, Tuning
-from laptime.reports._svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 from laptime.reports.document import Bar, Chart, Facts, Section
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
 
 NUMERICS = {
     "exact": "bit-identical results",

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
-from laptime.reports._onefile import plain
-from laptime.reports._svg import el
+from laptime.reports._words import plain
 from laptime.reports.columns import share
 from laptime.reports.document import Bar, Bars
+from laptime.reports.page.svg import el
 
 _WIDTH = 1000.0
 

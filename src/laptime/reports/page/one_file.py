@@ -30,16 +30,8 @@ def template(source: str) -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(plain=plain, count=count, capital=capital, case_label=words.label)
+    environment.filters.update(plain=words.plain, count=count, capital=capital, case_label=words.label)
     return environment.from_string(source)
-
-
-def plain(text: object) -> str:
-    """Words of strangers on one line, without control characters and folders of this machine."""
-    shown = str(text)
-    if not shown.isprintable():
-        shown = words.printable(shown)
-    return words.without_paths(shown) if "/" in shown or "\\" in shown else shown
 
 
 def capital(text: str) -> str:

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from laptime.records.timeline import Timeline
-from laptime.reports._onefile import plain
+from laptime.reports._words import plain
 
 NAME = 600
 """Characters of a name: some kernels have names as long as this page."""

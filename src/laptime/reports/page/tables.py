@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from laptime.reports._onefile import plain
+from laptime.reports._words import plain
 from laptime.reports.columns import Texts, in_columns
 from laptime.reports.document import Cell, Column, Row, Table, Value
 
@@ -40,7 +40,7 @@ class Head(NamedTuple):
 
 
 class PageTable(NamedTuple):
-    """A table; `anchors` are those of its rows by key, `left_out` the rows that are not in the page."""
+    """A table; `anchors`: of its rows by `TABLE/KEY`, `left_out`: rows that are not in the page."""
 
     table: Table
     heads: list[Head]
@@ -49,22 +49,18 @@ class PageTable(NamedTuple):
     anchors: dict[str, str]
 
 
-def shown(table: Table, linked: Collection[str]) -> PageTable:
-    """The first rows, and linked ones wherever they stand.
-
-    Args:
-        linked: keys of rows that links of the page go to.
-    """
-    rows = [row for index, row in enumerate(table.rows) if index < table.most or row.key in linked]
+def shown(table: Table, linked: Collection[str] = ()) -> PageTable:
+    """The first rows, and linked ones (`TABLE/KEY`) wherever they stand."""
+    rows = [row for at, row in enumerate(table.rows) if at < table.most or f"{table.id}/{row.key}" in linked]
     filled = [
         index
         for index, column in enumerate(table.columns)
-        if column.detail != "text" and (index == 0 or any(not _empty(row.cells[index]) for row in rows))
+        if index == 0 or any(not _empty(row.cells[index]) for row in rows)
     ]
     columns = [table.columns[index] for index in filled]
     texts = in_columns(columns, [[row.cells[index] for index in filled] for row in rows])
     page_rows = [_row(f"{table.id}-{number}", row, filled, texts, number) for number, row in enumerate(rows)]
-    anchors = {line.row.key: line.anchor for line in reversed(page_rows)}
+    anchors = {f"{table.id}/{line.row.key}": line.anchor for line in reversed(page_rows)}
     heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
     return PageTable(table, heads, page_rows, len(table.rows) - len(rows), anchors)
 

@@ -1,0 +1,1 @@
+"""The page of any document: HTML, SVG, and the scripts and style inside it."""
