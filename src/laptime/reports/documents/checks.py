@@ -1,10 +1,11 @@
-"""Checks of a run as tests of a JUnit report."""
+"""Checks of a run as tests of a JUnit report, and what could not be measured."""
 
 from __future__ import annotations
 
 from laptime.records.check import Check
 from laptime.records.run import Run
-from laptime.reports.document import TestCase
+from laptime.reports import _words as words
+from laptime.reports.document import Failure, TestCase
 
 
 def test_cases(run: Run) -> list[TestCase]:
@@ -21,3 +22,18 @@ def _test_case(check: Check) -> TestCase:
         sentence=check.sentence,
         next=check.next,
     )
+
+
+def failures(run: Run) -> list[Failure]:
+    """The cases that failed, were skipped or interrupted."""
+    return [
+        Failure(
+            status=case.status,
+            name=words.label(case, run),
+            what=case.failure.what,
+            why=case.failure.why,
+            next=case.failure.next,
+        )
+        for case in run.cases
+        if case.failure is not None
+    ]

@@ -36,7 +36,7 @@ def document(report: DoctorReport) -> Document:
         verb="doctor",
         title=report.environment.host,
         verdict=_headline(report.noise),
-        conditions=[" · ".join(_machine(report))],
+        conditions=_machine(report),
         sections=[
             Section(id="checks", title="This machine", blocks=[Notices(rows=lines)], headed=False),
             Section(id="rates", title="Peak rates", blocks=_rates(report)),

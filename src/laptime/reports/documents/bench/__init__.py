@@ -11,7 +11,6 @@ from laptime.reports import _words as words
 from laptime.reports.document import (
     Document,
     Facts,
-    Failure,
     Folded,
     Headline,
     Notice,
@@ -21,6 +20,7 @@ from laptime.reports.document import (
     Text,
     Tone,
 )
+from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
     across,
     batches,
@@ -87,7 +87,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
                 cases,
             ],
         ),
-        Section(id="failures", title="Failures", headed=False, blocks=_failures(run)),
+        Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
         Section(
             id="findings",
             title="Findings",
@@ -121,20 +121,6 @@ def _headline(run: Run, because: str, commands: list[str]) -> Headline:
         return Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
     word = conclusion(run.verdicts)
     return Headline(word=word, tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands)
-
-
-def _failures(run: Run) -> list[Failure]:
-    return [
-        Failure(
-            status=case.status,
-            name=words.label(case, run),
-            what=case.failure.what,
-            why=case.failure.why,
-            next=case.failure.next,
-        )
-        for case in run.cases
-        if case.failure is not None
-    ]
 
 
 def _findings(run: Run) -> Notices:

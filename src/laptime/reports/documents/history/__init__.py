@@ -83,8 +83,7 @@ def _overview(histories: Sequence[History]) -> Table:
         Column(title="case", kind="code"),
         Column(title="runs", kind="count"),
         Column(title="history", priority=1),
-        Column(title="first", kind="number"),
-        Column(title="last", kind="number"),
+        *(Column(title=title, kind="number") for title in ("first", "last")),
         Column(title="changes"),
     ]
     return Table(id="overview", columns=columns, rows=[_case(history) for history in histories])

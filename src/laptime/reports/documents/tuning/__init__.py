@@ -10,16 +10,15 @@ from laptime.reports import _words
 from laptime.reports.document import (
     Bar,
     Bars,
-    Block,
     Card,
     Document,
     Facts,
-    Failure,
-    Folded,
     Notice,
     Notices,
     Section,
 )
+from laptime.reports.documents import checks
+from laptime.reports.documents.bench import machine
 from laptime.reports.documents.tuning import ladder, patch, step, training, words
 from laptime.reports.documents.tuning.cases import cases
 from laptime.reports.documents.tuning.headline import headline
@@ -39,7 +38,7 @@ def document(run: Run) -> Document:
         run=run,
         title=_words.title(run),
         verdict=verdict,
-        conditions=[" · ".join(words.conditions(run))],
+        conditions=words.conditions(run),
         cards=_cards(run, tuning),
         sections=[
             _notices(run),
@@ -49,6 +48,7 @@ def document(run: Run) -> Document:
             training.section(tuning),
             patch.section(tuning),
             _session(run, tuning),
+            machine.section(run),
         ],
         cases=cases(run, verdict),
         data=lambda: data.document(run),
@@ -58,39 +58,29 @@ def document(run: Run) -> Document:
 
 
 def _cards(run: Run, tuning: Tuning) -> list[Card]:
-    cards = []
+    rows: list[tuple[str, str, str]] = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
-        cards.append(
-            Card(title="samples per second", figure=words.rate(last), note=f"{words.rate(first)} before")
-        )
-        cards.append(
-            Card(title="a step", figure=show(last.step, "s"), note=f"{show(first.step, 's')} before")
-        )
+        rows.append(("samples per second", words.rate(last), f"{words.rate(first)} before"))
+        rows.append(("a step", show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
-            note = f"{show(first.peak, 'B')} before"
-            cards.append(Card(title="peak memory", figure=show(last.peak, "B"), note=note))
+            rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))
     if before and after and before.utilization is not None and after.utilization is not None:
-        busy, note = (_words.percent(share) for share in (after.utilization, before.utilization))
-        cards.append(Card(title="device busy", figure=busy, note=f"{note} before"))
+        busy, busy_before = map(_words.percent, (after.utilization, before.utilization))
+        rows.append(("device busy", busy, f"{busy_before} before"))
     if (smallest := tuned.detectable(run)) is not None:
         note = "of a step, from the script against itself"
-        cards.append(Card(title="smallest gain it can show", figure=_words.percent(smallest), note=note))
-    tried = f"of {len(tuned.tried(tuning))} tried"
-    cards.append(Card(title="changes kept", figure=str(len(tuning.recipe)), note=tried))
-    return cards[:_MOST_CARDS]
+        rows.append(("smallest gain it can show", _words.percent(smallest), note))
+    rows.append(("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
+    return [Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
 
 
 def _notices(run: Run) -> Section:
     """What failed, what was noticed on the way, and what checks say of the session."""
-    failures = [
-        Failure(status=case.status, name=case.key, what=failure.what, why=failure.why, next=failure.next)
-        for case in run.cases
-        if (failure := case.failure) is not None
-    ]
     rows = [Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
     rows += [Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
-    return Section(id="notices", title="Notices", blocks=[*failures, Notices(rows=rows)], headed=False)
+    blocks = [*checks.failures(run), Notices(rows=rows)]
+    return Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
 
 
 def _session(run: Run, tuning: Tuning) -> Section:
@@ -99,20 +89,5 @@ def _session(run: Run, tuning: Tuning) -> Section:
         Bar(name=words.activity(name), value=value, text=show(value, "s"), kind="held")
         for name, value in sorted(seconds, key=lambda part: -part[1])
     ]
-    blocks: list[Block] = [
-        Facts(rows=[("time", words.session_time(run))]),
-        Bars(rows=rows, detail="page"),
-        Folded(title="Machine and settings", blocks=[Facts(rows=_environment(run))], detail="page"),
-    ]
-    return Section(id="session", title="The session", blocks=blocks)
-
-
-def _environment(run: Run) -> list[tuple[str, str]]:
-    machine = run.environment
-    rows = [("command", _words.command(run))] if run.command else []
-    rows += [("fingerprint", machine.fingerprint), ("CPU", machine.cpu), ("system", machine.os)]
-    rows += [
-        ("Python", machine.python),
-        *((name, str(version)) for name, version in machine.libraries.items()),
-    ]
-    return rows + [(name, str(setting.value)) for name, setting in run.plan.items()]
+    time = Facts(rows=[("time", words.session_time(run))])
+    return Section(id="session", title="The session", blocks=[time, Bars(rows=rows, detail="page")])

@@ -202,54 +202,38 @@ def stairs(tuning: Tuning) -> Bars:
     In samples per second; where these are not known, in times the speed of the script as it is.
     """
     rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal == "throughput"]
-    start, unit = _start(tuning), "samples per second, each effect on top of what was reached before"
-    rows, level = [], start
+    level = start = _start(tuning)
+    text_of = words.ratio if start == 1.0 else words.per_second
+    rows: list[Bar] = []
+
+    def add(name: str, before: float, after: float, ci95: words.Interval, kind: str, note: str = "") -> None:
+        moved = "won" if after >= before and kind != "left" else "lost"
+        lengths = {"held": min(before, after), moved: abs(after - before)}
+        parts = [Bar(name=_LEGEND[k], value=v, text=text_of(v), kind=k) for k, v in lengths.items() if v]
+        interval = _ends(before, ci95)
+        text = text_of(after)
+        rows.append(
+            Bar(name=name, value=after, text=text, parts=parts, interval=interval, kind=kind, note=note)
+        )
+
+    if rungs:
+        add("as it is", start, start, None, "")
     for rung in rungs:
+        busy = f", device busy {_words.percent(rung.utilization)}" if rung.utilization is not None else ""
+        note = f"{words.effect(rung.speedup, rung.ci95)} {rung.verdict}{busy}"
         reached = level * (rung.speedup or 1.0)
-        rows.append(_stair(rung, level, reached, tuning))
+        add(words.change(rung), level, reached, rung.ci95, "" if is_kept(rung) else "left", note)
         level = reached if is_kept(rung) else level
-    if rows:
-        rows.insert(0, _bar("as it is", start, [(start, "held")], None, tuning))
-    gain = tuning.speedup
-    if rows and gain is not None and _is_sound(gain.value):
-        whole = start * gain.value
-        steps = [(start, "held"), (whole - start, "won")] if whole > start else [(whole, "held")]
-        rows.append(_bar("measured afresh", whole, steps, _ends(start, gain.ci95), tuning, kind="total"))
-    if start == 1.0:
-        unit = "times the speed"
+    if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
+        add("measured afresh", start, start * tuning.speedup.value, tuning.speedup.ci95, "total")
+    scale = "samples per second, each effect on top of what was reached before"
     return Bars(
         title="What each change did",
-        note=f"{unit}, in the order of trying; thin lines are 95 % intervals",
+        note=f"{'times the speed' if start == 1.0 else scale}, in the order of trying; "
+        "thin lines are 95 % intervals",
         rows=rows,
         legend=[Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
         detail="page",
-    )
-
-
-def _stair(rung: Rung, level: float, reached: float, tuning: Tuning) -> Bar:
-    steps = [(min(level, reached), "held"), (abs(reached - level), "won" if is_kept(rung) else "lost")]
-    busy = f", device busy {_words.percent(rung.utilization)}" if rung.utilization is not None else ""
-    note = f"{words.effect(rung.speedup, rung.ci95)} {rung.verdict}{busy}"
-    kind = "" if is_kept(rung) else "left"
-    return _bar(words.change(rung), reached, steps, _ends(level, rung.ci95), tuning, kind=kind, note=note)
-
-
-def _bar(
-    name: str,
-    value: float,
-    steps: list[tuple[float, str]],
-    interval: tuple[float, float] | None,
-    tuning: Tuning,
-    *,
-    kind: str = "",
-    note: str = "",
-) -> Bar:
-    text_of = words.per_second if _start(tuning) != 1.0 else words.ratio
-    parts = [
-        Bar(name=_LEGEND[colour], value=length, text=text_of(length), kind=colour) for length, colour in steps
-    ]
-    return Bar(
-        name=name, value=value, text=text_of(value), parts=parts, interval=interval, kind=kind, note=note
     )
 
 
