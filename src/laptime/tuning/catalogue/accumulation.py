@@ -1,4 +1,4 @@
-"""Larger micro-batches, fewer of them: the effective batch stays, the device gets more to do at once.
+"""Larger micro-batches, and fewer of them: the effective batch stays, the device gets more to do at once.
 
 In a trial the script's own count of micro-batches goes on, so optimizers also step in between, at the end of
 the backward pass that completes an effective batch, and gradients are scaled as if the loss were divided by
@@ -6,7 +6,7 @@ the new number.
 
 Source: MosaicML Composer, automatic micro-batching; Hugging Face, "Gradient accumulation fix" (2024) for what
 can go wrong.
-Lies when: the model has BatchNorm, the loss is a mean over tokens or a sum over samples: then larger
+Lies when: the model has BatchNorm, or the loss is a mean over tokens or a sum over samples: then larger
 micro-batches are another training.
 """
 

@@ -1,4 +1,4 @@
-"""Activations of blocks are computed again in the backward pass, not kept: less memory, more time.
+"""Activations of blocks are recomputed in the backward pass instead of kept: less memory, more time.
 
 Source: Chen et al., Training Deep Nets with Sublinear Memory Cost, 2016; torch.utils.checkpoint. About a
 fifth slower (transformers, "Methods and tools for efficient training on a single GPU").
@@ -14,7 +14,7 @@ from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.loop_profile import FACT_SENTENCES, LoopProfile
 from laptime.tuning.optimization import Options
 
-TITLE = "activations computed again, not kept"
+TITLE = "activation checkpointing"
 NUMERICS = "exact"
 NEEDS = frozenset({"!checkpointing", "!compiled"})
 GIVES = frozenset({"checkpointing"})

@@ -1,4 +1,4 @@
-"""Another batch size: the smallest that takes a sample at nearly the lowest cost.
+"""Another batch size: the smallest one at which a sample costs nearly the least.
 
 What a step costs besides its samples (starting kernels, the optimizer) is spread over more of them. This
 changes the training itself: fewer, larger steps an epoch. The learning rate goes with it by a rule, linear
@@ -6,7 +6,7 @@ for SGD and by the square root for Adam, and only a convergence check can tell w
 
 Source: McCandlish et al., "An Empirical Model of Large-Batch Training", 2018; Goyal et al. 2017 and Malladi
 et al. 2022 for the rules.
-Lies when: throughput is not progress: a batch twice as large may need as many epochs again.
+Lies when: a larger batch needs more epochs: throughput is not progress.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rows of a TensorDataset taken a batch at a time, not sample by sample and stacked again.
+"""Rows of a TensorDataset are fetched a batch at a time instead of one by one.
 
 torch itself asks a dataset that has `__getitems__` for a whole batch; a TensorDataset has none.
 
 Source: torch/utils/data/_utils/fetch.py, `_MapDatasetFetcher`; batches are identical.
-Lies when: rows are large: then copying them is what costs, and it stays.
+Lies when: rows are large: then copying them takes the time, and that stays.
 """
 
 from __future__ import annotations

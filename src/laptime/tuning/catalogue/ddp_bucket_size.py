@@ -1,7 +1,7 @@
-"""How much of the gradients DistributedDataParallel sends at once: little overlaps early, much costs less.
+"""How many gradients DistributedDataParallel sends at once: small buckets overlap early, large cost less.
 
 Source: torch.nn.parallel.DistributedDataParallel, bucket_cap_mb; Li et al., PyTorch Distributed, VLDB 2020.
-Lies when: ranks wait for the slowest, not for the network.
+Lies when: ranks wait for the slowest of them, not for the network.
 """
 
 from __future__ import annotations

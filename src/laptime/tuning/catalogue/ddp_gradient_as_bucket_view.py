@@ -1,4 +1,4 @@
-"""Gradients are views into the buckets that are sent: not copied there and back, and not held twice.
+"""Gradients are views of the buckets that are sent: they are not copied, and not held twice.
 
 Source: torch.nn.parallel.DistributedDataParallel, gradient_as_bucket_view.
 Lies when: the script calls detach_() on gradients: that fails then.

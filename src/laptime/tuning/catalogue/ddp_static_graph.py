@@ -1,7 +1,7 @@
 """DistributedDataParallel takes the first step's graph for all: no search for unused parameters after it.
 
 Source: torch.nn.parallel.DistributedDataParallel, static_graph.
-Lies when: never known to; a graph that does change makes torch stop with an error, or gives wrong gradients.
+Lies when: the graph does change: torch stops with an error, or gradients are wrong.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from outside.
 
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
 model training", things to avoid.
-Lies when: the loop is bound by the device and the host has nothing to run ahead for; on a CPU only what the
-logging itself takes is saved.
+Lies when: the loop is bound by the device, so that the host loses nothing by waiting. On a CPU only the cost
+of the logging itself is saved.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The CUDA allocator grows its segments instead of adding new ones: less is lost between blocks.
+"""The CUDA allocator grows its segments instead of adding new ones: less memory is lost between blocks.
 
 Source: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF", PyTorch manual.
-Lies when: sizes are the same in every step: there is nothing to be lost then.
+Lies when: sizes are the same in every step: then nothing is lost.
 """
 
 from __future__ import annotations

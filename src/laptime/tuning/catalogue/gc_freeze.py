@@ -1,7 +1,7 @@
-"""What exists before training is left out of garbage collection: torch's half million objects among it.
+"""Objects that exist before training are left out of garbage collection: torch alone has half a million.
 
 Source: gc.freeze; a full collection visits every object that is tracked.
-Lies when: objects that were frozen become garbage in cycles: they stay until the process ends.
+Lies when: frozen objects become garbage in cycles: they stay until the process ends.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options
 
-TITLE = "old objects left out of garbage collection"
+TITLE = "existing objects left out of garbage collection"
 NUMERICS = "exact"
 TOGGLE = "live"
 PRIOR = 0.1

@@ -1,4 +1,4 @@
-"""Sizes of a compiled model's inputs are dynamic from the start: not compiled again for each new shape.
+"""Sizes of a compiled model's inputs are dynamic from the start: a new shape does not compile again.
 
 By default the first new size recompiles, and only then the dimension counts as dynamic; up to eight
 versions, then the model runs uncompiled.

@@ -1,4 +1,4 @@
-"""Activations are kept instead of being computed again: where memory allows it, a forward pass is saved.
+"""Activations are kept instead of recomputed: where memory allows it, a forward pass is saved.
 
 Source: transformers, "Methods and tools for efficient training on a single GPU"; torch.utils.checkpoint.
 Lies when: later batches are larger than those that were tried: memory runs out then.
@@ -12,7 +12,7 @@ from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
-TITLE = "activations kept, not computed again"
+TITLE = "no activation checkpointing"
 NUMERICS = "exact"
 NEEDS = frozenset({"checkpointing"})
 PRIOR = 0.7

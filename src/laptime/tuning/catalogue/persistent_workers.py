@@ -1,12 +1,12 @@
-"""Loader workers that live on from epoch to epoch: the first batch of an epoch does not wait for their start.
+"""Loader workers live on from epoch to epoch: the first batch of an epoch does not wait for their start.
 
 Class `random` always: an iterator that lives on does not draw the seed of its workers anew at each epoch, so
 whatever the script draws after it, the next shuffle too, is another number.
 
 Source: PyTorch documentation of torch.utils.data.DataLoader, `persistent_workers`; Lightning, "Speed up model
 training".
-Lies when: epochs are long: the start is then a small share of them. And when a trial sees no end of an epoch,
-it sees no effect.
+Lies when: epochs are long: then starting workers is a small share. A trial that sees no end of an epoch sees
+no effect.
 """
 
 from __future__ import annotations

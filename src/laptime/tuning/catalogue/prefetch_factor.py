@@ -1,7 +1,7 @@
-"""More batches held ready by each worker: a slow one among them is not waited for.
+"""Each worker holds more batches ready: the step does not wait for one slow batch.
 
 Source: PyTorch documentation of torch.utils.data.DataLoader, `prefetch_factor` (2 by default).
-Lies when: workers are slower than the step on average: then no store of batches lasts.
+Lies when: workers are slower than the step on average: then any store of batches runs out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Attention in one operator: scores are never written to memory.
+"""Attention is one operator: its scores are never written to memory.
 
 For models of transformers, which can switch. Attention that a script writes out (softmax(q @ k.T) @ v) is not
 rewritten: masks and scales differ too much to do that unseen. See
@@ -6,7 +6,7 @@ torch.nn.functional.scaled_dot_product_attention.
 
 Source: Dao et al., FlashAttention, 2022; PreTrainedModel.set_attn_implementation, transformers 4.48 and
 later.
-Lies when: sequences are short: the scores fit the cache anyway.
+Lies when: sequences are short: the scores fit in the cache anyway.
 """
 
 from __future__ import annotations

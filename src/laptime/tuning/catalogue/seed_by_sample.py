@@ -1,12 +1,12 @@
-"""Random numbers of a sample from its index and its visit: augmentation no longer depends on the workers.
+"""A sample's random numbers follow from its index and its visit: augmentation no longer depends on workers.
 
 torch seeds each worker, so the number of workers decides which random numbers a sample meets. With this
 change any number of workers gives bitwise the same batches, and more workers become an `exact` change.
 
 Source: pytorch issue 15170 and torchtune issue 168 (reproducibility when workers change); PyTorch notes,
 "Reproducibility".
-Lies when: an epoch is left before its end: workers have then read ahead, and those samples count one visit
-more.
+Lies when: an epoch is left before its end: workers have read ahead by then, and those samples count one
+visit more.
 """
 
 from __future__ import annotations
