@@ -44,8 +44,8 @@ def group(*columns: Codes) -> Groups:
     of, first = _distinct(columns[0].astype(np.int64))
     codes = [first]
     for column in columns[1:]:
-        own, values = _distinct(column.astype(np.int64))
-        of, pairs = _distinct(of * np.int64(len(values)) + own)
+        codes_of, values = _distinct(column.astype(np.int64))
+        of, pairs = _distinct(of * np.int64(len(values)) + codes_of)
         codes = [each[pairs // len(values)] for each in codes] + [values[pairs % len(values)]]
     return Groups(of.astype(np.int32), tuple(codes))
 

@@ -82,18 +82,18 @@ def _shape(
     return tuple(int(size) for size in dims)
 
 
-def _with_given(each: Input, dims: list[int | str], given: Sequence[int]) -> list[int | str]:
+def _with_given(each: Input, dims: list[int | str], sizes: Sequence[int]) -> list[int | str]:
     open_dims = each.dims[1:]
-    fits = len(given) == len(open_dims) and all(
-        isinstance(size, str) or size == number for size, number in zip(open_dims, given, strict=True)
+    fits = len(sizes) == len(open_dims) and all(
+        isinstance(size, str) or size == number for size, number in zip(open_dims, sizes, strict=True)
     )
     if not fits:
         raise UsageError(
-            f"--shape {each.name}={'x'.join(map(str, given))} does not fit",
+            f"--shape {each.name}={'x'.join(map(str, sizes))} does not fit",
             why=f"its shape is {each.words}; sizes are given without the first, the batch",
             next=f"--shape {each.name}={'x'.join(_size(size, each) for size in open_dims)}",
         )
-    return [dims[0], *given]
+    return [dims[0], *sizes]
 
 
 def _size(size: int | str, each: Input) -> str:
@@ -129,12 +129,12 @@ def random(each: Input, shape: tuple[int, ...], generator: np.random.Generator) 
     return generator.integers(0, 2, shape).astype(dtype)
 
 
-def rebatched(arrays: Sequence[Array], given: int | None, batch: int) -> list[Array]:
+def rebatched(arrays: Sequence[Array], old_batch: int | None, batch: int) -> list[Array]:
     """Arrays with another batch: items repeated from the front, or cut, where the first size is `given`."""
-    if given in (None, batch):
+    if old_batch in (None, batch):
         return list(arrays)
-    order = np.arange(batch) % given
-    return [array[order] if array.ndim and array.shape[0] == given else array for array in arrays]
+    order = np.arange(batch) % old_batch
+    return [array[order] if array.ndim and array.shape[0] == old_batch else array for array in arrays]
 
 
 def words(array: Array) -> str:

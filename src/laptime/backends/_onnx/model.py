@@ -149,7 +149,7 @@ class FileModel(ByBatch[Bound]):
         facts = dict(source.facts)
         origin = facts.pop("origin", "known")
         takes = self._runtime.inputs()
-        found = {
+        result = {
             "target": self._variant.target,
             "model": source.path.name,
             **facts,
@@ -160,9 +160,9 @@ class FileModel(ByBatch[Bound]):
             },
         }
         if source.inputs is None:
-            found["inputs"]["values"] = "random: floats from N(0, 1), whole numbers 0 and 1"
-        found.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
-        return found
+            result["inputs"]["values"] = "random: floats from N(0, 1), whole numbers 0 and 1"
+        result.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
+        return result
 
     def devices(self) -> list[Device]:
         """Where it runs."""

@@ -137,14 +137,16 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     A model of a package is known by the package's version and the seed, and found without PyTorch. Code of
     the user's is loaded to tell whether it is still the same (see `content`); only exporting is saved then.
     """
-    told = [REVISION, sorted(versions().items()), recipe.target, recipe.source]
-    key = hashlib.sha256(repr([*told, variant.dtype, variant.seed, opset, batch]).encode()).hexdigest()[:24]
-    if recipe.packages and (known := _known(key)):
-        return known, True
+    key_parts = [REVISION, sorted(versions().items()), recipe.target, recipe.source]
+    key = hashlib.sha256(repr([*key_parts, variant.dtype, variant.seed, opset, batch]).encode()).hexdigest()[
+        :24
+    ]
+    if recipe.packages and (old := _known(key)):
+        return old, True
     root = _root()
     with _alone(root / f".onnx-{key}.lock"):
-        if recipe.packages and (known := _known(key)):  # exported by another process while we waited
-            return known, True
+        if recipe.packages and (old := _known(key)):  # exported by another process while we waited
+            return old, True
         before = {entry.name for entry in root.glob("onnx-*")}
         folder = _in_own_process(variant, opset=opset, batch=batch, root=root)
         cache.put("onnx", key, {"folder": str(folder), "target": recipe.target})

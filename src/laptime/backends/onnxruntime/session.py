@@ -155,13 +155,13 @@ def _started(source: Source, variant: Variant, provider: str, number: int) -> An
     options.log_severity_level = 3  # errors; they are raised as well
     if variant.threads is not None:
         options.intra_op_num_threads = variant.threads
-    asked = variant.options
-    level, execution = asked.get("optimization", "all"), asked.get("execution", "sequential")
+    settings = variant.options
+    level, execution = settings.get("optimization", "all"), settings.get("execution", "sequential")
     options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, LEVELS[level])
     options.execution_mode = getattr(onnxruntime.ExecutionMode, EXECUTIONS[execution])
-    if "inter_threads" in asked:
-        options.inter_op_num_threads = int(asked["inter_threads"])
-    for name, value in asked.items():
+    if "inter_threads" in settings:
+        options.inter_op_num_threads = int(settings["inter_threads"])
+    for name, value in settings.items():
         if name.startswith("session."):
             options.add_session_config_entry(name, str(value))
     chosen: list[Any] = [f"{PROVIDERS[provider]}ExecutionProvider"]
@@ -178,16 +178,16 @@ def _started(source: Source, variant: Variant, provider: str, number: int) -> An
 def _refused(error: Exception, target: str) -> LaptimeError:
     """Why ONNX Runtime does not load a file."""
     text = str(error)
-    own = " ".join(f"{name} {number}" for name, number in available().items())
+    version = " ".join(f"{name} {number}" for name, number in available().items())
     if opset := re.search(r"[Oo]pset (\d+) is under development.*?till opset (\d+)", text, re.DOTALL):
         return TargetError(
-            f"{target} is written for ONNX opset {opset[1]}, too new for {own}",
+            f"{target} is written for ONNX opset {opset[1]}, too new for {version}",
             why=f"it supports opsets up to {opset[2]}",
             next=f"pip install -U onnxruntime, or export the model with opset {opset[2]}",
         )
     if opset := re.search(r"model IR version: (\d+), max supported IR version: (\d+)", text):
         return TargetError(
-            f"{target} is written in version {opset[1]} of the ONNX format, too new for {own}",
+            f"{target} is written in version {opset[1]} of the ONNX format, too new for {version}",
             why=f"it reads versions up to {opset[2]}",
             next="pip install -U onnxruntime, or export the model with an older onnx",
         )

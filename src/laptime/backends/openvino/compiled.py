@@ -70,9 +70,9 @@ class Compiled:
             if not ready:
                 started = time.perf_counter()
                 model = self._static({name: array.shape for name, array in feeds.items()})
-                made = self._compiled(model)
+                net = self._compiled(model)
                 seconds.append(time.perf_counter() - started)
-                ready.append((made, self._queue(made, feeds) if many else self._request(made, feeds)))
+                ready.append((net, self._queue(net, feeds) if many else self._request(net, feeds)))
             return ready[0]
 
         def results() -> list[Array]:

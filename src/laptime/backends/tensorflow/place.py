@@ -135,21 +135,23 @@ def describe(name: str) -> list[Device]:
     if name == "cpu":
         return [Device(name="cpu", model="CPU")]
     gpu = tf.config.get_visible_devices("GPU")[0]
-    told = tf.config.experimental.get_device_details(gpu)
-    capability = ".".join(str(part) for part in told.get("compute_capability", ()))
+    gpu_details = tf.config.experimental.get_device_details(gpu)
+    capability = ".".join(str(part) for part in gpu_details.get("compute_capability", ()))
     details = {"compute_capability": capability} if capability else {}
-    return [Device(name=name, model=told.get("device_name", "GPU"), details=details)]
+    return [Device(name=name, model=gpu_details.get("device_name", "GPU"), details=details)]
 
 
 def libraries(name: str) -> dict[str, str]:
     """Versions of TensorFlow, Keras, and on GPUs of what it was built with."""
     import tensorflow as tf
 
-    found = available()
+    by_name = available()
     if name != "cpu":
         build = tf.sysconfig.get_build_info()
-        found |= {key: str(build[f"{key}_version"]) for key in ("cuda", "cudnn") if f"{key}_version" in build}
-    return found
+        by_name |= {
+            key: str(build[f"{key}_version"]) for key in ("cuda", "cudnn") if f"{key}_version" in build
+        }
+    return by_name
 
 
 def knobs(name: str) -> dict[str, Any]:

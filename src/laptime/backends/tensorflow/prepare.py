@@ -115,18 +115,18 @@ def check_dtype(program: Program, variant: Variant) -> None:
     Raises:
         UsageError: the model computes in others.
     """
-    asked, call = variant.dtype, program.call
-    if asked == "auto":
+    wanted, call = variant.dtype, program.call
+    if wanted == "auto":
         return
     if modes.is_keras(call):
         held = Counter(layer.compute_dtype for layer in layers(call) if layer.weights)
     else:
         held = Counter(structure.dtype(leaf) for leaf in structure.leaves(sample(program)))
     floats = {dtype: number for dtype, number in held.items() if "float" in dtype}
-    if floats and asked not in floats:
+    if floats and wanted not in floats:
         has = max(floats, key=lambda dtype: floats[dtype])
         raise UsageError(
-            f"{variant.target} does not run in {asked}",
+            f"{variant.target} does not run in {wanted}",
             why=f"it computes in {has}: a TensorFlow model has its dtype from when it was made",
             next=f"--dtype {has}" if has in DTYPES else "make it in this dtype in a function of file.py",
         )

@@ -55,8 +55,8 @@ def count(
         grad: the call needs gradients: it is a training step.
     """
     series, receipt = _parameters(modules)
-    flops, found = _flops(call, grad=grad)
-    receipt.update(found, batch=batch)
+    flops, counted = _flops(call, grad=grad)
+    receipt.update(counted, batch=batch)
     if flops is not None:
         probe = "flop_counter"
         series.append(Series(metric=MACS, samples=[flops / 2], probe=probe))
@@ -113,9 +113,9 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
         return None, {
             "reason": f"counting failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
         }
-    known = {str(operator) for operator in counter.flop_registry}
+    registered = {str(operator) for operator in counter.flop_registry}
     counted = {str(op): int(n) for op, n in counter.get_flop_counts().get("Global", {}).items()}
-    uncounted = {name: calls for name, calls in sorted(ran.items()) if name not in known}
+    uncounted = {name: calls for name, calls in sorted(ran.items()) if name not in registered}
     doubtful = [name for name in uncounted if _is_heavy(name)]
     receipt: dict[str, Any] = {
         "counter": f"torch.utils.flop_counter of torch {torch.__version__}",

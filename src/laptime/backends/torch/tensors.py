@@ -97,8 +97,8 @@ def batch_of(inputs: Any) -> int | None:
 
     Of two equally frequent ones it is the one that comes first. None when nothing has any.
     """
-    found = [_length(leaf) for leaf in leaves(inputs, whole=is_item_list)]
-    lengths = Counter(length for length in found if length is not None)
+    leading = [_length(leaf) for leaf in leaves(inputs, whole=is_item_list)]
+    lengths = Counter(length for length in leading if length is not None)
     return lengths.most_common(1)[0][0] if lengths else None
 
 

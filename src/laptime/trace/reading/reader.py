@@ -59,9 +59,9 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
             return assemble.trace(parts, _metadata(parts), name=path.name, broken=broken)
         processes = processes or min(4, len(os.sched_getaffinity(0)))
         if size >= LARGE and processes > 1:
-            found = _exactly(lambda exact: parallel_decode.read(path, size, processes, exact=exact))
-            if found is not None:
-                return assemble.trace(found, _metadata(found), name=path.name)
+            stretches = _exactly(lambda exact: parallel_decode.read(path, size, processes, exact=exact))
+            if stretches is not None:
+                return assemble.trace(stretches, _metadata(stretches), name=path.name)
         with path.open("rb") as file:
             return _stream(file, path.name)
 
