@@ -127,18 +127,14 @@ def put_back(
 def _put_back_states(stored: dict[str, Any], parameters: dict[str, Any], optimizers: list[Any]) -> list[str]:
     import torch
 
-    names = {id(tensor): name for name, tensor in parameters.items()}
-    left = set(stored)
-    for optimizer in optimizers:
-        for parameter, state in optimizer.state.items():
-            for key, value in list(state.items()) if isinstance(state, dict) else []:
-                where = f"{names.get(id(parameter), '?')}/{key}"
-                if where not in left:
-                    continue
-                if isinstance(value, torch.Tensor) and value.shape == stored[where].shape:
-                    value.copy_(stored[where])
-                    left.discard(where)
-                elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                    state[key] = type(value)(stored[where].item())
-                    left.discard(where)
-    return sorted(left)
+    unmatched = set(stored)
+    for name, state, key, value in tensor_summary.state_items(optimizers, parameters):
+        if name not in unmatched:
+            continue
+        if isinstance(value, torch.Tensor) and value.shape == stored[name].shape:
+            value.copy_(stored[name])
+            unmatched.discard(name)
+        elif tensor_summary.is_number(value):
+            state[key] = type(value)(stored[name].item())
+            unmatched.discard(name)
+    return sorted(unmatched)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 LIMIT = 20_000_000
@@ -62,23 +63,31 @@ def named(models: list[Any], optimizers: list[Any]) -> tuple[dict[str, Any], dic
     return parameters, buffers
 
 
-def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    """Optimizer state by `NAME OF PARAMETER/KEY`, tensors; plain numbers are made into one."""
-    import torch
-
+def state_items(
+    optimizers: list[Any], parameters: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any], str, Any]]:
+    """Optimizer state: `NAME OF PARAMETER/KEY`, the parameter's own state, the key in it, the value."""
     names = {id(tensor): name for name, tensor in parameters.items()}
-    tensors: dict[str, Any] = {}
     for optimizer in optimizers:
         for parameter, state in optimizer.state.items():
-            if not isinstance(state, dict):
-                continue
-            for key, value in state.items():
-                where = f"{names.get(id(parameter), '?')}/{key}"
-                if isinstance(value, torch.Tensor):
-                    tensors[where] = value
-                elif isinstance(value, (int, float)) and not isinstance(value, bool):
-                    tensors[where] = torch.tensor(float(value))
-    return tensors
+            for key, value in list(state.items()) if isinstance(state, dict) else ():
+                yield f"{names.get(id(parameter), '?')}/{key}", state, key, value
+
+
+def is_number(value: Any) -> bool:
+    """Whether a state is a plain number, as step counts can be."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """Optimizer state by name, tensors; plain numbers are made into one."""
+    import torch
+
+    return {
+        name: value if isinstance(value, torch.Tensor) else torch.tensor(float(value))
+        for name, _, _, value in state_items(optimizers, parameters)
+        if isinstance(value, torch.Tensor) or is_number(value)
+    }
 
 
 def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> int:
