@@ -64,7 +64,7 @@ test: $(STAMP)  ## the fast tests, on the same made-up examples each time
 test-all: $(STAMP)  ## all tests, slow ones too, on new made-up examples
 	$(BIN)/python -m pytest --hypothesis-profile "new examples"
 
-check: $(STAMP)  ## format, lint, types, arrows between rooms, sizes
+check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

@@ -125,3 +125,15 @@ def test_nothing_but_apps_prints() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "print":
                 raise AssertionError(f"{path.relative_to(SOURCE)}:{node.lineno} prints")
+
+
+def test_no_file_imports_the_public_api() -> None:
+    """It imports the rooms: asking it for a name would be a circle that import-linter does not see."""
+    for path in FILES:
+        if path.parent == SOURCE:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                assert "laptime" not in [alias.name for alias in node.names], path
+            if isinstance(node, ast.ImportFrom) and node.module == "laptime":
+                assert {f"laptime.{alias.name}" for alias in node.names} <= {*MODULES}, path

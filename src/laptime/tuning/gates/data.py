@@ -21,11 +21,11 @@ FEWEST = 20
 CRITICAL = 1.949
 """Of the two-sample Kolmogorov-Smirnov statistic at 0.1 %: sqrt(-ln(0.001 / 2) / 2)."""
 SHIFT = 4.0
-"""Standard errors by which the same samples may have moved on average."""
+"""Standard errors that the mean of the same samples may move by."""
 REPEATED = 0.01
-"""Share of samples that may be repeated beyond the baseline's."""
+"""Share of samples that may be repeated in addition to the baseline's."""
 TOGETHER = 4
-"""Reads that two workers must have alike, at least, before their random numbers count as the same."""
+"""Equal reads of two workers from which on their random numbers count as the same."""
 
 
 def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> list[GateCheck]:
@@ -35,7 +35,7 @@ def checks(pair: LoaderPair, numerics: str, again: LoaderPair | None = None) -> 
         again: the baseline's second run against its first: whether it gives the same samples twice.
     """
     if not pair.candidate or not pair.base:
-        return [checked("samples", "unknown", "no training loader was seen")]
+        return [checked("samples", "unknown", "no training loader was found")]
     if len(pair.candidate) != len(pair.base):
         text = f"{len(pair.candidate)} training loaders, {len(pair.base)} before"
         return [checked("samples", "fail", text)]
@@ -92,9 +92,7 @@ def _samples(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
         of = "an epoch" if whole else f"the first {len(candidate.sizes)} batches"
         return checked("samples", "ok", f"the same {len(one)} samples in {of}", len(one), len(other))
     if base.iterable and numerics == "random" and len(one) == len(other):
-        return checked(
-            "samples", "ok", f"as many samples, {len(one)}; they are told apart by nothing", len(one)
-        )
+        return checked("samples", "ok", f"as many samples, {len(one)}; they cannot be told apart", len(one))
     if not whole:
         text = f"the order is another, and an epoch is longer than the {len(one)} samples that were read"
         return checked("samples", "unknown", text)
@@ -107,7 +105,9 @@ def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     new = len(candidate.sizes) if candidate.complete else candidate.length
     old = len(base.sizes) if base.complete else base.length
     if new is None or old is None:
-        return checked("batches", "unknown", "an epoch is longer than what was seen, and has no length")
+        return checked(
+            "batches", "unknown", "an epoch is longer than what was read, and its length is unknown"
+        )
     if new != old:
         return checked("batches", "fail", f"{new} batches an epoch, {old} before", new, old)
     return checked("batches", "ok", f"{new} batches an epoch, as before", new, old)
@@ -152,7 +152,7 @@ def _content(candidate: LoaderSamples, base: LoaderSamples, numerics: str) -> Ga
 
 
 class _Streams:
-    """What one sample, read again and again, tells of the random numbers."""
+    """What one sample, read again and again, says about the random numbers."""
 
     def __init__(self, draws: list[list[list[str]]]) -> None:
         """`draws`: hashes of the sample by pass, worker and read."""

@@ -1,7 +1,7 @@
 """Where in the user's own files the loop does things: `loop_profile.Site`s, with the name of the object.
 
-The place of something is the innermost frame on the stack whose file is the user's: not of the standard
-library, not installed, not ours. So a loop inside a library is placed at the user's call of that library.
+A site is the innermost frame on the stack whose file is the user's: not of the standard
+library, not installed, not ours. So a loop inside a library has its site at the user's call of that library.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ KINDS = {
 }
 """Kinds of sites by the class that is called; every other call is of an optimizer or of a trainer."""
 WRAPPERS = ("_orig_mod", "module", "_forward_module")
-"""Where compiled, parallel and Lightning's modules keep the one that they stand for."""
-_OURS = str(Path(__file__).resolve().parents[2])
+"""Attributes in which compiled, parallel and Lightning's modules keep the module that they wrap."""
+_LAPTIME = str(Path(__file__).resolve().parents[2])
 
 
 @lru_cache(maxsize=1)
@@ -40,8 +40,8 @@ def _foreign() -> tuple[str, ...]:
     """Folders whose files are not the user's. No whole prefix: a project may lie in /usr/src."""
     paths = sysconfig.get_paths()
     folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
-    folders |= {*site_module.getsitepackages(), site_module.getusersitepackages(), _OURS}
-    return tuple(each.rstrip(sep) + sep for folder in folders for each in {folder, realpath(folder)})
+    folders |= {*site_module.getsitepackages(), site_module.getusersitepackages(), _LAPTIME}
+    return tuple(path.rstrip(sep) + sep for folder in folders for path in {folder, realpath(folder)})
 
 
 @lru_cache(maxsize=4096)
@@ -63,10 +63,10 @@ def users_frame(frame: FrameType | None = None) -> FrameType | None:
 def library(frame: FrameType | None = None) -> str:
     """The package between torch and the user's code that runs the loop: "transformers"; "" when none does."""
     frame = sys._getframe(1) if frame is None else frame
-    ours = ("laptime", "torch", "contextlib", "functools")
+    skipped = ("laptime", "torch", "contextlib", "functools", "tqdm")
     while frame is not None and not is_users(frame.f_code.co_filename):
         package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-        if package not in ours and "packages" in frame.f_code.co_filename and package != "tqdm":
+        if package not in skipped and "packages" in frame.f_code.co_filename:
             return package
         frame = frame.f_back
     return ""
@@ -105,12 +105,12 @@ def _lines(code: Any, instruction: int, fallback: int) -> tuple[int, int]:
     return position[0], position[1] or position[0]
 
 
-def name_of(wanted: Any, frame: FrameType) -> str:
-    """What this very object is called in a frame: `model`, `self.net`; "" when it has no name there."""
-    if wanted is None:
+def name_of(subject: Any, frame: FrameType) -> str:
+    """The name of this very object in a frame: `model`, `self.net`; "" when it has none there."""
+    if subject is None:
         return ""
     for name, value in _visible(frame):
-        if value is wanted:
+        if value is subject:
             return name
     return ""
 

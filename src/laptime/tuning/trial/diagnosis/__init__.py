@@ -1,0 +1,1 @@
+"""Mode diagnose: where the time of a step goes, and what the loop consists of."""

@@ -1,8 +1,8 @@
-"""Calls that make the host wait for the device, with the user's file and line. Needs no accelerator.
+"""Finds calls that make the host wait for the device, with the user's file and line. Needs no accelerator.
 
-Every operator of a step passes through a TorchDispatchMode. What asks for a value (`.item()`, `float(x)`,
-`if x > 0`, printing), for a size that the data decide (nonzero, boolean masks, unique), or for a copy to the
-host waits for all that was started before it.
+Every operator of a step passes through a TorchDispatchMode. An operator that returns a value to Python
+(`.item()`, `float(x)`, `if x > 0`, printing), whose output has a size that the data decide (nonzero, boolean
+masks, unique), or that copies to the host waits for all that was started before it.
 
 Not covered: waiting inside compiled code and inside extensions; `torch.cuda.synchronize()` is seen by name.
 """
@@ -37,11 +37,11 @@ LIBRARY = re.compile(
     r"(?<![a-z])(add|baddb|addb|b)?mm(?![a-z])|convolution|mkldnn|scaled_dot_product|embedding|pool|rnn|lstm"
     r"|(?<![a-z])gru|sort|topk|index|scatter|gather|fft|linalg"
 )
-"""In the names of operators that a compiler calls as they are; what is around them it can fuse."""
+"""In the names of operators that a compiler calls as they are; it can fuse those around them."""
 ATTENTION = "scaled_dot_product"
 CHECKPOINT = "torch/utils/checkpoint.py"
 LIBRARY_STEPS = ("torch/optim/", "torch/amp/")
-"""Torch's own files that wait on purpose: state steps of optimizers, the scaler's look for infinities."""
+"""Torch's own files that wait on purpose: step counts of optimizers, the scaler's check for infinities."""
 
 
 class SyncDetector:

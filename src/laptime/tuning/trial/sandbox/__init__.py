@@ -1,0 +1,1 @@
+"""The script's writes redirected to a folder of their own."""
