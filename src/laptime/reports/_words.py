@@ -171,8 +171,8 @@ def devices(run: Run) -> list[str]:
 
 
 def _device(name: str, environment: Environment) -> str:
-    known = {device.name: device.model for device in environment.devices}
-    model = environment.cpu if name == "cpu" else known.get(name, "")
+    models = {device.name: device.model for device in environment.devices}
+    model = environment.cpu if name == "cpu" else models.get(name, "")
     return f"{printable(name)} ({printable(model)})" if model else printable(name)
 
 
@@ -182,8 +182,8 @@ def libraries(run: Run) -> list[str]:
     wanted = [str(case.axes.get("backend", "torch")) for case in run.cases] or ["torch"]
     if any(str(case.axes.get("device", "")).startswith("cuda") for case in run.cases):
         wanted.append("cuda")
-    found = [printable(f"{name} {versions[name]}") for name in dict.fromkeys(wanted) if name in versions]
-    return [*found, printable(f"Python {run.environment.python}")]
+    phrases = [printable(f"{name} {versions[name]}") for name in dict.fromkeys(wanted) if name in versions]
+    return [*phrases, printable(f"Python {run.environment.python}")]
 
 
 def processes(run: Run) -> int:

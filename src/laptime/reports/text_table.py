@@ -130,9 +130,9 @@ def _grid(table: Table, columns: list[_Shown], width: int) -> list[Text]:
     for index, row in enumerate(table.rows):
         cells = [Text(each.texts[index], style=TONES.get(each.tones[index], "")) for each in columns]
         grid.add_row(*cells, style=TONES.get(row.tone, ""))
-    made = [Text(GAP).append(line) for line in drawn(grid)]
-    titles = made[: len(made) - len(table.rows)]
-    body = zip(table.rows, made[len(titles) :], strict=True)
+    lines = [Text(GAP).append(line) for line in drawn(grid)]
+    titles = lines[: len(lines) - len(table.rows)]
+    body = zip(table.rows, lines[len(titles) :], strict=True)
     return [*titles, *(line for row, text in body for line in (text, *_notes(row, width)))]
 
 
@@ -145,9 +145,11 @@ def _stacked(table: Table, columns: list[_Shown]) -> list[Text]:
     """For narrow terminals: a row a block, a cell a line."""
     names = [f"{each.title} ({each.regime})" if each.regime else each.title for each in columns]
     wide = max(map(cell_len, names))
-    made: list[Text] = []
+    lines: list[Text] = []
     for index, row in enumerate(table.rows):
         texts = [each.texts[index] for each in columns]
-        made += [Text(f"{GAP}{name}{fill(name, wide)}{GAP}{t}") for name, t in zip(names, texts, strict=True)]
-        made += [*_notes(row, 0), Text()]
-    return made[:-1]
+        lines += [
+            Text(f"{GAP}{name}{fill(name, wide)}{GAP}{t}") for name, t in zip(names, texts, strict=True)
+        ]
+        lines += [*_notes(row, 0), Text()]
+    return lines[:-1]

@@ -43,9 +43,9 @@ def sections(document: Document, medium: Medium) -> Iterator[Section]:
             yield replace(section, blocks=shown)
 
 
-def blocks(given: Iterable[Block], medium: Medium) -> list[Block]:
+def blocks(blocks: Iterable[Block], medium: Medium) -> list[Block]:
     """The blocks with content, holding only what the medium shows."""
-    shown = [_trimmed(block, medium) for block in given if block.detail in _DETAILS[medium]]
+    shown = [_trimmed(block, medium) for block in blocks if block.detail in _DETAILS[medium]]
     return [block for block in shown if _has_content(block)]
 
 

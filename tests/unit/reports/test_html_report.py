@@ -13,7 +13,7 @@ from fixtures import runs
 from laptime.records.case import Failure
 from laptime.records.check import Check
 from laptime.records.finding import Finding
-from laptime.reports.documents.bench.samples import KINDS, kinds_of, thinned
+from laptime.reports.documents.bench.sample_chart import KINDS, kinds_of, thinned
 from laptime.reports.formats import html
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'`{{ 7*7 }}\u2028"

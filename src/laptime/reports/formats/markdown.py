@@ -152,9 +152,9 @@ def _table(table: Table, *, titled: bool = True) -> str:
         heads.append(table.notes_title)
         left.append(True)
         rows = [[*cells, "; ".join(row.notes)] for cells, row in zip(rows, table.rows, strict=True)]
-    made = _rows(heads, left, rows)
+    table_text = _rows(heads, left, rows)
     title = f"**{escape.text(table.title)}**\n\n" if table.title and titled else ""
-    return title + (f"{made}\n\n± is half of the 95 % interval." if "±" in made else made)
+    return title + (f"{table_text}\n\n± is half of the 95 % interval." if "±" in table_text else table_text)
 
 
 def _cell(column: Column, cell: Value | Cell) -> str:

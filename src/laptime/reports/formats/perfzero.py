@@ -102,17 +102,17 @@ def _tree(environment: Environment) -> dict[str, Any]:
 
 def _process(case: Case) -> dict[str, Any]:
     """Figures of the worker process; only numbers, and only those that were measured."""
-    found: dict[str, Any] = {}
+    info: dict[str, Any] = {}
     peaks = [case.find(tag) for tag in ("memory/host/peak", "evidence/process/memory")]
     sizes = [bytes_ for each in peaks if each for bytes_ in each.samples if math.isfinite(bytes_)]
     if sizes:
-        found["max_rss"] = int(max(sizes))
+        info["max_rss"] = int(max(sizes))
     virtual = case.details.get("memory", {}).get("host", {}).get("virtual")
     if virtual:
-        found["max_vms"] = int(virtual)
+        info["max_vms"] = int(virtual)
     if shares := [percent for _, percent in cpu_percent(case)]:
-        found["max_cpu_percent"] = max(shares)
-    return found
+        info["max_cpu_percent"] = max(shares)
+    return info
 
 
 def cpu_percent(case: Case) -> list[tuple[float, float]]:

@@ -239,10 +239,10 @@ def _failure(failure: Failure, width: int, indent: int) -> list[Line]:
 
 def _code(code: Code, width: int, lead: str) -> list[Line]:
     """The first lines of a source or patch."""
-    given = [line for line in code.text.rstrip("\n").split("\n") if not line.startswith("diff --git ")]
+    source = [line for line in code.text.rstrip("\n").split("\n") if not line.startswith("diff --git ")]
     lines = [Line(lead + printable(code.title), style="bold")] if code.title else []
-    for text in given[: code.brief]:
+    for text in source[: code.brief]:
         cut = printable(text.expandtabs(4))[: width - len(lead)]
         lines.append(Line(lead + cut, style="dim"))
-    more = len(given) - code.brief
+    more = len(source) - code.brief
     return lines + ([Line(f"{lead}and {count(more, 'line')} more: --json", style="dim")] if more > 0 else [])

@@ -45,7 +45,7 @@ def document(run: Run) -> Document:
     stats = [summarize(case, run.constants) for case in run.cases]
     doubts = reasons.reasons(run)
     commands = [each.next for each in doubts if each.outcome in ("fail", "warn") and each.next]
-    because = reasons.because(run, [headline(own) for own in stats], doubts)
+    because = reasons.because(run, [headline(numbers) for numbers in stats], doubts)
     return Document(
         run=run,
         verb=run.verb,

@@ -24,7 +24,7 @@ _COLOURS = 6
 
 def section(run: Run, stats: list[Stats]) -> Section:
     """Two drawings side by side; nothing where no variant has two batch sizes."""
-    tags = {tag for own in stats for tag in own}
+    tags = {tag for numbers in stats for tag in numbers}
     rate = throughput_regime_of(stats)
     regime = next((r.value for r in HEADLINE_ORDER if f"latency/{r}/median" in tags), "")
     metrics = [
@@ -34,13 +34,13 @@ def section(run: Run, stats: list[Stats]) -> Section:
     lines = _by_variant(run, stats)
     charts: list[Block] = []
     for tag, title in metrics:
-        own = {
+        points_by_name = {
             name: points
             for name, cases in lines.items()
             if len(points := [(c.batch, s[tag]) for c, s in cases if tag in s and s[tag].value]) > 1
         }
-        if own:
-            charts.append(Chart(title=title, draw=partial(_panel, own, title, _knees(run))))
+        if points_by_name:
+            charts.append(Chart(title=title, draw=partial(_panel, points_by_name, title, _knees(run))))
     note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
     blocks: list[Block] = [Panels(blocks=charts), Text(text=note)] if charts else []
     return Section(id="batch", title="Against batch", detail="page", blocks=blocks)
@@ -49,12 +49,12 @@ def section(run: Run, stats: list[Stats]) -> Section:
 def _by_variant(run: Run, stats: list[Stats]) -> dict[str, list[tuple[Case, Stats]]]:
     several = len({case.target for case in run.cases}) > 1
     groups: dict[str, list[tuple[Case, Stats]]] = {}
-    for case, own in zip(run.cases, stats, strict=True):
+    for case, numbers in zip(run.cases, stats, strict=True):
         if "batch" not in case.axes:
             continue
         parts = [words.printable(case.target)] if several else []
         name = ", ".join([*parts, *words.variant(case, run, batch=False)])
-        groups.setdefault(name, []).append((case, own))
+        groups.setdefault(name, []).append((case, numbers))
     return {name: sorted(cases, key=lambda pair: pair[0].batch) for name, cases in groups.items()}
 
 

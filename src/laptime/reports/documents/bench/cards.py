@@ -15,7 +15,7 @@ from laptime.reports.documents.bench.table import Stats, headline, throughput_re
 
 def cards(run: Run, stats: list[Stats]) -> list[Card]:
     """At most six."""
-    heads = [stat for own in stats if (stat := headline(own)) and stat.value is not None]
+    heads = [stat for numbers in stats if (stat := headline(numbers)) and stat.value is not None]
     regime = heads[0].regime if heads else ""
     wanted: list[tuple[str, Callable[[float], float]]] = [
         (f"latency/{regime}/median", lambda value: -value),
@@ -23,19 +23,24 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
         ("flops/share_of_peak", lambda value: value),
         ("memory/device/peak", lambda value: value),
         ("memory/host/peak", lambda value: value),
-        *((tag, lambda value: -value) for own in stats[:1] for tag in own if tag.startswith("energy/")),
+        *(
+            (tag, lambda value: -value)
+            for numbers in stats[:1]
+            for tag in numbers
+            if tag.startswith("energy/")
+        ),
     ]
-    made: list[Card] = []
+    shown: list[Card] = []
     for tag, key in wanted:
         measured = [
-            (case, own[tag])
-            for case, own in zip(run.cases, stats, strict=True)
-            if tag in own and own[tag].value is not None
+            (case, numbers[tag])
+            for case, numbers in zip(run.cases, stats, strict=True)
+            if tag in numbers and numbers[tag].value is not None
         ]
         if measured:
             case, stat = max(measured, key=lambda pair: key(pair[1].value or 0.0))
-            made.append(_card(run, case, stat, several=len(measured) > 1))
-    return made[:6]
+            shown.append(_card(run, case, stat, several=len(measured) > 1))
+    return shown[:6]
 
 
 def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:

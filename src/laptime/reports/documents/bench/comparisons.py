@@ -95,8 +95,8 @@ def _axis(x: Scale) -> Markup:
 
 
 def _scale(comparisons: list[Comparison]) -> Scale:
-    known = [v for each in comparisons for v in (each.speedup, *each.ci95) if math.isfinite(v) and v > 0]
-    widest = min(max([abs(math.log(v)) for v in known] + [math.log(1.05)]), math.log(1e6)) * 1.15
+    ends = [v for each in comparisons for v in (each.speedup, *each.ci95) if math.isfinite(v) and v > 0]
+    widest = min(max([abs(math.log(v)) for v in ends] + [math.log(1.05)]), math.log(1e6)) * 1.15
     return Scale(math.exp(-widest), math.exp(widest), 8, _STRIP - 8, log=True)
 
 

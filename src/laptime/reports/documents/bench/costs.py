@@ -51,9 +51,9 @@ def _waterfall(name: str, stats: Stats) -> Bars:
 def _memories(run: Run, stats: list[Stats]) -> Bars:
     """Memory of all cases on one scale."""
     rows = []
-    for case, own in zip(run.cases, stats, strict=True):
+    for case, numbers in zip(run.cases, stats, strict=True):
         lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
-        for stat in memory(own):
+        for stat in memory(numbers):
             name = lead + stat.tag.removeprefix("memory/").replace("/", " ")
             rows.append(_bar(stat, name, kind="on-device"))
     return Bars(rows=rows)

@@ -104,7 +104,7 @@ def schema() -> dict[str, Any]:
 def report(run: Run) -> Report:
     """The run as the structs above."""
     cases = [_measured(case, run.constants) for case in run.cases]
-    own = [reason(check, None) for check in run.checks if check.outcome != "ok"]
+    of_the_run = [reason(check, None) for check in run.checks if check.outcome != "ok"]
     return Report(
         schema=SCHEMA,
         laptime=run.laptime,
@@ -115,7 +115,7 @@ def report(run: Run) -> Report:
         seconds=run.seconds,
         status=run.status,
         verdict=run.trust,
-        reasons=[*own, *(each for case in cases for each in case.reasons)],
+        reasons=[*of_the_run, *(each for case in cases for each in case.reasons)],
         environment=machine(run),
         plan=run.plan,
         subjects=run.subjects,

@@ -18,8 +18,8 @@ def junit_cases(run: Run) -> list[TestCase]:
     cases = {case.key: case for case in run.cases}
     if run.verdicts:
         return [_verdict(verdict, cases.get(verdict.case)) for verdict in run.verdicts]
-    made = [_measured(case) for case in run.cases]
-    return made or [
+    tests = [_measured(case) for case in run.cases]
+    return tests or [
         TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=_NOTHING)
     ]
 

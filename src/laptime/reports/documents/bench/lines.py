@@ -34,16 +34,16 @@ def models(run: Run, stats: list[Stats]) -> list[str]:
     """What each model is and does: parameters, work an item, rate."""
     groups: dict[str, list[str]] = {}
     for target in dict.fromkeys(case.target for case in run.cases):
-        own = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]
-        if text := _model(run, own):
+        pairs = [(c, s) for c, s in zip(run.cases, stats, strict=True) if c.target == target]
+        if text := _model(run, pairs):
             groups.setdefault(text, []).append(words.printable(target))
     several = len({case.target for case in run.cases}) > 1
     return [f"{', '.join(targets)}: {text}" if several else text for text, targets in groups.items()]
 
 
-def _model(run: Run, own: list[tuple[Case, Stats]]) -> str:
+def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     parts = []
-    case, stats = next(((c, s) for c, s in own if "params/all" in s or "flops" in s), own[0])
+    case, stats = next(((c, s) for c, s in pairs if "params/all" in s or "flops" in s), pairs[0])
     if "params/all" in stats:
         every, trainable = stats["params/all"], stats.get("params/trainable")
         some = trainable is not None and trainable.value != every.value
@@ -54,12 +54,12 @@ def _model(run: Run, own: list[tuple[Case, Stats]]) -> str:
     ]
     if work:
         parts.append(f"{' = '.join(work)} an item")
-    rated = [(c, s) for c, s in own if "flops/achieved" in s and s["flops/achieved"].value]
+    rated = [(c, s) for c, s in pairs if "flops/achieved" in s and s["flops/achieved"].value]
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
         achieved = stats["flops/achieved"]
         text = f"{_shown(achieved)} achieved ({achieved.regime}"
-        text += f", {words.label(case, run, target=False)})" if len(own) > 1 else ")"
+        text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
             text += f", {_shown(share)} of the measured peak"
         parts.append(text)
@@ -72,19 +72,19 @@ def _startups(run: Run, stats: list[Stats]) -> list[str]:
 
 def startup(stats: Stats) -> list[Stat]:
     """The parts of a start in the order in which they happen; unknown ones last."""
-    known = [stats[tag] for tag in STARTUP if tag in stats]
-    return known + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
+    parts = [stats[tag] for tag in STARTUP if tag in stats]
+    return parts + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
 
 
 def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> dict[str, T]:
     """What `make` makes of the name and start of each variant (its first case), by that name."""
     groups: dict[str, T] = {}
     several = len({case.target for case in run.cases}) > 1
-    for case, own in zip(run.cases, stats, strict=True):
+    for case, numbers in zip(run.cases, stats, strict=True):
         parts = [words.printable(case.target)] if several else []
         name = ", ".join([*parts, *words.variant(case, run, batch=False)])
-        if name not in groups and startup(own):
-            groups[name] = make(name, own)
+        if name not in groups and startup(numbers):
+            groups[name] = make(name, numbers)
     return groups
 
 
@@ -106,9 +106,9 @@ def memory(stats: Stats) -> list[Stat]:
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """Where device memory goes, and what a call adds on the host; the peak is in the table."""
     groups: dict[str, list[str]] = {}
-    for case, own in zip(run.cases, stats, strict=True):
-        place = "device" if "memory/device/peak" in own else "host"
-        split = [stat for stat in memory(own) if stat.tag != f"memory/{place}/peak"]
+    for case, numbers in zip(run.cases, stats, strict=True):
+        place = "device" if "memory/device/peak" in numbers else "host"
+        split = [stat for stat in memory(numbers) if stat.tag != f"memory/{place}/peak"]
         if split and (place == "device" or len(run.cases) == 1):
             text = ", ".join(f"{_memory_name(s.tag)} {_shown(s)}" for s in split)
             groups.setdefault(text, []).append(words.label(case, run))
@@ -124,8 +124,8 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """Metrics that this report has no place for, shown as they are."""
     groups: dict[str, list[tuple[Case, Stat]]] = {}
     columns = {tag for tag, _, _ in metrics(stats)}
-    for case, own in zip(run.cases, stats, strict=True):
-        for tag, stat in own.items():
+    for case, numbers in zip(run.cases, stats, strict=True):
+        for tag, stat in numbers.items():
             if tag not in columns and not tag.startswith((*_SHOWN, *_EVIDENCE)):
                 groups.setdefault(tag, []).append((case, stat))
     several = len(run.cases) > 1
@@ -134,10 +134,10 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
             words.printable(tag),
             ", ".join(
                 _with_interval(stat) + (f" ({words.label(case, run)})" if several else "")
-                for case, stat in own
+                for case, stat in pairs
             ),
         )
-        for tag, own in groups.items()
+        for tag, pairs in groups.items()
     ]
 
 

@@ -38,12 +38,12 @@ def reasons(run: Run) -> list[Reason]:
 
     def add(check: Check, case: Case | None) -> None:
         key = (check.name, check.outcome, check.sentence)
-        own = [case] if case else []
+        cases = [case] if case else []
         if key in reasons:
-            reasons[key].cases.extend(own)
+            reasons[key].cases.extend(cases)
         elif check.outcome != "ok":
             reasons[key] = Reason(
-                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=own
+                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=cases
             )
 
     for check in run.checks:
@@ -82,16 +82,16 @@ def because(run: Run, headlines: list[Stat | None], reasons: list[Reason]) -> st
 
 
 def _sure(run: Run, headlines: list[Stat | None]) -> str:
-    known = [stat for stat in headlines if stat and stat.value is not None]
-    if not known:
+    medians = [stat for stat in headlines if stat and stat.value is not None]
+    if not medians:
         return "no check found fault"
-    if any(stat.precision is None for stat in known):
+    if any(stat.precision is None for stat in medians):
         return (
-            f"no check found fault, but {count(min(s.n for s in known), 'sample')} cannot carry an interval"
+            f"no check found fault, but {count(min(s.n for s in medians), 'sample')} cannot carry an interval"
         )
-    widest = max(stat.precision or 0.0 for stat in known)
-    total = sum(stat.n for stat in known)
-    which = "the median is known" if len(known) == 1 else "every median is known"
+    widest = max(stat.precision or 0.0 for stat in medians)
+    total = sum(stat.n for stat in medians)
+    which = "the median is known" if len(medians) == 1 else "every median is known"
     return f"{which} to ±{percent(widest)} (95 % interval, {count(total, 'sample')}, {_processes(run)})"
 
 
@@ -118,10 +118,10 @@ def said(group: list[Reason], run: Run) -> str:
     first, *others = group
     more = [case for reason in others for case in reason.cases]
     sentence = printable(first.sentence)
-    own = _some([label(case, run) for case in first.cases]) if first.cases else ""
+    of_first = _some([label(case, run) for case in first.cases]) if first.cases else ""
     if more:
-        return f"{sentence} ({own}; likewise {_some([label(case, run) for case in more])})"
-    return f"{sentence} ({own})" if own and len(first.cases) < len(run.cases) else sentence
+        return f"{sentence} ({of_first}; likewise {_some([label(case, run) for case in more])})"
+    return f"{sentence} ({of_first})" if of_first and len(first.cases) < len(run.cases) else sentence
 
 
 def disturbed(run: Run) -> str:

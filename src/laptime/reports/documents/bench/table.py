@@ -69,7 +69,9 @@ def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
         lies_when = _lies_when(run, tag)
         note = f"Lies when: {lies_when}" if lies_when else ""
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
-        columns.append((column, [_cell(c, own, tag) for c, own in zip(run.cases, stats, strict=True)]))
+        columns.append(
+            (column, [_cell(c, numbers, tag) for c, numbers in zip(run.cases, stats, strict=True)])
+        )
         if is_across and index == 0:
             texts = across.against_first(run)
             columns.append((Column(title="compared"), [Cell(text=text) for text in texts]))
@@ -85,16 +87,16 @@ def _axis_cell(case: Case, name: str) -> Cell:
 def throughput_regime_of(stats: list[Stats]) -> str | None:
     """The regime of throughput in table, cards and charts; failed cases have no say in it."""
     rates = [
-        {tag.partition("/")[2]: stat for tag, stat in own.items() if tag.startswith("throughput/")}
-        for own in stats
+        {tag.partition("/")[2]: stat for tag, stat in numbers.items() if tag.startswith("throughput/")}
+        for numbers in stats
     ]
-    on_device = any("latency/device/median" in own for own in stats)
-    return throughput_regime([own for own in rates if own], on_cpu=not on_device)
+    on_device = any("latency/device/median" in numbers for numbers in stats)
+    return throughput_regime([numbers for numbers in rates if numbers], on_cpu=not on_device)
 
 
 def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     """(tag, title, regime or place) of the metric columns."""
-    tags = {tag: stat for own in reversed(stats) for tag, stat in own.items()}
+    tags = {tag: stat for numbers in reversed(stats) for tag, stat in numbers.items()}
     regimes = [regime for regime in LATENCIES if f"latency/{regime}/median" in tags]
     regimes = regimes or [tag.split("/")[1] for tag in tags if tag.startswith("latency/")][:1]
     columns = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
@@ -111,7 +113,7 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     if energy is not None:
         columns.append((energy, tags[energy].title, ""))
     # What a user's benchmark reported itself, in runs without timings of laptime's.
-    names = dict.fromkeys(tag for own in stats for tag in own if tag.startswith("reported/"))
+    names = dict.fromkeys(tag for numbers in stats for tag in numbers if tag.startswith("reported/"))
     reported = [tag for tag in names if tag.count("/") == 1] if not regimes else []
     columns += [
         (tag, words.printable(tag.removeprefix("reported/")), "reported") for tag in reported[:_MOST_REPORTED]

@@ -1,0 +1,299 @@
+"""Samples of one series as a drawing: each over time, their distribution at its side, on one axis."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from laptime.analysis.evidence import select
+from laptime.analysis.quantiles import Floats
+from laptime.analysis.summary import Stat
+from laptime.kit.units import scale as unit_of
+from laptime.kit.units import show
+from laptime.records.series import DISTURBED, Label, Series
+from laptime.reports._svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
+
+_WIDTH, _HEIGHT = 940.0, 300.0
+_LEFT, _RIGHT = 64.0, 690.0
+_SIDE, _END = 708.0, 850.0
+_TOP, _BOTTOM = 14.0, 256.0
+_MOST_BOUNDARIES = 12
+
+Places = NDArray[np.intp]
+
+
+class Kind(NamedTuple):
+    """How one sort of sample is drawn and called; `bits` is empty for the plain ones."""
+
+    name: str
+    words: str
+    shape: str
+    bits: int
+
+
+# The first that fits is what a sample is drawn as.
+KINDS = (
+    Kind("recompiled", "recompiled", "square", int(Label.RECOMPILED)),
+    Kind("warmup", "warm-up", "triangle", int(Label.WARM_UP)),
+    Kind("resumed", "resumed after another case", "diamond", int(Label.RESUMED)),
+    Kind("disturbed", "disturbed", "cross", int(DISTURBED)),
+    Kind("garbage", "garbage collected", "ring", int(Label.GC)),
+    Kind("late", "started late", "ring", int(Label.LATE)),
+    Kind("used", "undisturbed", "dot", 0),
+)
+_PLAIN = len(KINDS) - 1
+
+
+class Plot(NamedTuple):
+    """What is drawn: every sample with its kind, the places of those that get a mark, and the scales."""
+
+    series: Series
+    values: Floats
+    at: Floats
+    kinds: Places
+    drawn: Places
+    x: Scale
+    y: Scale
+    factor: float
+    unit: str
+
+
+def plot(series: Series, *, most: int) -> Plot:
+    """The scales of a series, of which at most about `most` samples are drawn."""
+    values = _sound(series)
+    at = np.asarray(series.at or range(len(values)), dtype=float)
+    kinds = kinds_of(series)
+    x = Scale(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9), _LEFT, _RIGHT)
+    y = _value_scale(values, select(series).values)
+    return Plot(series, values, at, kinds, thinned(values, kinds, most), x, y, *unit(series))
+
+
+def unit(series: Series) -> tuple[float, str]:
+    """The unit of the drawing's axis, with its factor."""
+    return unit_of(float(np.median(_sound(series))), "s")
+
+
+def _sound(series: Series) -> Floats:
+    """Times that an axis can hold."""
+    values = np.asarray(series.samples, dtype=float)
+    return np.where(np.isfinite(values) & (values > 0), values, 1e-12)
+
+
+def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
+    """The drawing with its legend, and what was left out of it.
+
+    Args:
+        stats: of the case; the median is a line through both parts with its interval as a band, quantiles
+            that the samples support are marked beside the distribution.
+    """
+    regime = plot.series.regime or ""
+    spans = _spans(plot)
+    marks = [
+        _marks(plot, index)
+        for index in reversed(range(len(KINDS)))
+        if (plot.kinds[plot.drawn] == index).any() and not (spans and index == _PLAIN)
+    ]
+    parts = [
+        _frame(plot),
+        _boundaries(plot),
+        _median(stats.get(f"latency/{regime}/median"), plot.y),
+        spans,
+        *marks,
+        _histogram(plot),
+        _quantiles(stats, regime, plot.y),
+    ]
+    label = f"{len(plot.values)} samples over time and their distribution"
+    chart = drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples")
+    note = _note(plot)
+    return chart + _legend(plot.kinds) + (el("p", note, class_="quiet") if note else "")
+
+
+def kinds_of(series: Series) -> NDArray[np.intp]:
+    """Index into KINDS of each sample."""
+    bits = np.asarray(series.label or [0] * len(series.samples), dtype=int)
+    kinds = np.full(len(bits), _PLAIN, dtype=np.intp)
+    for index in reversed(range(_PLAIN)):
+        kinds[(bits & KINDS[index].bits) != 0] = index
+    return kinds
+
+
+def thinned(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.intp]:
+    """Positions to draw: all, or of each kind the smallest and largest of equal slices in time."""
+    if len(values) <= most:
+        return np.arange(len(values))
+    places: list[int] = []
+    for kind in np.unique(kinds):
+        these = np.nonzero(kinds == kind)[0]
+        share = max(20, math.ceil(most * len(these) / len(values)))
+        if len(these) <= share:
+            places += these.tolist()
+            continue
+        for part in np.array_split(these, max(1, share // 2)):
+            places += {int(part[values[part].argmin()]), int(part[values[part].argmax()])}
+    return np.asarray(sorted(places), dtype=np.intp)
+
+
+def _marks(plot: Plot, kind: int) -> Markup:
+    places = plot.drawn[plot.kinds[plot.drawn] == kind]
+    spots = ((plot.x(float(plot.at[i])), plot.y(float(plot.values[i]))) for i in places)
+    return el("path", d=dots(spots, SHAPES[KINDS[kind].shape]), class_=f"mark {KINDS[kind].name}")
+
+
+def _spans(plot: Plot) -> Markup:
+    """Plain samples that were thinned: a bar from the smallest to the largest of each slice."""
+    plain = plot.drawn[plot.kinds[plot.drawn] == _PLAIN]
+    if len(plain) == int((plot.kinds == _PLAIN).sum()) or len(plain) < 2:
+        return Markup("")
+    pairs = zip(plain[::2], plain[1::2], strict=False)
+    d = "".join(
+        f"M{plot.x(float(plot.at[a])):.1f} {plot.y(float(plot.values[a])):.1f}"
+        f"V{plot.y(float(plot.values[b])):.1f}"
+        for a, b in pairs
+    )
+    return el("path", d=d, class_="mark spans")
+
+
+def _value_scale(values: Floats, used: Floats) -> Scale:
+    """Linear where the used samples lie; what is far above them is squeezed, so that both can be seen."""
+    top = float(np.quantile(used, 0.995))
+    low = float(min(values.min(), used.min()))
+    span = max(top - low, 0.02 * top)
+    low = max(0.0, low - 0.08 * span)
+    bend, highest = top + 0.35 * span, float(values.max())
+    if highest <= bend + 0.5 * span:
+        return Scale(low, max(highest, top) + 0.08 * span, _BOTTOM, _TOP)
+    return Scale(low, highest, _BOTTOM, _TOP, bend=bend)
+
+
+def _frame(plot: Plot) -> Markup:
+    x, y = plot.x, plot.y
+    ys, xs = y.ticks(5), x.ticks(7)
+    texts = tick_texts(ys, plot.factor)
+    if y.bend is not None:
+        texts = [*tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
+    below = "seconds since the run started" if plot.series.at else "sample"
+    parts = [
+        left_axis(y, zip(ys, texts, strict=True), x=_LEFT, right=_END),
+        bottom_axis(x, zip(xs, tick_texts(xs, 1.0), strict=True), y=_BOTTOM),
+        el("text", below, x=(_LEFT + _RIGHT) / 2, y=_HEIGHT - 8, class_="tick middle"),
+        el("text", "samples", x=(_SIDE + _END) / 2, y=_HEIGHT - 8, class_="tick middle"),
+        el("line", x1=_SIDE, x2=_SIDE, y1=_TOP, y2=_BOTTOM, class_="axis"),
+    ]
+    if y.bend is not None:
+        parts.append(el("line", x1=_LEFT, x2=_END, y1=y(y.bend), y2=y(y.bend), class_="bend"))
+    return Markup("").join(parts)
+
+
+def _brief(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _boundaries(plot: Plot) -> Markup:
+    """A line where the samples of another process begin; none when they alternate too often."""
+    process, x, at = plot.series.process, plot.x, plot.at
+    changes = [i for i in range(1, len(process)) if process[i] != process[i - 1]]
+    if not 0 < len(changes) <= _MOST_BOUNDARIES:
+        return Markup("")
+    middles = [(float(at[i]) + float(at[i - 1])) / 2 for i in changes]
+    return Markup("").join(
+        el("line", x1=x(m), x2=x(m), y1=_TOP, y2=_BOTTOM, class_="boundary")
+        + el("text", f"process {process[i] + 1}", x=x(m) + 5, y=_BOTTOM - 6, class_="tick small")
+        for i, m in zip(changes, middles, strict=True)
+    )
+
+
+def _median(median: Stat | None, y: Scale) -> Markup:
+    if median is None or median.value is None:
+        return Markup("")
+    band = Markup("")
+    if median.ci95 is not None:
+        top, bottom = y(median.ci95[1]), y(median.ci95[0])
+        band = el("rect", x=_LEFT, y=top, width=_END - _LEFT, height=max(1.0, bottom - top), class_="band")
+    return band + el("line", x1=_LEFT, x2=_END, y1=y(median.value), y2=y(median.value), class_="median")
+
+
+def _quantiles(stats: dict[str, Stat], regime: str, y: Scale) -> Markup:
+    """The median in figures, and names of other quantiles where there is room beside it."""
+    taken: list[float] = []
+    marks = []
+    for name in ("median", "p95", "p5", "p99", "p90"):
+        stat = stats.get(f"latency/{regime}/{name}")
+        if stat is None or stat.value is None:
+            continue
+        at = y(stat.value)
+        if name != "median":
+            marks.append(el("line", x1=_END - 10, x2=_END, y1=at, y2=at, class_="quantile"))
+        if all(abs(at - other) >= 13 for other in taken):
+            taken.append(at)
+            text = show(stat.value, "s", stat.ci95) if name == "median" else name
+            marks.append(
+                el("text", text, x=_END + 5, y=at + 4, class_="value" if name == "median" else "tick")
+            )
+    return Markup("").join(marks)
+
+
+def _histogram(plot: Plot) -> Markup:
+    """Bars of equal height on the drawing's own axis: what a median uses, then what it does not."""
+    heights = np.asarray([plot.y(float(value)) for value in plot.values])
+    bins = int(min(44, max(10, 2 * len(heights) ** 0.5)))
+    edges = np.linspace(_TOP, _BOTTOM, bins + 1)
+    used = plot.kinds >= next(i for i, kind in enumerate(KINDS) if kind.name == "garbage")
+    plain, _ = np.histogram(heights[used], edges)
+    apart, _ = np.histogram(heights[~used], edges)
+    longest = max(1, int((plain + apart).max()))
+    thick = (_BOTTOM - _TOP) / bins
+    full = _END - _SIDE - 14
+    parts = [
+        el("text", "0", x=_SIDE, y=_BOTTOM + 17, class_="tick middle"),
+        el("text", f"{longest:,}", x=_SIDE + full, y=_BOTTOM + 17, class_="tick middle"),
+    ]
+    for index in range(bins):
+        left, top = _SIDE, float(edges[index]) + 0.5
+        for count, name in ((int(plain[index]), "used"), (int(apart[index]), "apart")):
+            if count:
+                width = max(count / longest * full, 1.0)
+                parts.append(el("rect", x=left, y=top, width=width, height=thick - 1, class_=f"bar {name}"))
+                left += width
+    return Markup("").join(parts)
+
+
+def _legend(kinds: Places) -> Markup:
+    items = []
+    for index, kind in reversed(list(enumerate(KINDS))):
+        if count := int((kinds == index).sum()):
+            path = el("path", d=f"M8 8{SHAPES[kind.shape]}", class_=f"mark {kind.name}")
+            key = el("svg", path, viewBox="0 0 16 16", class_="key", aria_hidden="true")
+            items.append(el("li", key, el("span", kind.words), " ", el("b", f"{count:,}")))
+    return el("ul", *items, class_="legend")
+
+
+def _note(plot: Plot) -> str:
+    parts = []
+    if len(plot.drawn) < len(plot.values):
+        parts.append(
+            f"{len(plot.drawn):,} of {len(plot.values):,} samples drawn: bars reach from the smallest to the "
+            "largest of equal slices; the numbers use all samples"
+        )
+    if plot.y.bend is not None:
+        bend = f"{_brief(plot.y.bend / plot.factor)} {plot.unit}"
+        parts.append(f"above {bend} the axis is squeezed up to the slowest sample")
+    return "; ".join(parts)
+
+
+def points(plot: Plot) -> dict[str, Any]:
+    """What the tooltips need: words of the kinds; pixels, seconds, latency, kind and process of each mark."""
+    series, drawn = plot.series, plot.drawn
+    process = np.asarray(series.process or [0] * len(plot.values), dtype=int)
+    return {
+        "kinds": [kind.words for kind in KINDS],
+        "x": [round(plot.x(float(value)), 1) for value in plot.at[drawn]],
+        "y": [round(plot.y(float(value)), 1) for value in plot.values[drawn]],
+        "at": [round(float(value), 3) for value in plot.at[drawn]] if series.at else [],
+        "shown": [show(float(f"{value:.4g}"), "s") for value in plot.values[drawn]],
+        "kind": plot.kinds[drawn].tolist(),
+        "process": process[drawn].tolist() if series.process else [],
+    }
