@@ -15,7 +15,7 @@ from laptime.analysis.summary import Stat
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
-from laptime.reports._svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
+from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
 
 _WIDTH, _HEIGHT = 940.0, 300.0
 _LEFT, _RIGHT = 64.0, 690.0

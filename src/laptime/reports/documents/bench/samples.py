@@ -13,7 +13,6 @@ from laptime.reports import _words as words
 from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
 from laptime.reports.documents.bench import sample_chart
 from laptime.reports.documents.bench.table import Stats
-from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
