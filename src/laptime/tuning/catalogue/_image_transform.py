@@ -43,7 +43,7 @@ def _kind(stage: Any) -> str:
     return type(stage).__name__ if type(stage).__module__.startswith("torchvision.transforms") else ""
 
 
-class _Seen:
+class _ChannelRecorder:
     """A step that tells what it was given."""
 
     def __init__(self, stage: Callable[[Any], Any]) -> None:
@@ -63,7 +63,7 @@ def _channels(dataset: Any, compose: Any, place: int) -> int | str:
     from laptime.tuning.trial.diagnosis.loader_probe import randomness_kept
 
     stages = compose.transforms
-    recorder = _Seen(stages[place])
+    recorder = _ChannelRecorder(stages[place])
     compose.transforms = [*stages[:place], recorder, *stages[place + 1 :]]
     try:
         with randomness_kept():

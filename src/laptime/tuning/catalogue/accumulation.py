@@ -28,8 +28,8 @@ EXAMPLE = 4
 
 def look(hooks: Any) -> int:
     """Micro-batches of an optimizer step, from how often each was seen."""
-    seen = hooks.steps.seen
-    return round(seen["backward"] / seen["optimizer"]) if seen["optimizer"] else 1
+    counts = hooks.steps.seen
+    return round(counts["backward"] / counts["optimizer"]) if counts["optimizer"] else 1
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:

@@ -143,8 +143,8 @@ class Text:
     @property
     def newline(self) -> str:
         """How lines end here: as the first one does."""
-        found = NEWLINE.search(self.text)
-        return found.group() if found else "\n"
+        first = NEWLINE.search(self.text)
+        return first.group() if first else "\n"
 
     def _newlines(self, lines: str) -> str:
         return lines.replace("\n", self.newline) if self.newline != "\n" else lines

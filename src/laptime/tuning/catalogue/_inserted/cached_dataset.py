@@ -17,7 +17,7 @@ class CachedDataset(torch.utils.data.Dataset[Any]):
         leaves, self.layout = tree_flatten(dataset[0])
         self.kinds = [type(leaf) for leaf in leaves]
         first: list[Any] = [self._tensor(leaf) for leaf in leaves]
-        self.store = [each.new_empty((len(dataset), *each.shape)).share_memory_() for each in first]
+        self.store = [leaf.new_empty((len(dataset), *leaf.shape)).share_memory_() for leaf in first]
         is_stored: Any = torch.zeros(len(dataset), dtype=torch.bool)
         self.is_stored = is_stored.share_memory_()
 
@@ -32,15 +32,15 @@ class CachedDataset(torch.utils.data.Dataset[Any]):
     def __getitem__(self, index: Any) -> Any:
         place = int(index)
         if self.is_stored[place]:
-            pairs = zip(self.kinds, self.store, strict=True)
-            return tree_unflatten([self._leaf(kind, each[place]) for kind, each in pairs], self.layout)
+            columns = zip(self.kinds, self.store, strict=True)
+            return tree_unflatten([self._leaf(kind, rows[place]) for kind, rows in columns], self.layout)
         sample = self.dataset[index]
         leaves, layout = tree_flatten(sample)
         if layout == self.layout and [type(leaf) for leaf in leaves] == self.kinds:
-            made = list(zip(self.store, map(self._tensor, leaves), strict=True))
-            if all(each.shape[1:] == leaf.shape and each.dtype == leaf.dtype for each, leaf in made):
-                for each, leaf in made:
-                    each[place] = leaf
+            pairs = list(zip(self.store, map(self._tensor, leaves), strict=True))
+            if all(rows.shape[1:] == leaf.shape and rows.dtype == leaf.dtype for rows, leaf in pairs):
+                for rows, leaf in pairs:
+                    rows[place] = leaf
                 self.is_stored[place] = True
         return sample
 
@@ -49,7 +49,7 @@ class CachedDataset(torch.utils.data.Dataset[Any]):
         return torch.as_tensor(leaf, dtype=torch.float64 if type(leaf) is float else None)
 
     @staticmethod
-    def _leaf(kind: Any, kept: torch.Tensor) -> Any:
+    def _leaf(kind: Any, value: torch.Tensor) -> Any:
         if issubclass(kind, torch.Tensor):
-            return kept.clone()
-        return kept.numpy().copy() if kept.dim() else kind(kept.item())
+            return value.clone()
+        return value.numpy().copy() if value.dim() else kind(value.item())

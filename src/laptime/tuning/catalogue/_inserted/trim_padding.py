@@ -12,13 +12,10 @@ def trim_padding(*batch: Any, pad: int) -> Any:
     The integer tensor [samples, length] with the largest numbers has the tokens; every tensor that begins
     with the same two dimensions is cut with it.
     """
-    tables = [
-        each
-        for each in _tensors_of(batch)
-        if each.dim() == 2 and each.dtype in (torch.int64, torch.int32) and each.numel()
-    ]
+    tables = [tensor for tensor in _tensors_of(batch) if tensor.dim() == 2 and tensor.numel()]
+    tables = [table for table in tables if table.dtype in (torch.int64, torch.int32)]
     if tables:
-        tokens = max(tables, key=lambda each: int(each.max()))
+        tokens = max(tables, key=lambda table: int(table.max()))
         used = (tokens != pad).any(0).nonzero()
         longest = int(used[-1]) + 1 if len(used) else 1
         length = min(tokens.shape[1], -(-longest // 8) * 8)

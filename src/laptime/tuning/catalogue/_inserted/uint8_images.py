@@ -9,13 +9,13 @@ from torchvision import transforms
 
 def with_bytes(dataset: Any) -> Any:
     """The dataset without the steps at the end of its transform that make numbers of uint8 images."""
-    made = copy.copy(dataset)
+    copied = copy.copy(dataset)
     if isinstance(dataset, torch.utils.data.Subset):
-        made.dataset = with_bytes(dataset.dataset)
-        return made
+        copied.dataset = with_bytes(dataset.dataset)
+        return copied
     for name, value in vars(dataset).items():
         if type(value).__name__ == "Compose":
-            stages = [each for each in value.transforms if type(each).__name__ != "Normalize"]
+            stages = [stage for stage in value.transforms if type(stage).__name__ != "Normalize"]
             ends = [transforms.PILToTensor()] if type(stages[-1]).__name__ == "ToTensor" else []
-            setattr(made, name, type(value)([*stages[:-1], *ends]))
-    return made
+            setattr(copied, name, type(value)([*stages[:-1], *ends]))
+    return copied
