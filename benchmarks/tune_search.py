@@ -22,7 +22,7 @@ from _shown import head, parser, write
 from fixtures.scripted_evaluator import USELESS, Noise, landscape, null_world
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 
 DOCS = Path(__file__).resolve().parents[1] / "docs" / "tune_search.md"
 BEGIN, END = "<!-- benchmarks/tune_search.py -->", "<!-- end -->"
@@ -60,7 +60,7 @@ class Session(NamedTuple):
 def null_session(seed: int, noise: str, certify: bool) -> Session:
     """A session on the machine where nothing helps."""
     world = null_world(seed, noise=NOISES[noise])
-    found = search(world, Rules(budget=3600.0, certify=certify))
+    found = search(world, SearchSettings(budget=3600.0, certify=certify))
     ever = sum(rung.kept or rung.dropped for rung in found.ladder)
     kept = len(found.recipe)
     return Session(kept, kept, ever, 0.0, world.rounds, world.elapsed())
@@ -69,7 +69,7 @@ def null_session(seed: int, noise: str, certify: bool) -> Session:
 def landscape_session(seed: int, noise: str, certify: bool, budget: float, best: float) -> Session:
     """A session on the article's knobs."""
     world = landscape(seed, noise=NOISES[noise])
-    found = search(world, Rules(budget=budget, certify=certify))
+    found = search(world, SearchSettings(budget=budget, certify=certify))
     useless = sum(name in HARMLESS for name in found.recipe.names)
     regret = world.true_step(found.recipe) / best - 1
     return Session(len(found.recipe), useless, 0, regret, world.rounds, world.elapsed())

@@ -7,7 +7,7 @@ import pytest
 from fixtures.scripted_evaluator import Noise, null_world
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 
 NOISES = {
     "reference": Noise(),
@@ -20,7 +20,7 @@ NOISES = {
 
 def false_sessions(count: int, noise: Noise, *, certify: bool, knobs: int = 14) -> int:
     """Sessions of so many that end with a change, though none does anything."""
-    rules = Rules(budget=3600.0, certify=certify)
+    rules = SearchSettings(budget=3600.0, certify=certify)
     worlds = (null_world(seed, noise=noise, knobs=knobs) for seed in range(count))
     return sum(len(search(world, rules).recipe) > 0 for world in worlds)
 

@@ -9,13 +9,13 @@ import pytest
 from fixtures.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.ladder import search
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 
 QUIET = Noise(block=0.01, spike=0.0, flip=0.0, drift=0.003)
 BEST = landscape().best()[1]
 
 
-def regret(world: ScriptedEvaluator, rules: Rules) -> float:
+def regret(world: ScriptedEvaluator, rules: SearchSettings) -> float:
     """How much longer a step is than with the best set."""
     return world.true_step(search(world, rules).recipe) / BEST - 1
 
@@ -31,18 +31,18 @@ def test_the_best_set_is_five_times_as_fast() -> None:
 
 
 def test_on_a_quiet_machine_the_best_set_is_found() -> None:
-    assert [regret(landscape(seed, noise=QUIET), Rules(budget=1800.0)) for seed in range(4)] == [
+    assert [regret(landscape(seed, noise=QUIET), SearchSettings(budget=1800.0)) for seed in range(4)] == [
         pytest.approx(0.0, abs=0.04)
     ] * 4
 
 
 @pytest.mark.slow
 def test_the_fast_mode_ends_within_4_percent_on_the_average() -> None:
-    rules = Rules(budget=1200.0)
+    rules = SearchSettings(budget=1200.0)
     assert statistics.mean(regret(landscape(seed), rules) for seed in range(100)) < 0.04
 
 
 @pytest.mark.slow
 def test_the_certified_mode_does_too_when_it_has_the_time() -> None:
-    rules = Rules(budget=3600.0, certify=True)
+    rules = SearchSettings(budget=3600.0, certify=True)
     assert statistics.mean(regret(landscape(seed), rules) for seed in range(60)) < 0.04

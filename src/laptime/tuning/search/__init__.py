@@ -9,6 +9,6 @@ race            paired rounds of two recipes (`analysis.paired`) until a word is
 space           a climb along the options of one optimization
 bundle          what was rejected alone, raced together
 leave_one_out   what each kept change is worth beside the others
-rules           budget, error rates and goal of a search
+settings        budget, error rates and goal of a search
 replay          rungs of a killed session, taken over
 """

@@ -67,7 +67,7 @@ def promise(state: SearchState, least: float) -> float:
     What was raced alone and stayed unclear may do nothing, or be hidden (HIDDEN). Where nothing runs beside
     anything else, nothing is.
     """
-    if state.rules.certify or not ranking.is_concurrent(state.loop_profile):
+    if state.settings.certify or not ranking.is_concurrent(state.loop_profile):
         return 0.0
     members, target = _members(state, least, untried=False)
     if len(members) < 2 or target in state.bundles or _no_time(state, members):

@@ -28,7 +28,7 @@ from laptime.tuning.search.evaluator import Candidate, Evaluator
 from laptime.tuning.search.leave_one_out import leave_one_out
 from laptime.tuning.search.race import FAST_ALPHA, LONGEST, looks_for
 from laptime.tuning.search.replay import replay
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.space import Climb
 from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control, untried_rung
 
@@ -37,8 +37,6 @@ BUNDLES = 3
 
 HIDES = 0.02
 """Share of the step from which waiting for data can hide what a change does to the rest."""
-
-__all__ = ["Rules", "SearchResult", "planned", "search"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +67,7 @@ class SearchResult:
 
 def search(
     evaluator: Evaluator,
-    rules: Rules,
+    settings: SearchSettings,
     on_rung: Callable[[Rung], None] = lambda rung: None,
     *,
     earlier: Sequence[Rung] = (),
@@ -85,7 +83,7 @@ def search(
     Raises:
         TrialFailed: the script as it is does not run.
     """
-    state = SearchState(evaluator, rules, on_rung, on_race, on_diagnosis)
+    state = SearchState(evaluator, settings, on_rung, on_race, on_diagnosis)
     state.begin()
     replay(state, earlier)
     _try_all(state)
@@ -131,7 +129,7 @@ def _crowded(state: SearchState) -> bool:
 
     Never with --certify: what is kept there has been shown to help by itself.
     """
-    if state.rules.certify:
+    if state.settings.certify:
         return False
     now, until = state.evaluator.elapsed(), state.try_until
     waiting = [one for one in state.candidates.values() if not _obstacle(state, one)]
@@ -171,9 +169,9 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
     lacking = ranking.missing(candidate, state.adopted, state.loop_profile, state.script)
     if lacking:
         return f"needs {', '.join(lacking)}".replace("needs !", "not beside ").replace(", !", ", not beside ")
-    if not is_control(candidate) and state.rules.goal == "throughput":
+    if not is_control(candidate) and state.settings.goal == "throughput":
         saved = ranking.share(candidate, state.loop_profile.step)
-        least = _detectable(state, state.rules.looks or LONGEST)
+        least = _detectable(state, state.settings.looks or LONGEST)
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
     return "budget" if _too_long(state, candidate) else ""
@@ -191,12 +189,12 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     revealed = before.waiting > HIDES and state.waiting < before.waiting / 2
     moved = state.loop_profile.bound != before.bound
     new_rival = not before.rivals.issuperset(ranking.rivals(candidate, state.adopted, state.script))
-    again = new_rival or revealed or grown >= state.rules.regrow or (moved and grown > 1)
+    again = new_rival or revealed or grown >= state.settings.regrow or (moved and grown > 1)
     return again and not before.final and not is_control(candidate)
 
 
 def _too_long(state: SearchState, candidate: Candidate) -> bool:
-    looks = state.rules.looks or (3,)
+    looks = state.settings.looks or (3,)
     first = candidate.start + looks[0] * candidate.cost
     return state.evaluator.elapsed() + first > state.try_until
 
@@ -205,7 +203,7 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
     """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
     before = state.recipe
     left = candidate.bound
-    climb = Climb(ranking.line(candidate), candidate.change, state.rules.climb)
+    climb = Climb(ranking.line(candidate), candidate.change, state.settings.climb)
     for change in climb:
         one = _option(state, candidate, change, left)
         if one is None or _obstacle(state, one):
@@ -252,30 +250,30 @@ def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
 
 
 def planned(
-    evaluator: Evaluator, loop_profile: LoopProfile, rules: Rules | None = None, recipe: Recipe | None = None
+    evaluator: Evaluator, loop_profile: LoopProfile, settings: SearchSettings | None = None
 ) -> list[tuple[Candidate, float]]:
-    """What would be tried and how long each would take, about, in this order; nothing is run.
+    """What would be tried on the script as it is, and about how many seconds each takes; nothing is run.
 
     A line of options counts as two races. Changes whose gain the machine could not show are left out; those
     that the budget does not reach come last.
     """
-    rules = rules or Rules()
-    recipe = recipe or Recipe()
-    state = SearchState(evaluator, rules, _ignore, _ignore, lambda recipe, loop_profile: None)
-    state.recipe, state.script, state.loop_profile = recipe, loop_profile, loop_profile
-    state.noise, state.margin = loop_profile.noise, rules.margin
-    candidates = ranking.ranked(evaluator.candidates(loop_profile, recipe).usable)
-    state.candidates = {one.change: one for one in candidates}
+    settings = settings or SearchSettings()
+    candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
+    state = SearchState(
+        evaluator,
+        settings,
+        script=loop_profile,
+        loop_profile=loop_profile,
+        candidates={candidate.change: candidate for candidate in candidates},
+        noise=loop_profile.noise,
+        margin=settings.margin,
+    )
     plans = []
     for candidate in candidates:
         if _obstacle(state, candidate) not in ("", "budget"):
             continue
         left = state.try_until / max(1, len(candidates))
-        looks = rules.looks or looks_for(candidate.cost, candidate.start, left, certify=rules.certify)
+        looks = settings.looks or looks_for(candidate.cost, candidate.start, left, certify=settings.certify)
         races = min(2, len(ranking.line(candidate)))
         plans.append((candidate, races * (candidate.start + looks[1] * candidate.cost)))
     return plans
-
-
-def _ignore(event: object) -> None:
-    pass

@@ -61,7 +61,7 @@ def leave_one_out(state: SearchState) -> bool:
 
 def _is_certain(state: SearchState, name: str) -> bool:
     """Whether it was kept last, clearly, beside all that is kept: leaving it out is that race again."""
-    if state.rules.certify or name != list(state.adopted)[-1]:
+    if state.settings.certify or name != list(state.adopted)[-1]:
         return False
     newest = next(rung for rung in reversed(state.rungs) if rung.kept and rung.name == name)
     dropped = any(rung.dropped for rung in state.rungs)
@@ -79,10 +79,10 @@ def _without(state: SearchState, candidate: Candidate, waiting: int) -> Decision
     # Nothing is chosen here, so there is nothing to correct for.
     terms = replace(state.terms(candidate, state.leave_until, waiting), alpha=FAST_ALPHA)
     try:
-        result = race(state.evaluator.race(rest, state.recipe, fresh=state.rules.certify), terms)
+        result = race(state.evaluator.race(rest, state.recipe, fresh=state.settings.certify), terms)
     except TrialFailed as failure:
         return Decision(True, f"the rest does not run without it ({failure.why})")
-    return _judged(result, certify=state.rules.certify, margin=state.margin)
+    return _judged(result, certify=state.settings.certify, margin=state.margin)
 
 
 def _judged(result: RaceResult, *, certify: bool, margin: float) -> Decision:

@@ -18,7 +18,7 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, Evaluator, TrialFailed
 from laptime.tuning.search.race import CERTIFIED_ALPHA, FAST_ALPHA, RaceResult, RaceTerms, looks_for, race
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.search.space import LOST, WON
 
 LEAST_ROUNDS = 5
@@ -60,7 +60,7 @@ class SearchState:
     """What a search knows while it runs.
 
     Attributes:
-        evaluator, rules: as `ladder.search`. on_rung, on_race, on_diagnosis: its listeners.
+        evaluator, settings: as `ladder.search`. on_rung, on_race, on_diagnosis: its listeners.
         recipe: the incumbent. adopted: candidates of its changes, by name.
         script: the loop profile of the script as it is. loop_profile: under the incumbent.
         candidates: of the newest diagnosis, by change. newest: the last candidate of each name.
@@ -73,10 +73,10 @@ class SearchState:
     """
 
     evaluator: Evaluator
-    rules: Rules
-    on_rung: Callable[[Rung], None]
-    on_race: Callable[[Candidate], None]
-    on_diagnosis: Callable[[Recipe, LoopProfile], None]
+    settings: SearchSettings
+    on_rung: Callable[[Rung], None] = lambda rung: None
+    on_race: Callable[[Candidate], None] = lambda candidate: None
+    on_diagnosis: Callable[[Recipe, LoopProfile], None] = lambda recipe, loop_profile: None
     recipe: Recipe = field(default_factory=Recipe)
     adopted: dict[str, Candidate] = field(default_factory=dict)
     script: LoopProfile = field(default_factory=LoopProfile)
@@ -100,7 +100,7 @@ class SearchState:
         Raises:
             TrialFailed: it does not run.
         """
-        self.margin = self.rules.margin
+        self.margin = self.settings.margin
         self.script = self.loop_profile = self.evaluator.diagnose(self.recipe)
         self.noise = self.script.noise
         self.on_diagnosis(self.recipe, self.script)
@@ -110,7 +110,9 @@ class SearchState:
 
     def rediagnose(self) -> None:
         """Diagnose the incumbent if that can tell something new, and see what could be tried on top of it."""
-        if self.script.seconds > COSTLY * self.rules.budget and ranking.has_one_bottleneck(self.loop_profile):
+        if self.script.seconds > COSTLY * self.settings.budget and ranking.has_one_bottleneck(
+            self.loop_profile
+        ):
             self._refresh_candidates()
             return
         try:
@@ -140,14 +142,14 @@ class SearchState:
     @property
     def leave_until(self) -> float:
         """Seconds of the session after which leave-one-out ends."""
-        return self.rules.budget * (1 - self.rules.reserve(self.loop_profile.step))
+        return self.settings.budget * (1 - self.settings.reserve(self.loop_profile.step))
 
     @property
     def try_until(self) -> float:
         """Seconds of the session after which no new change is tried: leave-one-out needs the rest."""
-        rules = self.rules
+        settings = self.settings
         least = sum(one.start + LEAST_ROUNDS * one.cost for one in self.adopted.values())
-        return self.leave_until - min(least, rules.leave_out * rules.budget)
+        return self.leave_until - min(least, settings.leave_out * settings.budget)
 
     # One attempt
 
@@ -159,16 +161,16 @@ class SearchState:
                 candidate that was not raced yet.
         """
         if is_control(candidate):
-            affordable = int(CONTROL_SHARE * self.rules.budget / max(candidate.cost, 1e-9))
+            affordable = int(CONTROL_SHARE * self.settings.budget / max(candidate.cost, 1e-9))
             looks = tuple(n for n in CONTROL_LOOKS if n <= affordable) or (max(3, affordable),)
-            until = self.evaluator.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.rules.budget
+            until = self.evaluator.elapsed() + candidate.start + 2 * CONTROL_SHARE * self.settings.budget
             alpha = FAST_ALPHA
         else:
             if waiting is None:
                 waiting = self._waiting()
             left = max(0.0, until - self.evaluator.elapsed()) / max(1, waiting)
-            looks = self.rules.looks or looks_for(
-                candidate.cost, candidate.start, left, noise=self.noise, certify=self.rules.certify
+            looks = self.settings.looks or looks_for(
+                candidate.cost, candidate.start, left, noise=self.noise, certify=self.settings.certify
             )
             alpha = self._alpha()
         return RaceTerms(
@@ -176,7 +178,7 @@ class SearchState:
             alpha=alpha,
             margin=self.margin,
             noise=self.noise,
-            goal=self.rules.goal,
+            goal=self.settings.goal,
             spent=lambda: self.evaluator.elapsed() > until,
         )
 
@@ -192,7 +194,7 @@ class SearchState:
         )
 
     def _alpha(self) -> float:
-        if not self.rules.certify:
+        if not self.settings.certify:
             return FAST_ALPHA
         # The expected races share the session's alpha equally; one share is halved again and again among
         # those that come on top, so that the sum stays within it however many there are.
@@ -234,7 +236,7 @@ class SearchState:
         Raises:
             TrialFailed: the recipe does not run.
         """
-        result = race(self.evaluator.race(self.recipe, target, fresh=self.rules.certify), terms)
+        result = race(self.evaluator.race(self.recipe, target, fresh=self.settings.certify), terms)
         rung = self._raced(rung, result, replaced)
         if result.word in WON and not is_control(candidate):
             rung = _gated(rung, self.evaluator.gate(self.recipe, target, candidate.numerics))
@@ -272,7 +274,7 @@ class SearchState:
         """
         logs = [math.log(ratio) for ratio in rung.ratios]
         observed = math.hypot(spread(logs), sum(logs) / len(logs)) if logs else 0.0
-        if observed and self.rules.goal == "throughput":
+        if observed and self.settings.goal == "throughput":
             # The geometric mean: a spike among a few A/A rounds makes their deviation far too large.
             self.noise = math.sqrt(self.noise * observed) if self.noise else observed
         if rung.rounds >= CONTROLLED and (rung.verdict in WON or rung.verdict in LOST):

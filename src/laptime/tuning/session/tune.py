@@ -21,6 +21,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import patching, tuning_record
 from laptime.tuning.session.after_search import finish, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
@@ -110,7 +111,7 @@ class _Session:
             loop_profile = self._evaluator.diagnose(Recipe())
             self._search = ladder.search(
                 self._evaluator,
-                self._rules(loop_profile),
+                self._settings(loop_profile),
                 self._on_rung,
                 earlier=self._earlier,
                 on_race=self._on_race,
@@ -129,9 +130,9 @@ class _Session:
         recorded = self._live.run().tuning or tuning_record.empty(self._request)
         return tuning_record.tuning(recorded, self._evaluator, self._search, self._results)
 
-    def _rules(self, loop_profile: LoopProfile) -> ladder.Rules:
+    def _settings(self, loop_profile: LoopProfile) -> SearchSettings:
         request = self._request
-        return ladder.Rules(
+        return SearchSettings(
             budget=request.budget,
             certify=request.certify,
             goal=request.goal,
@@ -143,7 +144,7 @@ class _Session:
         evaluator = self._evaluator
         loop_profile = evaluator.diagnose(Recipe())
         self._on_diagnosis(Recipe(), loop_profile)
-        plans = ladder.planned(evaluator, loop_profile, self._rules(loop_profile))
+        plans = ladder.planned(evaluator, loop_profile, self._settings(loop_profile))
         suggested, _ = patching.suggestions(evaluator, loop_profile)
         rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = tuning_record.with_suggested(rungs, suggested)

@@ -13,12 +13,12 @@ from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult, planned, search
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 
 QUIET = Noise(block=0.005, drift=0.002, spike=0.0, flip=0.0, process=0.001)
 STEP = {"data": 10e-3, "forward": 30e-3, "backward": 50e-3, "optimizer": 10e-3}
 HALF = {"forward": 0.5, "backward": 0.5}
-LONG = Rules(budget=20_000.0)
+LONG = SearchSettings(budget=20_000.0)
 
 
 def world(*knobs: Knob, noise: Noise = QUIET, seed: int = 0, overlap: bool = False) -> ScriptedEvaluator:
@@ -160,7 +160,7 @@ def test_a_diagnosis_that_takes_long_and_cannot_tell_anything_new_is_left_out(
     parts = {"data": data, "forward": 0.04, "backward": 0.06}
     knobs = (Knob(name="first", effect=HALF), Knob(name="second", effect={"backward": 0.5}))
     there = ScriptedEvaluator(parts, knobs, noise=QUIET, diagnosis=diagnosis, overlap=False)
-    found = search(there, Rules(budget=1100.0))
+    found = search(there, SearchSettings(budget=1100.0))
     assert len(found.recipe) > 0
     diagnosed = [names for what, names in there.log if what == "diagnose"]
     assert (len(diagnosed) == 1) == (times == 1)
@@ -196,7 +196,7 @@ def test_what_may_hide_each_other_is_raced_together_before_what_promises_little(
     idle = [Knob(name=f"idle{number}", claims=SHARES, reach=0.1, prior=0.2) for number in range(8)]
     parts, workers = {"data": 0.1, "forward": 0.05, "backward": 0.05}, frozenset({"workers"})
     there = ScriptedEvaluator(parts, (*hidden, *idle), noise=QUIET, facts=workers)
-    found = search(there, Rules(budget=600.0))
+    found = search(there, SearchSettings(budget=600.0))
     assert set(found.recipe.names) == {"loader", "model"}
     raced = [set(names) for what, names in there.log if what == "race"]
     first_idle = next(at for at, names in enumerate(raced) if any(name.startswith("idle") for name in names))
@@ -210,7 +210,7 @@ def test_where_nothing_runs_beside_anything_nothing_is_hidden() -> None:
         noise=QUIET,
         overlap=False,
     )
-    search(there, Rules(budget=600.0))
+    search(there, SearchSettings(budget=600.0))
     raced = [set(names) for what, names in there.log if what == "race"]
     assert raced.index({"one"}) < 3
     assert raced.index({"two"}) < 3
@@ -250,12 +250,12 @@ def test_time_that_a_faster_script_does_not_need_goes_to_the_search() -> None:
     knobs = [Knob(name="fast", effect={"forward": 0.2, "backward": 0.2}, prior=1.0, reach=0.9)]
     knobs += [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
 
-    def tried(rules: Rules) -> int:
+    def tried(rules: SearchSettings) -> int:
         found = search(world(*knobs, noise=Noise()), rules)
         return sum(each.verdict != "not tried" for each in found.ladder)
 
-    always = Rules(budget=200.0, reserve=lambda step: 0.5)
-    shrinking = Rules(budget=200.0, reserve=lambda step: 0.5 * min(1.0, step / 0.1))
+    always = SearchSettings(budget=200.0, reserve=lambda step: 0.5)
+    shrinking = SearchSettings(budget=200.0, reserve=lambda step: 0.5 * min(1.0, step / 0.1))
     assert tried(shrinking) > tried(always)
 
 
@@ -270,7 +270,7 @@ def test_a_change_that_another_one_needs_is_not_left_out() -> None:
 def test_the_budget_is_kept_and_the_rest_is_told() -> None:
     knobs = [Knob(name=f"knob{number:02}", effect={"forward": 0.95}) for number in range(30)]
     there = world(*knobs, noise=Noise())
-    found = search(there, Rules(budget=120.0))
+    found = search(there, SearchSettings(budget=120.0))
     assert there.elapsed() < 120.0
     assert found.ended == "budget"
     rest = [each for each in found.ladder if each.verdict == "not tried"]
@@ -336,7 +336,7 @@ def test_when_time_is_short_the_rest_is_raced_together() -> None:
     there = world(
         *(Knob(name=name, effect={"forward": 0.94, "backward": 0.94}) for name in names), noise=Noise()
     )
-    found = search(there, Rules(budget=240.0))
+    found = search(there, SearchSettings(budget=240.0))
     assert there.elapsed() < 240.0
     together = [each for each in found.ladder if "together with" in each.reason]
     assert len(together) >= 4

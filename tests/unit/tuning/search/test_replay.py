@@ -9,9 +9,9 @@ import pytest
 from fixtures.scripted_evaluator import Noise, ScriptedEvaluator, landscape
 from laptime.records.tuning import Rung
 from laptime.tuning.search.ladder import search
-from laptime.tuning.search.rules import Rules
+from laptime.tuning.search.settings import SearchSettings
 
-RULES = Rules(budget=5_000.0)
+RULES = SearchSettings(budget=5_000.0)
 QUIET = Noise(block=0.01, spike=0.0, flip=0.0, drift=0.003)
 
 

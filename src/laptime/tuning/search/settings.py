@@ -1,4 +1,4 @@
-"""The rules of a search: budget, error rates, goal, and what is reserved for the time after it."""
+"""The settings of a search: budget, error rates, goal, and what is reserved for the time after it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def _usual_reserve(step: float) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rules:
-    """The rules of a search.
+class SearchSettings:
+    """The settings of a search.
 
     Attributes:
         budget: seconds of the session. reserve: share of it for the final measurement, the patch and the gate
