@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from laptime.kit.text import count
-from laptime.kit.units import show
+from laptime.kit.units import show, show_interval
 from laptime.records.profile import Profile
 from laptime.records.tables import Memory
 from laptime.reports import _words
@@ -62,10 +62,11 @@ def _untraced(profile: Profile) -> Iterator[str]:
     untraced = profile.reconciled
     if untraced is None:
         return
-    interval = f" {words.interval(untraced.untraced_ci95_ns, untraced.untraced_ns)}".rstrip()
-    slowdown = f"{words.time(untraced.traced_ns)} under the profiler, {untraced.slowdown:.2f}x as long"
+    ends = [ns / 1e9 for ns in untraced.untraced_ci95_ns or ()]
+    interval = f" {show_interval((ends[0], ends[1]), untraced.untraced_ns / 1e9, 's')}" if ends else ""
     yield (
-        f"{words.time(untraced.untraced_ns)}{interval} ({count(untraced.untraced_steps, 'step')}); {slowdown}"
+        f"{words.time(untraced.untraced_ns)}{interval} ({count(untraced.untraced_steps, 'step')}); "
+        f"{words.time(untraced.traced_ns)} under the profiler, {untraced.slowdown:.2f}x as long"
     )
     if untraced.parts_ns:
         yield ", ".join(
@@ -197,15 +198,15 @@ def peak(memory: Memory) -> str:
 
 
 def _threads(profile: Profile) -> Iterator[str]:
-    overview, untraced, parts = profile.overview, profile.reconciled, []
-    if overview.cpu_threads:
-        parts.append(f"operators run on {count(overview.cpu_threads, 'thread')}")
-    if overview.threads_busy is not None:
-        parts.append(f"{overview.threads_busy:.2g} in an operator at a time")
-    if untraced and untraced.threads_busy is not None:
-        parts.append(f"{untraced.threads_busy:.2g} threads busy without the profiler")
-    if parts and profile.device_type == "cpu":
-        yield ", ".join(parts)
+    overview, untraced = profile.overview, profile.reconciled
+    busy = untraced.threads_busy if untraced else None
+    parts = [
+        f"operators run on {count(overview.cpu_threads, 'thread')}" if overview.cpu_threads else "",
+        "" if overview.threads_busy is None else f"{overview.threads_busy:.2g} in an operator at a time",
+        "" if busy is None else f"{busy:.2g} threads busy without the profiler",
+    ]
+    if any(parts) and profile.device_type == "cpu":
+        yield ", ".join(filter(None, parts))
 
 
 def _primitives(profile: Profile) -> Iterator[str]:

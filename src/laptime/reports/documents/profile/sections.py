@@ -38,9 +38,9 @@ _PRIORITY = (
 
 
 def sections(run: Run, profile: Profile) -> list[Section]:
-    """Sections with something in them."""
+    """All sections in reading order; what is empty falls away when it is shown."""
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
-    sections = [
+    return [
         _why(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
@@ -60,7 +60,6 @@ def sections(run: Run, profile: Profile) -> list[Section]:
         _timeline(profile),
         _files(run, profile),
     ]
-    return [section for section in sections if section.blocks]
 
 
 def _tables(id: str, title: str, note: str, shown: list[Table]) -> Section:
@@ -74,12 +73,9 @@ def _views(shown: list[Table]) -> list[Block]:
 
 
 def _why(profile: Profile) -> Section:
-    shown = [
-        bars.breakdown(profile),
-        bars.idle(profile),
-        *([] if profile.overview.devices else [bars.phases(profile)]),
-    ]
-    return Section(id="why", title="Why", lead=True, blocks=[each for each in shown if each.rows])
+    blocks = [bars.breakdown(profile), bars.idle(profile)]
+    blocks += [] if profile.overview.devices else [bars.phases(profile)]
+    return Section(id="why", title="Why", lead=True, blocks=blocks)
 
 
 def _next(run: Run, profile: Profile) -> Section:
@@ -90,22 +86,17 @@ def _next(run: Run, profile: Profile) -> Section:
 
 
 def _time(profile: Profile) -> Section:
-    overview, panels = profile.overview, list[Block]()
-    if profile.steps:
-        some = "some of " if len(profile.steps) > charts.STEPS else ""
-        panels.append(
-            Chart(
-                title="Each step",
-                note=f"{some}{count(len(profile.steps), 'step')}",
-                draw=lambda: charts.steps(profile.steps),
-            )
-        )
-    if overview.devices:
-        panels.append(bars.phases(profile))
-    panels.append(bars.untraced(profile))
-    note = _PRIORITY if overview.devices else ""
-    blocks = [Facts(rows=facts.facts(profile)), Panels(blocks=panels, detail="page")]
-    return Section(id="time", title="Where the time of a step goes", note=note, blocks=blocks)
+    steps = profile.steps
+    note = f"{'some of ' if len(steps) > charts.STEPS else ''}{count(len(steps), 'step')}"
+    drawn = Chart(title="Each step", note=note, draw=lambda: charts.steps(steps))
+    devices = profile.overview.devices
+    panels = [*[drawn] * bool(steps), *([bars.phases(profile)] if devices else []), bars.untraced(profile)]
+    return Section(
+        id="time",
+        title="Where the time of a step goes",
+        note=_PRIORITY if devices else "",
+        blocks=[Facts(rows=facts.facts(profile)), Panels(blocks=panels, detail="page")],
+    )
 
 
 def _use(profile: Profile) -> Section:
@@ -159,11 +150,11 @@ def _ranks(run: Run, profile: Profile) -> Section:
 
 
 def _against(profile: Profile) -> Section:
-    against = profile.against
-    if against is None:
-        return Section(id="against", title="Difference", blocks=[])
-    blocks = [Text(text=against.sentence), *_views(jobs.differences(profile))]
-    return Section(id="against", title=f"Against {against.before}", blocks=blocks)
+    against, title, blocks = profile.against, "Against", list[Block]()
+    if against is not None:
+        title = f"Against {against.before}"
+        blocks = [Text(text=against.sentence), *_views(jobs.differences(profile))]
+    return Section(id="against", title=title, blocks=blocks)
 
 
 def _memory(profile: Profile) -> Section:
@@ -183,15 +174,12 @@ def _device_memory(memory: Memory, index: int) -> Group:
 
 
 def _timeline(profile: Profile) -> Section:
-    timeline = profile.timeline
-    if timeline is None:
-        return Section(id="timeline", title="Timeline", blocks=[])
-    note = f"Step {timeline.step}, the one nearest the median: {words.time(timeline.dur_ns)}."
-    if timeline.dropped:
-        note += f" {count(timeline.dropped, 'range')} left out, the shortest."
-    return Section(
-        id="timeline", title="Timeline", note=note, blocks=[Timeline(ranges=timeline)], detail="page"
-    )
+    timeline, note, blocks = profile.timeline, "", list[Block]()
+    if timeline is not None:
+        note = f"Step {timeline.step}, the one nearest the median: {words.time(timeline.dur_ns)}."
+        note += f" {count(timeline.dropped, 'range')} left out, the shortest." if timeline.dropped else ""
+        blocks = [Timeline(ranges=timeline)]
+    return Section(id="timeline", title="Timeline", note=note, blocks=blocks, detail="page")
 
 
 def _files(run: Run, profile: Profile) -> Section:

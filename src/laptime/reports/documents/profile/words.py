@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 
 from laptime.kit.text import count
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import Profile
@@ -34,6 +35,8 @@ CAUSES = {
     "other": "other",
 }
 percent = columns.share
+time = partial(columns.alone, "time")  # of nanoseconds: `59.3 ms`
+size = partial(columns.alone, "bytes")
 _LIBRARY = re.compile(
     r"site-packages|dist-packages|<frozen|<built-in|^torch/|/torch/|nn\.Module:|<string>|runpy\.py"
 )
@@ -61,24 +64,9 @@ def sentence(profile: Profile) -> str:
     return text[len(head) :] if text.lower().startswith(head.lower()) else text
 
 
-def time(ns: float | None) -> str:
-    """A duration as people read it, three figures: `59.3 ms`."""
-    return "-" if ns is None else show(ns / 1e9, "s")
-
-
 def share(part: float, whole: float) -> str:
     """Part of a whole in percent; `-` of nothing."""
     return percent(part / whole) if whole else "-"
-
-
-def size(number: float | None) -> str:
-    """Bytes as people read them; single ones have no decimals."""
-    return f"{number:.0f} B" if number is not None and abs(number) < 1024 else show(number, "B")
-
-
-def interval(ci95_ns: tuple[int, int] | None, ns: int) -> str:
-    """The ends of a duration's interval, `[168, 175] ms`."""
-    return show_interval((ci95_ns[0] / 1e9, ci95_ns[1] / 1e9), ns / 1e9, "s") if ci95_ns else ""
 
 
 def title(run: Run) -> str:
@@ -120,14 +108,11 @@ def devices(run: Run) -> str:
     """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
     profile = run.profile
     assert profile is not None
-    if profile.device_type == "cpu":
-        model = run.environment.cpu if run.verb == "profile" else ""
-        return f"cpu ({words.printable(model)})" if model else "cpu"
-    names = dict.fromkeys(device.name for device in profile.accelerators if device.name)
-    inside = words.printable(", ".join(names))
     several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
-    kind = words.printable(profile.device_type)
-    return f"{several}{kind} ({inside})" if inside else f"{several}{kind}"
+    names = ", ".join(dict.fromkeys(device.name for device in profile.accelerators if device.name))
+    if profile.device_type == "cpu":
+        several, names = "", run.environment.cpu if run.verb == "profile" else ""
+    return words.printable(f"{several}{profile.device_type}" + (f" ({names})" if names else ""))
 
 
 def kernel(name: str, most: int = 60) -> str:
