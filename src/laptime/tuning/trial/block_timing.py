@@ -73,8 +73,7 @@ class StepCounts:
     are its samples the sum of its batches.
     """
 
-    def __init__(self, *, keeps_losses: bool) -> None:
-        self._keeps_losses = keeps_losses
+    def __init__(self) -> None:
         self.begin()
         self.clear()
 
@@ -106,7 +105,7 @@ class StepCounts:
 
     def went_backward(self, root: Any) -> None:
         """A backward pass began from this."""
-        if self._keeps_losses and getattr(root, "ndim", None) == 0:
+        if getattr(root, "ndim", None) == 0:
             self._losses.append(root.detach())
 
     def stepped(self, optimizer: Any) -> None:
@@ -180,9 +179,3 @@ class CompileMonitor:
             self.seconds += (perf_counter_ns() - self._begun) / 1e9
             self.times += 1
         self._begun = None
-
-
-def graph_breaks() -> int:
-    """Graph breaks of everything that was compiled so far."""
-    module: Any = sys.modules.get("torch._dynamo.utils")
-    return sum(module.counters["graph_break"].values()) if module is not None else 0

@@ -78,7 +78,6 @@ class TrialPlan:
         step_by: optimizer, loader or forward; "" finds out.
         scratch: folder for the script's writes; "" lets them through.
         sources: files in place of the user's, by absolute path: a patched script runs under its own name.
-        keep_losses: keep the loss of each step (read at the end of a block, so that nothing is synchronised).
         capture: for mode gate.
     """
 
@@ -97,7 +96,6 @@ class TrialPlan:
     step_by: str = ""
     scratch: str = ""
     sources: dict[str, str] = field(default_factory=dict)
-    keep_losses: bool = True
     capture: CapturePlan = CapturePlan()
 
     @classmethod
@@ -141,9 +139,9 @@ class TrialResult:
         ended: stopped (we had enough), returned, exited, raised, memory, recompiles, refused, died.
         error: one line. traceback: without our frames. status: exit status.
         source: what steps were found by; "" when there was none. settled: steps before the timing.
-        settling: seconds of each of them. imported: seconds until torch was imported; first: until the
+        settling: seconds of each of them. first: until the
             first step ended.
-        compile_seconds: of torch.compile in all; recompiles: after settling; graph_breaks.
+        compile_seconds: of torch.compile in all; recompiles: after settling.
         peak: bytes, of the process (RSS, CPU) or the device's allocator. peaks: by arm.
         optimizer_steps, batch, learning_rates: of the timed steps.
         world: processes of the job; rank. device: cpu, cuda:0 ...
@@ -160,11 +158,9 @@ class TrialResult:
     source: str = ""
     settled: int = 0
     settling: list[float] = field(default_factory=list)
-    imported: float | None = None
     first: float | None = None
     compile_seconds: float = 0.0
     recompiles: int = 0
-    graph_breaks: int = 0
     peak: int | None = None
     peaks: list[int | None] = field(default_factory=list)
     optimizer_steps: int = 0

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from time import perf_counter
 from typing import Any
 
 from laptime.instrument import facts, sources
@@ -50,7 +49,7 @@ class TrialProcess:
         self._seeds = None if plan.seed is None else SeedShift(plan.seed)
         constructors = self.hooks.constructors
         self._import_hooks = [
-            WhenImported("torch", self._torch_imported),
+            WhenImported("torch", self.hooks.install),
             *(LibraryCalls(module, name, constructors) for module, name in LIBRARY_CLASSES),
         ]
         self._watchdog = Watchdog(plan.memory, self._over_memory_limit)
@@ -69,10 +68,6 @@ class TrialProcess:
         for import_hook in self._import_hooks:
             import_hook.install()
         self._watchdog.start()
-
-    def _torch_imported(self) -> None:
-        self.result.imported = perf_counter() - self.hooks.began
-        self.hooks.install()
 
     def _over_memory_limit(self, used: int) -> None:
         """Called from the watchdog's thread: write what is known, the process ends now."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from laptime.instrument.settings import rank, world
 from laptime.tuning.trial import memory_limit, messages
-from laptime.tuning.trial.block_timing import CompileMonitor, StepCounts, Stopwatch, graph_breaks
+from laptime.tuning.trial.block_timing import CompileMonitor, StepCounts, Stopwatch
 from laptime.tuning.trial.loop import Loop
 from laptime.tuning.trial.messages import Block, TrialPlan
 from laptime.tuning.trial.trial_mode import TrialMode
@@ -44,7 +44,7 @@ class RaceRunner(TrialMode):
         self._monitor = CompileMonitor()
         self._monitor.install()
         self._random = random.Random(plan.order)  # noqa: S311, an order, no secret
-        self._counts = StepCounts(keeps_losses=plan.keep_losses)
+        self._counts = StepCounts()
         self._stop_file = Path(plan.folder) / "stop"
         self._peaks: dict[int, int] = {}
         self._loops: list[Loop] = []
@@ -247,5 +247,4 @@ class RaceRunner(TrialMode):
         self._result.peaks = [self._peaks.get(arm) for arm in range(len(self._plan.arms))]
         self._result.peak = max(self._peaks.values(), default=memory_limit.peak(self._hooks.device))
         self._result.compile_seconds = self._monitor.seconds
-        self._result.graph_breaks = graph_breaks()
         self._monitor.remove()
