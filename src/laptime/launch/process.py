@@ -39,19 +39,21 @@ class Process(subprocess.Popen[bytes]):
 
     def ends_within(self, seconds: float) -> bool:
         """Whether it ends within so many seconds; blocks, where `Popen.wait` looks twenty times a second."""
+        if self.poll() is not None:  # its number may be somebody else's by now
+            return True
         seconds = max(0.0, seconds)
-        if not hasattr(os, "pidfd_open"):
+        try:
+            descriptor = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # no Linux, an old one, or another thread has waited for it
             with suppress(subprocess.TimeoutExpired):
                 self.wait(seconds)
-        elif self.poll() is None:
-            with suppress(ProcessLookupError):  # another thread has waited for it just now
-                descriptor = os.pidfd_open(self.pid)
-                try:
-                    poll = select.poll()
-                    poll.register(descriptor, select.POLLIN)
-                    poll.poll(seconds * 1000)
-                finally:
-                    os.close(descriptor)
+        else:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            try:
+                poll.poll(seconds * 1000)
+            finally:
+                os.close(descriptor)
         return self.poll() is not None
 
     def send(self, number: int) -> None:

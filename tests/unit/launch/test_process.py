@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -70,6 +71,16 @@ def test_waiting_ends_with_the_program_or_its_time() -> None:
         process.send(signal.SIGTERM)
         assert process.ends_within(30)
         assert process.end() == -signal.SIGTERM
+
+
+def test_waiting_works_on_a_kernel_without_descriptors_of_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def absent(pid: int) -> int:
+        raise OSError(errno.ENOSYS, "not implemented")
+
+    monkeypatch.setattr(os, "pidfd_open", absent)
+    test_waiting_ends_with_the_program_or_its_time()
 
 
 def test_only_a_program_that_keeps_the_terminal_stays_in_our_session() -> None:
