@@ -42,3 +42,13 @@ def report_options(command: Decorated) -> Decorated:
         help="Write a report; its suffix picks the format: .html .json .md .txt ... Repeatable; - is stdout.",
     )(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def store_options(command: Decorated) -> Decorated:
+    """`--name` and `--no-save`: how the run is stored."""
+    command = click.option(
+        "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run."
+    )(command)
+    return click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")(
+        command
+    )

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -111,20 +111,19 @@ def wants_color() -> bool:
 
 
 def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
-    """Aligned columns; those named in `right` are numbers."""
-    from rich.cells import cell_len
+    """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too."""
+    from rich.table import Table
+    from rich.text import Text
 
-    lines = [titles, *rows]
-    widths = [max(cell_len(line[at]) for line in lines) for at in range(len(titles))]
+    from laptime.reports.text_layout import GAP, drawn, printed
 
-    def padded(line: Sequence[str]) -> str:
-        # Lines are never cut or broken: they are also read by grep.
-        cells = zip(titles, line, widths, strict=True)
-        blanks = [(text, " " * (width - cell_len(text)), title in right) for title, text, width in cells]
-        return "  ".join(fill + text if is_right else text + fill for text, fill, is_right in blanks).rstrip()
-
-    head, *body = map(padded, lines)
-    return "\n".join([f"\x1b[1m{head}\x1b[0m" if wants_color() else head, *body])
+    grid = Table(box=None, pad_edge=False, show_edge=False, padding=(0, len(GAP), 0, 0))
+    for title in titles:
+        justify: Literal["right", "left"] = "right" if title in right else "left"
+        grid.add_column(Text(title, style="bold"), justify=justify, no_wrap=True)
+    for row in rows:
+        grid.add_row(*map(Text, row))
+    return printed(drawn(grid), color=wants_color()).rstrip()
 
 
 def _format_of(path: Path) -> str:

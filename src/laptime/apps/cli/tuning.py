@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from laptime.apps.cli import measuring
 from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.measuring_options import duration
+from laptime.apps.cli.options import Decorated
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
@@ -17,6 +21,20 @@ from laptime.store.recording import Recorded, recorded
 
 if TYPE_CHECKING:
     from laptime.records.tuning import Diagnosis, Rung
+
+
+def trial_options(command: Decorated) -> Decorated:
+    """`--python` and `--timeout`: how each trial process runs."""
+    command = click.option(
+        "--timeout",
+        callback=duration,
+        default="10m",
+        show_default=True,
+        metavar="TIME",
+        help="Time limit of one trial.",
+    )(command)
+    help_text = "Interpreter that runs the script. [default: laptime's own]"
+    return click.option("--python", metavar="PATH", default="", help=help_text)(command)
 
 
 def record(verb: Callable[[Any, Listener], Run], request: Any, *, save: bool, quiet: bool) -> Recorded:

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.store.recording import recorded
@@ -80,8 +80,7 @@ _AT_LEAST_0 = click.IntRange(min=0)
     metavar="FOLDER",
     help="Keep the trace in this folder. [default: beside the run]",
 )
-@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
+@store_options
 @report_options
 @voice_options
 @click.pass_context

@@ -8,7 +8,7 @@ import click
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import UsageError
 from laptime.store.recording import recorded
@@ -32,8 +32,7 @@ _SUFFIXES = (".json", ".json.gz")
     type=_PATH,
     help="Write a small trace that Perfetto opens, with counters for utilisation and queue length.",
 )
-@click.option("--name", default="", metavar="NAME", help="Name of this run: laptime show NAME.")
-@click.option("--no-save", is_flag=True, help="Do not store the run.")
+@store_options
 @report_options
 @voice_options
 @click.pass_context
@@ -44,7 +43,7 @@ def command(
     against: tuple[Path, ...],
     slim: Path | None,
     name: str,
-    no_save: bool,
+    save: bool,
     outputs: tuple[str, ...],
     as_json: bool,
 ) -> int:
@@ -70,7 +69,7 @@ def command(
         run, complaint = recorded(
             lambda emit: verb.trace(list(paths), emit, against=list(against), name=name, slim=slim),
             show,
-            save=not no_save,
+            save=save,
         )
     if slim is not None:
         voice.say(f"wrote {slim}")

@@ -11,7 +11,7 @@ import click
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration, words
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
@@ -34,9 +34,6 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.argument("program", metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
-@click.option(
-    "--python", metavar="PATH", default="", help="Interpreter that runs the script. [default: laptime's own]"
-)
 @click.option(
     "--budget",
     callback=duration,
@@ -116,16 +113,8 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     callback=lambda context, option, value: value or "",
     help="What ends a step. [default: the first of these that the script has]",
 )
-@click.option(
-    "--timeout",
-    callback=duration,
-    default="10m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of one trial.",
-)
-@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
+@tuning.trial_options
+@store_options
 @report_options
 @voice_options
 @click.pass_context

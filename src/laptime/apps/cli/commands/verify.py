@@ -10,7 +10,7 @@ import click
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.kit.errors import ExitCode
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
@@ -26,22 +26,8 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
     metavar="TIME",
     help="Time limit of the whole check: 90s, 5m, 1h.",
 )
-@click.option(
-    "--python",
-    metavar="PATH",
-    default="",
-    help="Interpreter that runs the script. [default: laptime's own]",
-)
-@click.option(
-    "--timeout",
-    callback=duration,
-    default="10m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of one trial.",
-)
-@click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")
-@click.option("--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
+@tuning.trial_options
+@store_options
 @report_options
 @voice_options
 @click.pass_context
