@@ -168,7 +168,7 @@ def _candidate(
     if kept and not proposed:
         return "kept already"
     if not proposed:
-        return module.why_not(loop_profile) or "cannot help here"
+        return module.why_not(loop_profile) or "cannot help this script"
     classes = [module.numerics(loop_profile, options) for options in proposed]
     allowed = [
         options for options, numerics in zip(proposed, classes, strict=True) if numerics in choice.classes

@@ -12,9 +12,9 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
     """The error of a script that does not train as it is."""
     why = failed.why
     if failed.kind == "hung":
-        return Hung(f"{name} came to no end of its first steps", why=why, next="--timeout 30m")
+        return Hung(f"{name} did not finish its first steps", why=why, next="--timeout 30m")
     if failed.kind == "memory":
-        return OutOfMemory(f"{name} wanted more memory than it may have", why=why, next="--max-memory 8GB")
+        return OutOfMemory(f"{name} needs more memory than its limit", why=why, next="--max-memory 8GB")
     if failed.kind == "crashed":
         return _crashed(name, why)
     return _without_steps(name, why)
@@ -32,14 +32,14 @@ def _crashed(name: str, why: str) -> LaptimeError:
     ):
         return UsageError(
             f"there is no module {name}",
-            why=f"{why}: modules are looked for from this folder",
-            next=f"python -m {name}   must find it",
+            why=f"{why}: modules are searched from this folder",
+            next=f"python -m {name}   has to find it",
         )
     if why.startswith("EOFError"):
         return UserCodeError(
             f"{name} reads from standard input",
             why=f"{why}: a trial has none",
-            next="give it what it asks for as arguments",
+            next="pass the input as arguments of the script",
         )
     if why.startswith("ended with status 2"):  # argparse's way to refuse an option
         return UserCodeError(
@@ -51,7 +51,7 @@ def _crashed(name: str, why: str) -> LaptimeError:
         return UserCodeError(
             f"{name} did not find its data",
             why=why,
-            next="run it once without laptime, from this folder; trials run where you are",
+            next="run it once without laptime from this folder: trials run in the current folder",
         )
     return UserCodeError(f"{name} failed", why=why, next=f"run it without laptime first: python {name}")
 
@@ -59,24 +59,24 @@ def _crashed(name: str, why: str) -> LaptimeError:
 def _without_steps(name: str, why: str) -> LaptimeError:
     return UsageError(
         f"no training was found in {name}",
-        why=f"{why}; a step of training is a backward pass and a torch optimizer's step",
-        next="laptime tune the script that trains, long enough for some 20 steps   or   laptime profile",
+        why=f"{why}; a training step is a backward pass and the step of a torch optimizer",
+        next="laptime tune a script that trains for 20 steps or more   or   laptime profile",
     )
 
 
 def several_ranks(name: str) -> LaptimeError:
-    """A script that starts its own ranks: their trials cannot be kept in step."""
+    """A script that starts its own ranks: laptime cannot time them together."""
     return UsageError(
-        f"{name} starts processes of its own that train",
-        why="trials are timed in the process of the script, and its children go on without hooks",
-        next=f"laptime tune torchrun --nproc-per-node 2 {name}   or one process, then the same recipe",
+        f"{name} starts other processes that train",
+        why="only the process of the script is timed; its child processes run without hooks",
+        next=f"laptime tune torchrun --nproc-per-node 2 {name}   or tune one process and use its recipe",
     )
 
 
 def data_parallel(name: str) -> LaptimeError:
     """torch.nn.DataParallel: one process on several devices."""
     return UsageError(
-        f"{name} trains on several GPUs by DataParallel",
-        why="one process drives them all; what is faster on one is another question",
+        f"{name} trains on several GPUs with DataParallel",
+        why="one process drives all of them, and laptime tunes one device at a time",
         next="CUDA_VISIBLE_DEVICES=0 laptime tune ...   or DistributedDataParallel with torchrun",
     )

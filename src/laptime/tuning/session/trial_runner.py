@@ -155,9 +155,9 @@ class TrialRunner:
     def failure(self, result: TrialResult, running: RunningTrial) -> TrialFailed:
         """Why a trial gave nothing."""
         if running.hung:
-            return TrialFailed("hung", f"no end after {self.timeout:g} s")
+            return TrialFailed("hung", f"it did not end within {self.timeout:g} s")
         if result.ended == "memory":
-            return TrialFailed("memory", result.error or "it wanted more memory than it may have")
+            return TrialFailed("memory", result.error or "it needs more memory than its limit")
         if result.ended == "recompiles":
             return TrialFailed("recompiles", result.error or "it compiles in every step")
         if result.refused:
