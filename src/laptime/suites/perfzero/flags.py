@@ -24,23 +24,19 @@ IGNORED = {
 }
 """Flags of PerfZero's setup.py without effect here, and why that loses nothing."""
 
+_NO_BIGQUERY = (
+    "laptime does not write to BigQuery",
+    "--result_upload_methods=your.module.function   gets every summary",
+)
+_NO_PIP = (
+    "laptime installs nothing",
+    "install it into an environment of its own and name that: --python ENV/bin/python",
+)
 REFUSED = {
-    "bigquery_project_name": (
-        "laptime does not write to BigQuery",
-        "--result_upload_methods=your.module.function   gets every summary",
-    ),
-    "bigquery_dataset_table_name": (
-        "laptime does not write to BigQuery",
-        "--result_upload_methods=your.module.function   gets every summary",
-    ),
-    "tensorflow_pip_spec": (
-        "laptime installs nothing",
-        "install it into an environment of its own and name that: --python ENV/bin/python",
-    ),
-    "extra_pip_specs": (
-        "laptime installs nothing",
-        "install them into an environment of its own and name that: --python ENV/bin/python",
-    ),
+    "bigquery_project_name": _NO_BIGQUERY,
+    "bigquery_dataset_table_name": _NO_BIGQUERY,
+    "tensorflow_pip_spec": _NO_PIP,
+    "extra_pip_specs": _NO_PIP,
     "site_package_downloads": (
         "laptime copies no folders",
         "--python_path=/absolute/folder   makes it importable",

@@ -22,59 +22,37 @@ from laptime.store.recording import recorded
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
-_PERFZERO: tuple[tuple[str, dict[str, Any]], ...] = (
-    (
-        "benchmark_methods",
-        {
-            "multiple": True,
-            "metavar": "NAME,...",
-            "help": "pkg.mod.Class.method, pkg.mod.Class:method or pkg.mod.Class.filter:REGEX. Repeatable.",
-        },
-    ),
-    (
-        "benchmark_num_trials",
-        {"type": int, "metavar": "N", "help": "Times to run the whole list. [default: 1]"},
-    ),
-    (
-        "benchmark_class_type",
-        {
-            "type": click.Choice(["tf_benchmark"]),
-            "help": "Classes that take only the constructor arguments given here. [default: by signature]",
-        },
-    ),
-    ("perfzero_constructor_args", {"metavar": "JSON", "help": "Keyword arguments of the constructors."}),
-    (
-        "git_repos",
-        {"multiple": True, "metavar": "URL;BRANCH;HASH,...", "help": "Clones to make. Repeatable."},
-    ),
-    ("use_cached_site_packages", {"is_flag": True, "help": "Use existing clones as they are."}),
-    ("python_path", {"metavar": "FOLDER,...", "help": "Import folders, in site-packages of the workspace."}),
-    ("workspace", {"metavar": "FOLDER", "help": "Where clones and results go. [default: workspace]"}),
-    ("execution_id", {"metavar": "NAME", "help": "Folder of the results. [default: the time, UTC]"}),
-    ("root_data_dir", {"metavar": "FOLDER", "help": "Data of the benchmarks. [default: /data]"}),
-    (
-        "data_downloads",
-        {
-            "metavar": "URL;PATH[;SHA256],...",
-            "help": "Files to download into the data folder: http, https, file, or any fsspec URL.",
-        },
-    ),
-    ("gcs_downloads", {"metavar": "URL;PATH,...", "help": "PerfZero's old name of --data_downloads."}),
-    ("gcloud_key_file_url", {"metavar": "FILE", "help": "A key file on this machine. [default: none]"}),
-    ("output_gcs_url", {"metavar": "URL", "help": "Copy every folder of results here: any fsspec URL."}),
-    ("scratch_gcs_url", {"metavar": "URL", "help": "What classes get as output_dir, followed by the id."}),
-    ("result_upload_methods", {"metavar": "pkg.mod.func,...", "help": "Called with every summary."}),
-    (
-        "profiler_enabled_time",
-        {"metavar": "BEGIN:END,...", "help": "Seconds into a method to run TensorFlow's profiler."},
-    ),
-    ("tpu_parameters", {"metavar": "JSON", "help": "Name of a running TPU."}),
-    ("ml_framework_build_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
-    ("execution_label", {"metavar": "TEXT", "help": "Copied to the summary."}),
-    ("platform_name", {"metavar": "TEXT", "help": "Copied to the summary."}),
-    ("system_name", {"metavar": "TEXT", "help": "Copied to the summary."}),
-    ("debug", {"is_flag": True, "help": "Show what the benchmarks print."}),
-)
+_PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
+    ("benchmark_methods", "NAME,...",
+     "pkg.mod.Class.method, pkg.mod.Class:method or pkg.mod.Class.filter:REGEX. Repeatable.",
+     {"multiple": True}),
+    ("benchmark_num_trials", "N", "Times to run the whole list. [default: 1]", {"type": int}),
+    ("benchmark_class_type", "",
+     "Classes that take only the constructor arguments given here. [default: by signature]",
+     {"type": click.Choice(["tf_benchmark"])}),
+    ("perfzero_constructor_args", "JSON", "Keyword arguments of the constructors.", {}),
+    ("git_repos", "URL;BRANCH;HASH,...", "Clones to make. Repeatable.", {"multiple": True}),
+    ("use_cached_site_packages", "", "Use existing clones as they are.", {"is_flag": True}),
+    ("python_path", "FOLDER,...", "Import folders, in site-packages of the workspace.", {}),
+    ("workspace", "FOLDER", "Where clones and results go. [default: workspace]", {}),
+    ("execution_id", "NAME", "Folder of the results. [default: the time, UTC]", {}),
+    ("root_data_dir", "FOLDER", "Data of the benchmarks. [default: /data]", {}),
+    ("data_downloads", "URL;PATH[;SHA256],...",
+     "Files to download into the data folder: http, https, file, or any fsspec URL.", {}),
+    ("gcs_downloads", "URL;PATH,...", "PerfZero's old name of --data_downloads.", {}),
+    ("gcloud_key_file_url", "FILE", "A key file on this machine. [default: none]", {}),
+    ("output_gcs_url", "URL", "Copy every folder of results here: any fsspec URL.", {}),
+    ("scratch_gcs_url", "URL", "What classes get as output_dir, followed by the id.", {}),
+    ("result_upload_methods", "pkg.mod.func,...", "Called with every summary.", {}),
+    ("profiler_enabled_time", "BEGIN:END,...", "Seconds into a method to run TensorFlow's profiler.", {}),
+    ("tpu_parameters", "JSON", "Name of a running TPU.", {}),
+    ("ml_framework_build_label", "TEXT", "Copied to the summary.", {}),
+    ("execution_label", "TEXT", "Copied to the summary.", {}),
+    ("platform_name", "TEXT", "Copied to the summary.", {}),
+    ("system_name", "TEXT", "Copied to the summary.", {}),
+    ("debug", "", "Show what the benchmarks print.", {"is_flag": True}),
+)  # fmt: skip
+"""Name, placeholder, help and kind of each of PerfZero's flags."""
 
 
 def perfzero_options(command: Decorated) -> Decorated:
@@ -85,8 +63,8 @@ def perfzero_options(command: Decorated) -> Decorated:
         command = click.option(
             f"--{name}", hidden=True, expose_value=False, callback=_not_here, multiple=True, help="Not here."
         )(command)
-    for name, how in reversed(_PERFZERO):
-        command = click.option(f"--{name}", name, **how)(command)
+    for name, metavar, text, kind in reversed(_PERFZERO):
+        command = click.option(f"--{name}", name, metavar=metavar or None, help=text, **kind)(command)
     return command
 
 
@@ -124,7 +102,7 @@ def command(
     save: bool,
     outputs: tuple[str, ...],
     as_json: bool,
-    **given: Any,
+    **settings: Any,
 ) -> int:
     """Run PerfZero's benchmark classes as they are, and write its JSON.
 
@@ -143,7 +121,7 @@ def command(
     reports = output.planned(outputs)
     typed = {
         name: [*value] if isinstance(value, tuple) else value
-        for name, value in given.items()
+        for name, value in settings.items()
         if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
     }
     flags = structs.replace(Flags(), **typed)
