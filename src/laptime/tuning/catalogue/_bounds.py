@@ -1,7 +1,5 @@
 """Upper bounds that several optimizations share: seconds of a step, or a share of forward and backward."""
 
-from __future__ import annotations
-
 import math
 
 from laptime.tuning.loop_profile import LoopProfile

@@ -1,7 +1,5 @@
 """torch.compile of every trained model, for the files that differ in its mode only."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer

@@ -9,8 +9,6 @@ Source: torch.amp.GradScaler; "Automatic Mixed Precision examples", sections on 
 several optimizers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The end of a dataset's transform: the steps that make numbers of uint8 images."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -4,8 +4,6 @@ Source: linear for SGD, Goyal et al., "Accurate, Large Minibatch SGD", 2017; squ
 al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms", NeurIPS 2022.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """What changes of the loader share: the calls that they touch, the wait that they save, the edit."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Any
 

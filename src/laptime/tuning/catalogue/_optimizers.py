@@ -1,7 +1,5 @@
 """Which optimizers have fused and foreach versions, and the way between the versions of a living one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 FUSED = frozenset({"sgd", "adam", "adamw", "adagrad"})

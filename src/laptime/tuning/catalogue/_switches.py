@@ -1,7 +1,5 @@
 """Switches of the process that a trial sets, and puts back when the change is taken off."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes as arguments of a library's trainer: transformers.TrainingArguments, Lightning's Trainer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -10,8 +10,6 @@ Lies when: the model has BatchNorm, or the loss is a mean over tokens or a sum o
 micro-batches are another training.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader

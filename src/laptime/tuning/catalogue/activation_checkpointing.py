@@ -5,8 +5,6 @@ fifth slower (transformers, "Methods and tools for efficient training on a singl
 Lies when: most memory is parameters and optimizer state.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted

@@ -11,8 +11,6 @@ Source: mallopt(3): M_MMAP_MAX=0 takes everything from the heap, M_TRIM_THRESHOL
 Lies when: another allocator (jemalloc, tcmalloc) is preloaded; then nothing changes.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -9,8 +9,6 @@ et al. 2022 for the rules.
 Lies when: a larger batch needs more epochs: throughput is not progress.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _learning_rate, _loader

@@ -6,8 +6,6 @@ Source: torch/utils/data/_utils/fetch.py, `_MapDatasetFetcher`; batches are iden
 Lies when: rows are large: then copying them takes the time, and that stays.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted

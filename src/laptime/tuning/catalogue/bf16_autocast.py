@@ -5,8 +5,6 @@ Lies when: the loop spends its time in operators that autocast leaves in float32
 losses): then the casts are all that is added.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds

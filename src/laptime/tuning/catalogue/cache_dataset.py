@@ -11,8 +11,6 @@ Lies when: the script makes one epoch only, or its dataset changes between epoch
 numbers (an epoch counter, a file that grows, an augmentation of one sample in a hundred).
 """
 
-from __future__ import annotations
-
 import random
 from time import perf_counter
 from typing import Any

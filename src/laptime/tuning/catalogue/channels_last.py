@@ -5,8 +5,6 @@ it.
 Lies when: the model permutes its activations often; then layouts are converted back and forth.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

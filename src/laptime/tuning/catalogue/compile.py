@@ -5,8 +5,6 @@ Lies when: the run is short. Compiling takes seconds to minutes, and pays back o
 it costs.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds

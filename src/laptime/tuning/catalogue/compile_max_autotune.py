@@ -4,8 +4,6 @@ Source: torch.compile, mode "max-autotune".
 Lies when: the run is short: it compiles for minutes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds

@@ -4,8 +4,6 @@ Source: torch.compile, mode "reduce-overhead"; CUDA graphs need fixed addresses 
 Lies when: a step is much longer than its launches. A CUDA graph holds its memory until the process ends.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds

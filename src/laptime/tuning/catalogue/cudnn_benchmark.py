@@ -4,8 +4,6 @@ Source: torch.backends.cudnn.benchmark, "Performance Tuning Guide".
 Lies when: shapes vary: each new one is timed again.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._switches import set_attribute

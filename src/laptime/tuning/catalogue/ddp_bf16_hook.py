@@ -4,8 +4,6 @@ Source: torch.distributed.algorithms.ddp_comm_hooks.default_hooks.bf16_compress_
 Lies when: ranks do not wait for the network.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -4,8 +4,6 @@ Source: torch.nn.parallel.DistributedDataParallel, bucket_cap_mb; Li et al., PyT
 Lies when: ranks wait for the slowest of them, not for the network.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -4,8 +4,6 @@ Source: torch.nn.parallel.DistributedDataParallel, gradient_as_bucket_view.
 Lies when: the script calls detach_() on gradients: that fails then.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -4,8 +4,6 @@ Source: torch.nn.parallel.DistributedDataParallel, static_graph.
 Lies when: the graph does change: torch stops with an error, or gradients are wrong.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -9,8 +9,6 @@ Lies when: the loop is bound by the device, so that the host loses nothing by wa
 of the logging itself is saved.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds

@@ -4,8 +4,6 @@ Source: "Optimizing memory usage with PYTORCH_CUDA_ALLOC_CONF", PyTorch manual.
 Lies when: sizes are the same in every step: then nothing is lost.
 """
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

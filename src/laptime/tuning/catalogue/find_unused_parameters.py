@@ -4,8 +4,6 @@ Source: torch.nn.parallel.DistributedDataParallel, find_unused_parameters: "extr
 Lies when: some parameters are unused in some steps: then the next step stops with an error.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer

@@ -4,8 +4,6 @@ Source: torch.set_flush_denormal.
 Lies when: denormals appear late in training, as weights decay: a few steps at the start show nothing.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

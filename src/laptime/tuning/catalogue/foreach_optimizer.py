@@ -4,8 +4,6 @@ Source: torch.optim, `foreach=True`; it is the default on GPUs, and not on the C
 Lies when: tensors are large: memory is read several times for what one loop would do at once.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._optimizers import switch

@@ -7,8 +7,6 @@ Source: "Automatic Mixed Precision", torch.amp; Micikevicius et al., Mixed Preci
 Lies when: many steps are skipped for overflowing gradients; skipped steps are fast steps.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._grad_scaler import Scaling

@@ -5,8 +5,6 @@ over single tensors; parameters differed by 7e-9.
 Lies when: the optimizer is a small part of the step.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._optimizers import FUSED, switch, why_not_fused

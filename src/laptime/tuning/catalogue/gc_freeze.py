@@ -4,8 +4,6 @@ Source: gc.freeze; a full collection visits every object that is tracked.
 Lies when: frozen objects become garbage in cycles: they stay until the process ends.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 from typing import Any

@@ -6,8 +6,6 @@ Lies when: memory is fragmented; then the kernel stops to make room
 (/sys/kernel/mm/transparent_hugepage/defrag).
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

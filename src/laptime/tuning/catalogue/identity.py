@@ -5,8 +5,6 @@ itself were "significant".
 Lies when: never; it shows that others do.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options

@@ -5,8 +5,6 @@ Lies when: slow samples are of one kind: they then come late in every epoch, and
 uniform.
 """
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

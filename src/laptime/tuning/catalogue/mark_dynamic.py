@@ -7,8 +7,6 @@ Source: "Dynamic shapes", PyTorch manual: torch._dynamo.config.assume_static_by_
 Lies when: sizes differ a few times and then never again: kernels for known sizes are faster.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._switches import set_attribute

@@ -8,8 +8,6 @@ and backward of 12 blocks of Linear(128), LayerNorm and GELU took 2.2 ms of CPU 
 Lies when: the training still makes NaN now and then: nothing names the operator that made them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -4,8 +4,6 @@ Source: transformers, "Methods and tools for efficient training on a single GPU"
 Lies when: later batches are larger than those that were tried: memory runs out then.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._switches import set_attribute

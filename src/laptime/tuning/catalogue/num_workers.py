@@ -9,8 +9,6 @@ Lies when: the step computes on the same cores: then workers take from it what t
 its own random numbers, so augmentation differs (class `random`) unless samples are seeded by their index.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader

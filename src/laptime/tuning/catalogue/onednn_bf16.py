@@ -4,8 +4,6 @@ Source: torch.backends.mkldnn.matmul.fp32_precision and .conv.fp32_precision, Py
 Lies when: tensors are small; then converting them inside each operator costs more than it saves.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

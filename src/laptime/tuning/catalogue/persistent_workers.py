@@ -9,8 +9,6 @@ Lies when: epochs are long: then starting workers is a small share. A trial that
 no effect.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader

@@ -10,8 +10,6 @@ Lies when: the script needs a tensor of the batch on the CPU (lengths for pack_p
 then fails and is left out. Pinning takes a thread and memory that cannot be swapped.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _loader

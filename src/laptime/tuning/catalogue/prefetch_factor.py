@@ -4,8 +4,6 @@ Source: PyTorch documentation of torch.utils.data.DataLoader, `prefetch_factor` 
 Lies when: workers are slower than the step on average: then any store of batches runs out.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _loader

@@ -6,8 +6,6 @@ Lies when: copies already overlap because the host runs ahead: then a stream add
 takes device memory, and tensors that the script wants on the CPU are moved, too.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted

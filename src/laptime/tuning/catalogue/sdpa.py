@@ -9,8 +9,6 @@ later.
 Lies when: sequences are short: the scores fit in the cache anyway.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -9,8 +9,6 @@ Lies when: an epoch is left before its end: workers have read ahead by then, and
 visit more.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted

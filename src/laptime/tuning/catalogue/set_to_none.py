@@ -5,8 +5,6 @@ Lies when: a parameter gets no gradient in some steps: with zeros its momentum s
 does not move.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

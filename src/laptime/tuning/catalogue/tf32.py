@@ -4,8 +4,6 @@ Source: NVIDIA A100 whitepaper; torch.set_float32_matmul_precision. Convolutions
 Lies when: the model is bound by memory, not by matrix products.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue._trainers import by_trainer

@@ -6,8 +6,6 @@ Source: "CPU threading and TorchScript inference", PyTorch manual; torch.set_num
 Lies when: other processes come and go on the machine.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.optimization import LoopProfile, Options

@@ -8,8 +8,6 @@ Lies when: the model needs a fixed length, or looks at padding without a mask (a
 gate sees it. Dropout draws other numbers for another shape.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _inserted

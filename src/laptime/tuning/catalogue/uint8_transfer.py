@@ -9,8 +9,6 @@ Lies when: the script itself works on the images between loader and model (mixup
 work on bytes. The gate sees it.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds, _image_transform, _inserted

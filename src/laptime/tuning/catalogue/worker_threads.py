@@ -8,8 +8,6 @@ Source: OpenCV documentation of `cv2.setNumThreads`; threadpoolctl's documentati
 Lies when: one worker has to decode very large images: it may then want more than one thread.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

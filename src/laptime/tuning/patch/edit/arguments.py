@@ -30,16 +30,16 @@ def find(tree: Tree, call: cst.Call, name: str, parameters: Iterable[str], what:
     Raises:
         CannotEdit: it may be in `*args`.
     """
-    place = {parameter: number for number, parameter in enumerate(parameters)}.get(name)
-    for number, arg in enumerate(call.args):
-        if arg.keyword is not None and arg.keyword.value == name:
-            return arg
+    keywords = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name]
+    if keywords:
+        return keywords[0]
+    place = {parameter: number for number, parameter in enumerate(parameters)}.get(name, -1)
+    for number, arg in enumerate(call.args[: place + 1]):
         if arg.star == "*":
-            if place is not None and place >= number and not _has_keyword(call, name):
-                raise CannotEdit(
-                    f"{what} is called with {tree.source(arg.value)} spread out: {name} may be in it"
-                )
-        elif arg.keyword is None and not arg.star and number == place:
+            raise CannotEdit(
+                f"{what} is called with {tree.source(arg.value)} spread out: {name} may be in it"
+            )
+        if number == place and arg.keyword is None and not arg.star:
             return arg
     return None
 
@@ -145,7 +145,3 @@ def remove(file: Text, tree: Tree, call: cst.Call, arg: cst.Arg) -> None:
         file.replace(tree.outer(call.args[number - 1].value)[1], end, "")
     else:
         file.replace(start, tree.close(call), "")
-
-
-def _has_keyword(call: cst.Call, name: str) -> bool:
-    return any(arg.keyword is not None and arg.keyword.value == name for arg in call.args)
