@@ -55,11 +55,11 @@ def test_targets_may_stand_beside_it_in_bench(laptime: Laptime, fake_bench: Fake
 @pytest.mark.parametrize(
     ("line", "what", "next"),
     [
-        (["compare"], "a comparison takes two", "laptime compare last~1 last"),
-        (["compare", "last"], "a comparison takes two", "laptime compare last~1 last"),
+        (["compare"], "compare needs A and B", "laptime compare last~1 last"),
+        (["compare", "last"], "compare needs A and B", "laptime compare last~1 last"),
         (
             ["compare", "a:b", "--same", "resnet18"],
-            "--same names what is compared",
+            "--same takes the place of A and B",
             "laptime bench a:b --same",
         ),
     ],

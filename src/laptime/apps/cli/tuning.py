@@ -60,7 +60,7 @@ def _diagnosed(diagnosis: Diagnosis) -> str:
     from laptime.reports.documents.tuning import words
 
     recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
-    bound = f"bound by {diagnosis.bound or 'nothing known'}"
+    bound = f"bound by {diagnosis.bound}" if diagnosis.bound else "bound unknown"
     why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
     return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}{why}"
 

@@ -70,7 +70,9 @@ def command(
         return code or decided(run.comparisons)
     if any(path != "-" for path in outputs):
         raise UsageError(
-            "two runs make no report", why="a report shows one run", next="laptime bench A B -o report.html"
+            "a comparison of stored runs cannot be written to a file",
+            why="a report shows one run",
+            next="laptime bench A B -o report.html",
         )
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
@@ -88,33 +90,31 @@ def command(
 
 
 def _check_named(a: str, b: str, same: str | None) -> None:
-    """Either two to compare, or an architecture.
+    """Raise unless there are two to compare, or an architecture and nothing else.
 
     Raises:
         UsageError: neither, or both.
     """
-    if same and not a:
-        return
-    raise UsageError(
-        "--same names what is compared already" if same else "a comparison takes two",
-        why=f"{a} {b}".strip() + " was named, too"
-        if same
-        else f"only {a} was named"
-        if a
-        else "none was named",
-        next=f"laptime bench {a} --same {same}" if same else "laptime compare last~1 last",
-    )
+    if same and a:
+        raise UsageError(
+            "--same takes the place of A and B",
+            why=f"{f'{a} {b}'.strip()} was given, too",
+            next=f"laptime bench {a} --same {same}",
+        )
+    if not same:
+        why = f"only {a} was given" if a else "neither was given"
+        raise UsageError("compare needs A and B", why=why, next="laptime compare last~1 last")
 
 
 def decided(comparisons: list[Comparison]) -> ExitCode:
-    """UNDECIDED when a comparison is unclear, or there was nothing to compare."""
+    """UNDECIDED when a comparison is unclear or there is none."""
     if not comparisons or any(comparison.word == "unclear" for comparison in comparisons):
         return ExitCode.UNDECIDED
     return ExitCode.OK
 
 
 def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
-    """The request with the axes that a run was measured on, where the line does not say otherwise."""
+    """The request with the axes of an earlier run, except those that were typed."""
     axes = [case.axes for case in run.cases]
 
     def values(name: str) -> list[Any]:
@@ -134,7 +134,7 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
 
 
 def stored(reference: str) -> Run | None:
-    """The stored run that is meant; None for a target.
+    """The stored run of this reference; None for a target.
 
     Raises:
         UsageError: it is neither.

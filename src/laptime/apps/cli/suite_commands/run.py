@@ -131,7 +131,7 @@ def _carried_out(
     for error in failed:
         voice.complain(error)
     if run.status == "interrupted" and wishes["save"]:
-        voice.say(f"the rest is measured by: laptime suite run {where} --resume")
+        voice.say(f"measure the rest with: laptime suite run {where} --resume")
     return exit_code(run) or (ExitCode.USAGE if failed else ExitCode.OK)
 
 

@@ -75,7 +75,7 @@ def _suspect(suspect: Suspect, step: float) -> str:
 
 
 def _bound(diagnosis: Diagnosis) -> str:
-    text = f"{diagnosis.bound or 'nothing known'}: {diagnosis.sentence}".removesuffix(": ")
+    text = f"{diagnosis.bound or 'unknown'}: {diagnosis.sentence}".removesuffix(": ")
     if (step := show(diagnosis.step, "s")) not in text:
         text += f"; step {step}"
     if diagnosis.utilization is not None:
