@@ -168,3 +168,9 @@ def test_points_of_charts_are_data_for_the_tooltips():
     source = shown(Chart(title="none", draw=lambda: Markup("")), chart)
     assert 'class="timeline" data-series="0"' in source
     assert '{"series":[{"x":[1],"kinds":["a"]}]}' in source
+
+
+def test_a_bar_without_a_name_is_a_thin_second_row():
+    second = Bar(name="", value=1.0, text="1 s", parts=[Bar(name="on the device", value=1.0, kind="x")])
+    source = shown(Bars(rows=[Bar(name="forward", value=2.0, text="2 s"), second]))
+    assert source.count('<tr class="second">') == 1
