@@ -101,8 +101,3 @@ def footer(run: Run) -> str:
     if (save := run.plan.get("save")) is not None and save.value is False:
         return "Not saved"
     return f"Saved {run.id}   next: laptime show last -o report.html"
-
-
-def foot(run: Run) -> list[Text]:
-    """The footer after an empty line."""
-    return [Text(), Text(words.printable(footer(run)))]

@@ -35,6 +35,7 @@ from laptime.reports.text_layout import (
     INDENT,
     bar_drawn,
     drawn,
+    fill,
     footer,
     printed,
     shortened,
@@ -66,6 +67,8 @@ NARROWEST = 40
 _BAR = 20
 _LONGEST_TOPIC = 16
 _LONGEST_BAR_NAME = 28
+_BAR_NAMES = 24
+_WIDE = 72
 
 
 def render(run: Run, *, color: bool = False, width: int = 100) -> str:
@@ -200,6 +203,8 @@ def _bars(bars: Bars, width: int, lead: str, indent: int) -> list[Line]:
     for _ in range(2):
         grid.add_column(justify="right", no_wrap=True)
     names = [shortened(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
+    if width >= _WIDE:  # bars of several blocks begin in one column
+        names = [name + fill(name, _BAR_NAMES) for name in names]
     shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
     taken = (
         len(lead) + 3 * len(GAP) + sum(max(map(len, c)) for c in (names, [b.text for b in bars.rows], shares))
