@@ -8,6 +8,7 @@ An interval open to one side is a legitimate result, so they are written as the 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -19,7 +20,7 @@ def encode(record: msgspec.Struct) -> bytes:
     """One line of JSON."""
     data = msgspec.json.encode(record)
     # Numbers that JSON lacks show up as null; without one the slow way is spared.
-    return data if b"null" not in data else msgspec.json.encode(_spelled(msgspec.to_builtins(record)))
+    return data if b"null" not in data else msgspec.json.encode(spelled(msgspec.to_builtins(record)))
 
 
 def decode(data: bytes, kind: type[Record]) -> Record:
@@ -31,12 +32,12 @@ def decode(data: bytes, kind: type[Record]) -> Record:
     return msgspec.json.decode(data, type=kind, strict=False)
 
 
-def _spelled(value: Any) -> Any:
-    """The same value with infinities and NaN in letters."""
+def spelled(value: Any, spell: Callable[[float], str] = str) -> Any:
+    """The same plain data with infinities and NaN in letters."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else spell(value)
     if isinstance(value, dict):
-        return {name: _spelled(item) for name, item in value.items()}
+        return {str(name): spelled(item, spell) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_spelled(item) for item in value]
+        return [spelled(item, spell) for item in value]
     return value

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from laptime.records.environment import Environment
+from laptime.store.encoding import spelled
 
 _ABSENT = -1
 """What PerfZero writes for a count that could not be read."""
@@ -17,7 +18,7 @@ _ABSENT = -1
 
 def text(document: Any) -> str:
     """Strict JSON: NaN and infinities are spelled out, as protobuf's JSON has them."""
-    return json.dumps(_strict(msgspec.to_builtins(document)), indent=2, allow_nan=False) + "\n"
+    return json.dumps(spelled(msgspec.to_builtins(document), _spell), indent=2, allow_nan=False) + "\n"
 
 
 def system_info(environment: Environment, names: Mapping[str, str] | None = None) -> dict[str, Any]:
@@ -38,11 +39,5 @@ def system_info(environment: Environment, names: Mapping[str, str] | None = None
     }
 
 
-def _strict(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {str(name): _strict(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_strict(item) for item in value]
-    return value
+def _spell(value: float) -> str:
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
