@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
 
-LONGEST = 4
-"""Columns from which on an integer matrix can be padded sequences."""
+FEWEST_COLUMNS = 4
+"""Of an integer matrix that can be padded sequences."""
 
 
 def mapped(batch: Any, change: Callable[[Any], Any]) -> Any:
@@ -129,7 +129,7 @@ class CachedBatch:
 
 
 def _is_plain(batch: Any) -> bool:
-    """Whether all that has a length per sample is a tensor: lists of captions cannot be cut by us."""
+    """Whether everything in a batch is a tensor or one number: a list of captions cannot be cut."""
     import torch
 
     if isinstance(batch, (list, tuple)):
@@ -147,16 +147,21 @@ def _copy(tensor: Any) -> Any:
 def padding(batch: Any) -> float | None:
     """Share of a batch that trailing padding takes, 0 to 1; None where there are no padded sequences.
 
-    Looked for in integer matrices [samples, length] of more than two different values, so in token ids and
-    not in masks or one-hot targets. What rows most often end with is the padding; a row of nothing else
-    says that it is none.
+    Only integer matrices [samples, length] with more than two different values count: token ids, but no masks
+    or one-hot targets. The value that rows most often end with is taken for padding, unless a row consists
+    of nothing else.
     """
     shares = [share for _, each in tensors(batch) if (share := _trailing(each)) is not None]
     return max(shares) if shares else None
 
 
 def _trailing(tensor: Any) -> float | None:
-    if tensor.dim() != 2 or tensor.is_floating_point() or tensor.is_complex() or tensor.shape[1] < LONGEST:
+    if (
+        tensor.dim() != 2
+        or tensor.is_floating_point()
+        or tensor.is_complex()
+        or tensor.shape[1] < FEWEST_COLUMNS
+    ):
         return None
     if tensor.shape[0] < 2 or tensor.element_size() == 1:
         return None

@@ -14,8 +14,8 @@ _COMPILER_CALLBACKS = "torch._dynamo.callback"
 class Stopwatch:
     """Times steps back to back.
 
-    On the CPU each step has its own time. With an accelerator nothing is waited for between steps, as in the
-    script itself: the device is waited for at both ends of a stretch, and its time is divided evenly.
+    On the CPU each step has its own time. With an accelerator the host does not wait between steps, as in the
+    script itself: it waits for the device at both ends of a stretch, whose time is divided evenly.
     """
 
     def __init__(self, device: Any) -> None:
@@ -115,7 +115,7 @@ class StepCounts:
             self._rate = optimizer.param_groups[0].get("lr")
 
     def losses(self) -> list[float]:
-        """Of each step of the block; waits for the device. Empty where no scalar went backward."""
+        """Loss of each step of the block; waits for the device. Empty where no scalar went backward."""
         if not all(self._step_losses):
             return []
         return [sum(float(loss) for loss in losses) for losses in self._step_losses]

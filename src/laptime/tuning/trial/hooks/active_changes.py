@@ -93,7 +93,7 @@ class ActiveChanges:
                 self.refuse(loop, str(refusal))
 
     def wrapped(self, dataset: Any) -> Any:
-        """A map-style dataset inside whatever changes put around it."""
+        """A map-style dataset, inside the wrappers of the changes."""
         for loop in list(self.changes):
             before = dataset
             try:
