@@ -28,7 +28,7 @@ class SeedShift:
         ]
 
     def install(self) -> None:
-        """Seed, and shift what the script sets."""
+        """Seed the generators, and shift the seeds that the script sets."""
         self._seed_and_shift(random, "seed")
         for import_hook in self._import_hooks:
             import_hook.install()

@@ -71,7 +71,7 @@ class LoopTraits:
 
     @property
     def is_slow(self) -> bool:
-        """Whether what can be derived is not run: without an accelerator, parts follow each other."""
+        """Whether variants that can be derived are left out: on the CPU, where parts follow each other."""
         return self.step > SLOW and not self.accelerator
 
 

@@ -1,4 +1,4 @@
-"""Constructor calls of the script: remembered as the script made them, and made as changes want them."""
+"""Constructor calls of the script: remembered as the script made them, and run as changes rewrite them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 
 class ConstructorCalls:
-    """Constructs what the script wants constructed, with the changes' arguments.
+    """Constructs the script's objects, with arguments that changes have rewritten.
 
     Attributes:
         calls: as the script gave them. shuffled: by id of a loader, whether its sampler is any but the
@@ -44,7 +44,7 @@ class ConstructorCalls:
         self._datasets: dict[int, Any] = {}
 
     def _remember(self, owner: Any, arguments: dict[str, Any], kind: str = "") -> ConstructorCall:
-        """Keep what the script gave, and return a copy that may be changed."""
+        """Remember the script's own call, and return a copy that may be changed."""
         kind = kind or type(owner).__name__
         call = ConstructorCall(kind, type(owner), dict(arguments), self._counts[kind])
         self._counts[kind] += 1

@@ -117,7 +117,7 @@ class LoopHooks:
             self.result.left += self._torch_hooks.left() + self._end_workers()
 
     def _keep_still(self) -> None:
-        """A forked child of the script is no loop, nor is what runs after the end."""
+        """Ignore what happens in forked children of the script, and after the end."""
         self.phases.is_closed = True
 
     def _end_workers(self) -> list[str]:

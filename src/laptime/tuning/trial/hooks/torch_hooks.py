@@ -92,7 +92,7 @@ class TorchHooks(Hooks):
             self._replace(parallel, "__init__", self._parallel)
 
     def left(self) -> list[str]:
-        """After `undo`: what is not the object that was there before."""
+        """After `undo`: names of functions that are not the original ones."""
         return [
             f"{getattr(owner, '__name__', owner)}.{name}"
             for owner, name, original in self._first_originals

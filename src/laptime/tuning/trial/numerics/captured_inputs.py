@@ -16,7 +16,7 @@ from laptime.tuning.trial.numerics import tensor_summary
 
 
 class DoesNotFit(Exception):
-    """What was captured does not fit what is here; the text says what differs."""
+    """The captured inputs do not fit this loop; the text says what differs."""
 
 
 def seed_everything(seed: int) -> None:
@@ -101,7 +101,7 @@ def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: li
 def put_back(
     stored: dict[str, Any], parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]
 ) -> list[str]:
-    """Write captured values into what is here, in place: memory formats and captured graphs stay valid.
+    """Write captured values into these tensors, in place: memory formats and captured graphs stay valid.
 
     Learning rates and switches of the optimizers are left as the script has set them.
 

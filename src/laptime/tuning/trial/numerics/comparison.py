@@ -12,7 +12,7 @@ from typing import Any
 WORST = 20
 """Rows that are kept by each measure."""
 ALL = 200
-"""Up to so many rows all are kept."""
+"""Rows up to which all are kept."""
 _CHUNK = 1 << 20
 GROUPS = ("gradients", "parameters", "buffers", "optimizer")
 

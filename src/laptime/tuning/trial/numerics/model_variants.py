@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 LAST_BITS = "last_bits"
-"""A kind of rounding: not to a smaller type, but by so many bits of a float's own fraction."""
+"""Rounds away the last DROPPED bits of a float's own fraction, instead of rounding to a smaller type."""
 DROPPED = 4
 """Of the 24 bits of a float32 that leaves 20, a relative error of 3e-7 (RMS): as much as summing a
 convolution in another order makes, or somewhat more."""

@@ -96,7 +96,7 @@ class Overlay:
         return os.path.isdir(whole) and not self.is_gone(whole)  # noqa: PTH112
 
     def reading(self, path: Any) -> Any:
-        """The path to read from instead. Of what is gone it is one where nothing is."""
+        """The path to read from instead. For a removed file that is a path where nothing exists."""
         if not self.written and not self.gone:
             return path
         whole = whole_path(path)
@@ -184,7 +184,7 @@ class Overlay:
         return result
 
     def names(self, whole: str) -> list[str]:
-        """What the script sees in a folder."""
+        """Names that the script sees in a folder."""
         over = self.over(whole)
         below = os.listdir(whole) if self.is_users_folder(whole) else []  # noqa: PTH208
         above = os.listdir(over) if os.path.isdir(over) else []  # noqa: PTH208, PTH112
@@ -203,7 +203,7 @@ class Overlay:
 
 
 def whole_path(path: Any) -> str | None:
-    """A whole path; None for a descriptor and for what is no path."""
+    """The absolute path; None for a file descriptor and for values that are no path."""
     if isinstance(path, int) or path is None:
         return None
     try:

@@ -238,7 +238,7 @@ class WriteSandbox:
     # Everything else.
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """An audit event: refuse to change what is the user's."""
+        """Refuse an audit event that would change a file of the user."""
         if not self._is_active or (event != "open" and event not in _CHANGING) or self.overlay.is_inside:
             return
         if event == "open" and not (isinstance(args[2], int) and args[2] & _WRITES):
