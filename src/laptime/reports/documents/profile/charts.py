@@ -53,18 +53,9 @@ def _stack(step: Step, y: Scale, middle: float, width: float) -> list[Markup]:
     for part, name in words.PARTS.items():
         if ns := getattr(step.breakdown, f"{part}_ns"):
             text = f"step {step.number}: {name}: {words.time(ns)} ({words.share(ns, whole)})"
-            top = y(low + ns)
-            bars.append(
-                el(
-                    "rect",
-                    el("title", text),
-                    x=middle - width / 2,
-                    y=top,
-                    width=width,
-                    height=y(low) - top,
-                    class_=f"fill p-{part}",
-                )
-            )
+            top, bottom, x = y(low + ns), y(low), middle - width / 2
+            place = {"x": x, "y": top, "width": width, "height": bottom - top}
+            bars.append(el("rect", el("title", text), class_=f"fill p-{part}", **place))
             low += ns
     return bars
 
