@@ -211,7 +211,9 @@ def test_a_script_that_is_killed(tmp_path: Path) -> None:
 
 def test_a_script_that_hangs(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("import time\ntime.sleep(1000)\n")
-    three_lines(tune(tmp_path, "--timeout", "2s", "train.py"), 4, "no end", "--timeout")
+    three_lines(
+        tune(tmp_path, "--timeout", "2s", "train.py"), 4, "did not finish its first steps", "--timeout"
+    )
 
 
 @pytest.mark.torch
@@ -239,7 +241,7 @@ if __name__ == '__main__':
     mp.spawn(train, nprocs=2)
 """
     (tmp_path / "train.py").write_text(f"def train(rank):\n{body}{main}")
-    three_lines(tune(tmp_path, "train.py"), 2, "processes of its own", "torchrun")
+    three_lines(tune(tmp_path, "train.py"), 2, "starts other processes that train", "torchrun")
 
 
 # What is the user's stays as it is.
