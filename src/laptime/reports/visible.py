@@ -7,28 +7,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from laptime.reports.document import (
-    Bars,
-    Block,
-    Cell,
-    Code,
-    Detail,
-    Document,
-    Facts,
-    Folded,
-    Group,
-    Notices,
-    Panels,
-    Section,
-    Table,
-    Text,
-    Value,
-    Views,
-)
+from laptime.reports import document as doc
 
 Medium = Literal["terminal", "markdown", "page", "csv"]
 
-_DETAILS: dict[Medium, tuple[Detail, ...]] = {
+_DETAILS: dict[Medium, tuple[doc.Detail, ...]] = {
     "terminal": ("brief", "text"),
     "markdown": ("brief", "text", "folded"),
     "page": ("brief", "folded", "page"),
@@ -36,34 +19,34 @@ _DETAILS: dict[Medium, tuple[Detail, ...]] = {
 }
 
 
-def sections(document: Document, medium: Medium) -> Iterator[Section]:
+def sections(document: doc.Document, medium: Medium) -> Iterator[doc.Section]:
     """The sections with content, holding only what the medium shows."""
     for section in document.sections:
         if section.detail in _DETAILS[medium] and (shown := blocks(section.blocks, medium)):
             yield replace(section, blocks=shown)
 
 
-def blocks(blocks: Iterable[Block], medium: Medium) -> list[Block]:
+def blocks(blocks: Iterable[doc.Block], medium: Medium) -> list[doc.Block]:
     """The blocks with content, holding only what the medium shows."""
     shown = [_trimmed(block, medium) for block in blocks if block.detail in _DETAILS[medium]]
     return [block for block in shown if _has_content(block)]
 
 
-def _trimmed(block: Block, medium: Medium) -> Block:
+def _trimmed(block: doc.Block, medium: Medium) -> doc.Block:
     details = _DETAILS[medium]
-    if isinstance(block, Table):
+    if isinstance(block, doc.Table):
         return _table(block, details)
-    if isinstance(block, Views):
-        tables = [table for table in blocks(block.tables, medium) if isinstance(table, Table)]
+    if isinstance(block, doc.Views):
+        tables = [table for table in blocks(block.tables, medium) if isinstance(table, doc.Table)]
         return replace(block, tables=tables[:1] if medium == "terminal" else tables)
-    if isinstance(block, Bars):
+    if isinstance(block, doc.Bars):
         return replace(block, rows=[bar for bar in block.rows if bar.detail in details])
-    if isinstance(block, Panels | Group | Folded):
+    if isinstance(block, doc.Panels | doc.Group | doc.Folded):
         return replace(block, blocks=blocks(block.blocks, medium))
     return block
 
 
-def _table(table: Table, details: tuple[Detail, ...]) -> Table:
+def _table(table: doc.Table, details: tuple[doc.Detail, ...]) -> doc.Table:
     shown = [row for row in table.rows if row.detail in details]
     places = [
         at
@@ -78,15 +61,15 @@ def _table(table: Table, details: tuple[Detail, ...]) -> Table:
     return replace(table, columns=columns, rows=rows, total=max(table.total, len(table.rows)))
 
 
-def _says_something(cell: Value | Cell) -> bool:
-    return isinstance(cell, Cell) or cell not in (None, "", 0)
+def _says_something(cell: doc.Value | doc.Cell) -> bool:
+    return isinstance(cell, doc.Cell) or cell not in (None, "", 0)
 
 
-def _has_content(block: Block) -> bool:
-    if isinstance(block, Table | Bars | Facts | Notices):
+def _has_content(block: doc.Block) -> bool:
+    if isinstance(block, doc.Table | doc.Bars | doc.Facts | doc.Notices):
         return bool(block.rows)
-    if isinstance(block, Views):
+    if isinstance(block, doc.Views):
         return bool(block.tables)
-    if isinstance(block, Panels | Group | Folded):
+    if isinstance(block, doc.Panels | doc.Group | doc.Folded):
         return bool(block.blocks)
-    return bool(block.text) if isinstance(block, Text | Code) else True
+    return bool(block.text) if isinstance(block, doc.Text | doc.Code) else True

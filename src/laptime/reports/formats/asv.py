@@ -19,7 +19,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.refusal import refusal
+from laptime.reports.only_timings import refusal, timings
 
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)
@@ -48,12 +48,7 @@ def render(run: Run) -> str:
     """
     machine = run.environment
     started = _milliseconds(run.started)
-    results = {
-        name(case, series): _row(case, series, started)
-        for case in run.cases
-        for series in case.series
-        if series.metric.tag == "latency" and series.samples and case.status != "failed"
-    }
+    results = {name(case, series): _row(case, series, started) for case, series in timings(run)}
     if not results:
         raise refusal(run, NAME, "timings of cases")
     document = {

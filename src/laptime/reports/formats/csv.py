@@ -13,21 +13,8 @@ from io import StringIO
 
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports import document as doc
 from laptime.reports.columns import alone
-from laptime.reports.document import (
-    Bars,
-    Block,
-    Cell,
-    Column,
-    Document,
-    Facts,
-    Folded,
-    Group,
-    Panels,
-    Table,
-    Value,
-    Views,
-)
 from laptime.reports.documents import document
 from laptime.reports.visible import sections
 
@@ -46,7 +33,7 @@ def render(run: Run) -> str:
     return render_document(document(run))
 
 
-def render_document(document: Document) -> str:
+def render_document(document: doc.Document) -> str:
     """Any document."""
     out = StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -59,49 +46,49 @@ def render_document(document: Document) -> str:
     return out.getvalue()
 
 
-def _lines(section: str, group: str, blocks: Sequence[Block]) -> Iterator[Line]:
+def _lines(section: str, group: str, blocks: Sequence[doc.Block]) -> Iterator[Line]:
     for block in blocks:
         match block:
-            case Table():
+            case doc.Table():
                 yield from _table(section, group, block)
-            case Bars():
+            case doc.Bars():
                 yield from _bars(section, group, block)
-            case Facts():
+            case doc.Facts():
                 for number, (topic, text) in enumerate(block.rows, 1):
                     yield (section, group, number, topic, "text", "", text)
-            case Views():
+            case doc.Views():
                 yield from _lines(section, group, block.tables)
-            case Group():
+            case doc.Group():
                 yield from _lines(section, block.title, block.blocks)
-            case Folded() | Panels():
+            case doc.Folded() | doc.Panels():
                 yield from _lines(section, group, block.blocks)
 
 
-def _table(section: str, group: str, table: Table) -> Iterator[Line]:
+def _table(section: str, group: str, table: doc.Table) -> Iterator[Line]:
     title = group or table.title
     for number, row in enumerate(table.rows, 1):
         name = row.full or alone(table.columns[0].kind, row.cells[0])
         for column, cell in zip(table.columns, row.cells, strict=True):
             if (text := alone(column.kind, cell)) not in ("", "-"):
                 yield (section, title, number, name, _title(column), _raw(column, cell), text)
-            if isinstance(cell, Cell) and cell.interval:
+            if isinstance(cell, doc.Cell) and cell.interval:
                 yield (section, title, number, name, f"{_title(column)}, 95 % interval", "", cell.interval)
         if row.notes:
             yield (section, title, number, name, table.notes_title, "", "; ".join(row.notes))
 
 
-def _title(column: Column) -> str:
+def _title(column: doc.Column) -> str:
     return f"{column.title} ({column.regime})" if column.regime else column.title
 
 
-def _bars(section: str, group: str, bars: Bars) -> Iterator[Line]:
+def _bars(section: str, group: str, bars: doc.Bars) -> Iterator[Line]:
     for number, bar in enumerate(bars.rows, 1):
         share = "" if bar.share is None else f"{bar.share:.10g}"
         yield (section, group or bars.title, number, bar.name, "share" if share else "value", share, bar.text)
 
 
-def _raw(column: Column, cell: Value | Cell) -> str:
-    value = cell.value if isinstance(cell, Cell) else cell
+def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
+    value = cell.value if isinstance(cell, doc.Cell) else cell
     if value is None or isinstance(value, str):
         return ""
     return f"{value / 1e9 if column.kind in _NANOSECONDS else value:.10g}"

@@ -12,7 +12,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Document, Outcome, TestCase
 from laptime.reports.documents import document
-from laptime.reports.refusal import refusal
+from laptime.reports.only_timings import refusal
 
 NAME = "junit"
 SUFFIXES: tuple[str, ...] = (".xml",)

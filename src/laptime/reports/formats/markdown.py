@@ -9,27 +9,8 @@ from markupsafe import escape as in_html
 from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import _escape as escape
+from laptime.reports import document as doc
 from laptime.reports.columns import alone
-from laptime.reports.document import (
-    Advice,
-    Bars,
-    Block,
-    Cell,
-    Code,
-    Column,
-    Document,
-    Facts,
-    Failure,
-    Folded,
-    Group,
-    Notices,
-    Panels,
-    Section,
-    Table,
-    Text,
-    Value,
-    Views,
-)
 from laptime.reports.documents import document
 from laptime.reports.visible import sections
 
@@ -42,7 +23,7 @@ def render(run: Run) -> str:
     return render_document(document(run))
 
 
-def render_document(document: Document) -> str:
+def render_document(document: doc.Document) -> str:
     """Any document."""
     verdict = document.verdict
     head = [f"**{escape.text(verdict.word)}**: {escape.text(verdict.sentence)}"]
@@ -57,54 +38,54 @@ def render_document(document: Document) -> str:
     return "\n\n".join(filter(None, blocks)) + "\n"
 
 
-def _section(section: Section) -> str:
+def _section(section: doc.Section) -> str:
     body = _blocks(section.blocks)
     if section.folded or section.detail == "folded":
         return _folded(section.title, body)
     return f"**{escape.text(section.title)}**\n\n{body}" if section.headed else body
 
 
-def _blocks(blocks: Sequence[Block]) -> str:
-    advice = [block for block in blocks if isinstance(block, Advice)]
+def _blocks(blocks: Sequence[doc.Block]) -> str:
+    advice = [block for block in blocks if isinstance(block, doc.Advice)]
     parts: list[str] = []
     for block in blocks:
-        if not isinstance(block, Advice):
+        if not isinstance(block, doc.Advice):
             parts.append(_block(block))
         elif block is advice[0]:
             parts.append("\n".join(_finding(number, each) for number, each in enumerate(advice, 1)))
     return "\n\n".join(filter(None, parts))
 
 
-def _block(block: Block) -> str:
+def _block(block: doc.Block) -> str:
     match block:
-        case Text():
+        case doc.Text():
             return escape.text(block.text)
-        case Facts():
+        case doc.Facts():
             return _facts(block.rows)
-        case Bars():
+        case doc.Bars():
             return _bars(block)
-        case Table():
+        case doc.Table():
             return _table(block)
-        case Views():
+        case doc.Views():
             several = len(block.tables) > 1
             return "\n\n".join(_table(table, titled=several) for table in block.tables)
-        case Notices():
+        case doc.Notices():
             return "\n".join(
                 f"- **{escape.text(row.level)}**: {escape.text(row.text)}"
                 + (f" ({escape.code(row.next)})" if row.next else "")
                 for row in block.rows
             )
-        case Failure():
+        case doc.Failure():
             why = f"; why: {escape.text(block.why)}" if block.why else ""
             step = f"; next: {escape.code(block.next)}" if block.next else ""
             return f"- **{block.status}** {escape.text(block.name)}: {escape.text(block.what)}{why}{step}"
-        case Code():
+        case doc.Code():
             return _code(block)
-        case Group():
+        case doc.Group():
             return f"**{escape.text(block.title)}**\n\n{_blocks(block.blocks)}"
-        case Folded():
+        case doc.Folded():
             return _folded(block.title, _blocks(block.blocks))
-        case Panels():
+        case doc.Panels():
             return _blocks(block.blocks)
     return ""
 
@@ -120,7 +101,7 @@ def _facts(rows: Iterable[tuple[str, str]]) -> str:
     return "\n".join(items)
 
 
-def _bars(bars: Bars) -> str:
+def _bars(bars: doc.Bars) -> str:
     """The sentence that the bars stand for, and a row a bar."""
     sentence = f"{bars.title}: {bars.note}" if bars.note else ""
     has_notes = any(bar.note for bar in bars.rows)
@@ -139,7 +120,7 @@ def _bars(bars: Bars) -> str:
     return "\n\n".join(filter(None, [escape.text(sentence), _rows(heads, left, rows)]))
 
 
-def _table(table: Table, *, titled: bool = True) -> str:
+def _table(table: doc.Table, *, titled: bool = True) -> str:
     heads = [f"{c.title} ({c.regime})" if c.regime else c.title for c in table.columns]
     if table.total > len(table.rows):
         heads[0] += f" ({len(table.rows)} of {table.total:,})"
@@ -157,8 +138,8 @@ def _table(table: Table, *, titled: bool = True) -> str:
     return title + (f"{table_text}\n\n± is half of the 95 % interval." if "±" in table_text else table_text)
 
 
-def _cell(column: Column, cell: Value | Cell) -> str:
-    margin = f" {cell.margin}" if isinstance(cell, Cell) and cell.margin else ""
+def _cell(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
+    margin = f" {cell.margin}" if isinstance(cell, doc.Cell) and cell.margin else ""
     return alone(column.kind, cell) + margin
 
 
@@ -168,7 +149,7 @@ def _rows(heads: Sequence[str], left: Sequence[bool], rows: Sequence[Sequence[st
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (escaped[0], rules, *escaped[1:]))
 
 
-def _finding(number: int, advice: Advice) -> str:
+def _finding(number: int, advice: doc.Advice) -> str:
     share = f" ({advice.share})" if advice.share else ""
     gain = f"**up to {escape.text(advice.gain)}{share}**: " if advice.gain else ""
     lines = [f"{number}. {gain}{escape.text(advice.sentence)}"]
@@ -180,7 +161,7 @@ def _finding(number: int, advice: Advice) -> str:
     return "  \n".join(lines)
 
 
-def _code(code: Code) -> str:
+def _code(code: doc.Code) -> str:
     return _folded(code.title or code.language, escape.fenced(code.text, code.language))
 
 

@@ -17,7 +17,7 @@ from laptime.records.case import Case
 from laptime.records.constants import Constants
 from laptime.records.environment import Environment
 from laptime.records.run import Run
-from laptime.reports.refusal import refusal
+from laptime.reports.only_timings import refusal
 from laptime.suites.perfzero.schema import system_info, text
 
 NAME = "perfzero"

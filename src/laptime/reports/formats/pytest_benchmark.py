@@ -15,7 +15,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.refusal import refusal
+from laptime.reports.only_timings import refusal, timings
 
 NAME = "pytest_benchmark"
 SUFFIXES: tuple[str, ...] = (".pytest-benchmark",)
@@ -31,12 +31,7 @@ def render(run: Run) -> str:
         UsageError: the run has no timings.
     """
     machine, git = run.environment, run.environment.git or {}
-    benchmarks = [
-        _benchmark(run, case, series)
-        for case in run.cases
-        for series in case.series
-        if series.metric.tag == "latency" and series.samples and case.status != "failed"
-    ]
+    benchmarks = [_benchmark(run, case, series) for case, series in timings(run)]
     if not benchmarks:
         raise refusal(run, NAME, "timings of cases")
     document = {

@@ -10,25 +10,9 @@ from rich.text import Text as Line
 from laptime.kit.text import count
 from laptime.kit.units import percent
 from laptime.records.run import Run
+from laptime.reports import document as doc
 from laptime.reports import text_table
 from laptime.reports._words import printable
-from laptime.reports.document import (
-    Advice,
-    Bars,
-    Block,
-    Code,
-    Document,
-    Facts,
-    Failure,
-    Folded,
-    Group,
-    Notices,
-    Panels,
-    Section,
-    Table,
-    Text,
-    Views,
-)
 from laptime.reports.documents import document
 from laptime.reports.text_layout import (
     GAP,
@@ -80,7 +64,7 @@ def render(run: Run, *, color: bool = False, width: int = 100) -> str:
     return render_document(document(run), color=color, width=width)
 
 
-def render_document(document: Document, *, color: bool = False, width: int = 100) -> str:
+def render_document(document: doc.Document, *, color: bool = False, width: int = 100) -> str:
     """Any document as lines."""
     width = max(width, NARROWEST)
     lines = _head(document, width)
@@ -94,7 +78,7 @@ def render_document(document: Document, *, color: bool = False, width: int = 100
     return printed(lines, color=color)
 
 
-def _head(document: Document, width: int) -> list[Line]:
+def _head(document: doc.Document, width: int) -> list[Line]:
     lines = _paragraph(f"{document.verb} {document.title}", width)
     verdict = document.verdict
     if len(verdict.word) < INDENT - 1:
@@ -115,23 +99,23 @@ def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> li
     return [Line(line, style=style) for line in wrapped("", printable(text), width, indent=indent)]
 
 
-def _section(section: Section, width: int) -> list[Line]:
+def _section(section: doc.Section, width: int) -> list[Line]:
     lead = GAP if section.headed else ""
     lines = [Line(printable(section.title), style="bold")] if section.headed else []
     return lines + _blocks(section.blocks, width, lead)
 
 
-def _blocks(blocks: Sequence[Block], width: int, lead: str) -> list[Line]:
+def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
     """The blocks one under the other, tables and the like between blank lines."""
-    topics = [topic for block in blocks if isinstance(block, Facts) for topic, _ in block.rows]
-    topics += [block.title for block in blocks if isinstance(block, Bars)]
+    topics = [topic for block in blocks if isinstance(block, doc.Facts) for topic, _ in block.rows]
+    topics += [block.title for block in blocks if isinstance(block, doc.Bars)]
     topics += [f"{number} {each.severity}" for number, each in enumerate(_advice(blocks), 1)]
     longest = max((len(topic) for topic in topics if len(topic) <= _LONGEST_TOPIC), default=0)
     indent = max(INDENT, len(lead) + longest + 2)
     lines: list[Line] = []
     apart = False
     for block in blocks:
-        is_apart = isinstance(block, Table | Views | Code | Group | Failure)
+        is_apart = isinstance(block, doc.Table | doc.Views | doc.Code | doc.Group | doc.Failure)
         lines += [Line()] if lines and (apart or is_apart) else []
         number = next((at for at, each in enumerate(_advice(blocks), 1) if each is block), 0)
         lines += _block(block, width, lead, indent, number)
@@ -139,25 +123,25 @@ def _blocks(blocks: Sequence[Block], width: int, lead: str) -> list[Line]:
     return lines
 
 
-def _advice(blocks: Sequence[Block]) -> list[Advice]:
-    return [block for block in blocks if isinstance(block, Advice)]
+def _advice(blocks: Sequence[doc.Block]) -> list[doc.Advice]:
+    return [block for block in blocks if isinstance(block, doc.Advice)]
 
 
-def _block(block: Block, width: int, lead: str, indent: int, number: int) -> list[Line]:
+def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) -> list[Line]:
     match block:
-        case Text():
+        case doc.Text():
             return _paragraph(block.text, width, style="dim", indent=len(lead))
-        case Facts():
+        case doc.Facts():
             return _facts(block.rows, width, lead, indent)
-        case Bars():
+        case doc.Bars():
             return _bars(block, width, lead, indent)
-        case Table():
+        case doc.Table():
             return text_table.lines(block, width)
-        case Views():
+        case doc.Views():
             return text_table.lines(block.tables[0], width)
-        case Advice():
+        case doc.Advice():
             return _finding(block, number, width, lead, indent)
-        case Notices():
+        case doc.Notices():
             return [
                 line
                 for row in block.rows
@@ -166,16 +150,16 @@ def _block(block: Block, width: int, lead: str, indent: int, number: int) -> lis
                     *(titled("", f"next: {row.next}", 0, indent=indent) if row.next else []),
                 )
             ]
-        case Failure():
+        case doc.Failure():
             return _failure(block, width, indent)
-        case Code():
+        case doc.Code():
             return _code(block, width, lead)
-        case Group():
+        case doc.Group():
             return [
                 Line(f"{lead}{printable(block.title)}", style="bold"),
                 *_blocks(block.blocks, width, lead + GAP),
             ]
-        case Folded() | Panels():
+        case doc.Folded() | doc.Panels():
             return _blocks(block.blocks, width, lead)
     return []
 
@@ -195,7 +179,7 @@ def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) 
     return lines
 
 
-def _bars(bars: Bars, width: int, lead: str, indent: int) -> list[Line]:
+def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
     """Name, number, share, bar and note a line; where there is no room the bar goes, then the note."""
     whole = bars.whole or max((bar.value for bar in bars.rows), default=0.0) or 1.0
     grid = RichTable.grid(padding=(0, len(GAP), 0, 0))
@@ -222,7 +206,7 @@ def _bars(bars: Bars, width: int, lead: str, indent: int) -> list[Line]:
     return title + [Line(lead).append(line) for line in drawn(grid)]
 
 
-def _finding(advice: Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
+def _finding(advice: doc.Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
     share = f" ({advice.share})" if advice.share else ""
     gain = f"up to {advice.gain}{share}: " if advice.gain else ""
     topic = f"{lead}{number} {advice.severity}"
@@ -234,7 +218,7 @@ def _finding(advice: Advice, number: int, width: int, lead: str, indent: int) ->
     ]
 
 
-def _failure(failure: Failure, width: int, indent: int) -> list[Line]:
+def _failure(failure: doc.Failure, width: int, indent: int) -> list[Line]:
     lines = titled(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
     for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
         if text:
@@ -242,7 +226,7 @@ def _failure(failure: Failure, width: int, indent: int) -> list[Line]:
     return lines
 
 
-def _code(code: Code, width: int, lead: str) -> list[Line]:
+def _code(code: doc.Code, width: int, lead: str) -> list[Line]:
     """The first lines of a source or patch."""
     source = [line for line in code.text.rstrip("\n").split("\n") if not line.startswith("diff --git ")]
     lines = [Line(lead + printable(code.title), style="bold")] if code.title else []

@@ -12,20 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from markupsafe import Markup
 
 from laptime.reports import columns
+from laptime.reports import document as doc
 from laptime.reports._words import plain
-from laptime.reports.document import (
-    Advice,
-    Block,
-    Chart,
-    Code,
-    Document,
-    Folded,
-    Group,
-    Panels,
-    Table,
-    Timeline,
-    Views,
-)
 from laptime.reports.page import bars, tables
 from laptime.reports.page.one_file import asset, inlined, policy, template
 from laptime.reports.page.timeline import packed
@@ -34,16 +22,16 @@ from laptime.reports.visible import sections
 _DIFF = {"+++": "file", "---": "file", "diff": "file", "@@": "hunk", "+": "added", "-": "removed"}
 
 
-def render(document: Document) -> str:
+def render(document: doc.Document) -> str:
     """The whole page."""
     leading = sorted(sections(document, "page"), key=lambda section: not section.lead)
     blocks = [block for section in leading for block in _inside(section.blocks)]
-    linked = {link for block in blocks if isinstance(block, Advice) for link, _ in block.links}
-    shown = {id(block): tables.shown(block, linked) for block in blocks if isinstance(block, Table)}
+    linked = {link for block in blocks if isinstance(block, doc.Advice) for link, _ in block.links}
+    shown = {id(block): tables.shown(block, linked) for block in blocks if isinstance(block, doc.Table)}
     anchors = {link: anchor for table in shown.values() for link, anchor in table.anchors.items()}
-    anchors |= {block.id: block.id for block in blocks if isinstance(block, Group) and block.id}
-    charts = [block for block in blocks if isinstance(block, Chart) and block.points is not None]
-    has_timeline = any(isinstance(block, Timeline) for block in blocks)
+    anchors |= {block.id: block.id for block in blocks if isinstance(block, doc.Group) and block.id}
+    charts = [block for block in blocks if isinstance(block, doc.Chart) and block.points is not None]
+    has_timeline = any(isinstance(block, doc.Timeline) for block in blocks)
     style = asset("document.css")
     script = asset("shell.js", "tables.js", *["timeline.js"] * has_timeline, *["tooltips.js"] * bool(charts))
     whole = template(asset("document.html")).render(
@@ -68,23 +56,23 @@ def render(document: Document) -> str:
     return whole.lstrip()  # the macros before it leave empty lines
 
 
-def _inside(blocks: Sequence[Block]) -> Iterator[Block]:
+def _inside(blocks: Sequence[doc.Block]) -> Iterator[doc.Block]:
     """All blocks, those inside others too."""
     for block in blocks:
         yield block
-        if isinstance(block, Panels | Group | Folded):
+        if isinstance(block, doc.Panels | doc.Group | doc.Folded):
             yield from _inside(block.blocks)
-        if isinstance(block, Views):
+        if isinstance(block, doc.Views):
             yield from _inside(block.tables)
 
 
-def _groups(blocks: Sequence[Block]) -> Iterable[tuple[str, list[Block]]]:
+def _groups(blocks: Sequence[doc.Block]) -> Iterable[tuple[str, list[doc.Block]]]:
     """Neighbours of one kind together, with the kind's name."""
     kinds = itertools.groupby(blocks, key=lambda block: type(block).__name__)
     return [(kind, list(group)) for kind, group in kinds]
 
 
-def _links(advice: Advice, anchors: dict[str, str]) -> list[tuple[str, str]]:
+def _links(advice: doc.Advice, anchors: dict[str, str]) -> list[tuple[str, str]]:
     """(anchor, words) of the rows behind a finding; the first row of its table where none is in the page."""
     links = [(anchors[link], text) for link, text in advice.links if link in anchors]
     if advice.links and not links:
@@ -93,7 +81,7 @@ def _links(advice: Advice, anchors: dict[str, str]) -> list[tuple[str, str]]:
     return links
 
 
-def _lines(code: Code) -> list[tuple[str, str]]:
+def _lines(code: doc.Code) -> list[tuple[str, str]]:
     """(class, text) of each line; lines of a diff have one for what they are."""
     rows = []
     for line in code.text.splitlines():

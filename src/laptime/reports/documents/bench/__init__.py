@@ -8,18 +8,7 @@ from laptime.analysis.summary import summarize
 from laptime.records.run import Run
 from laptime.records.verdict import conclusion, summary
 from laptime.reports import _words as words
-from laptime.reports.document import (
-    Document,
-    Facts,
-    Folded,
-    Headline,
-    Notice,
-    Notices,
-    Section,
-    Table,
-    Text,
-    Tone,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
     across,
@@ -37,16 +26,16 @@ from laptime.reports.documents.bench.cards import cards
 from laptime.reports.documents.bench.junit_cases import junit_cases
 from laptime.reports.documents.bench.table import Stats, headline, table
 
-_TONES: dict[str, Tone] = {"kept": "trusted", "broken": "invalid"}
+_TONES: dict[str, doc.Tone] = {"kept": "trusted", "broken": "invalid"}
 
 
-def document(run: Run) -> Document:
+def document(run: Run) -> doc.Document:
     """Everything that a report says about a benchmark."""
     stats = [summarize(case, run.constants) for case in run.cases]
     doubts = reasons.reasons(run)
     commands = [each.next for each in doubts if each.outcome in ("fail", "warn") and each.next]
     because = reasons.because(run, [headline(numbers) for numbers in stats], doubts)
-    return Document(
+    return doc.Document(
         run=run,
         verb=run.verb,
         title=words.title(run),
@@ -61,47 +50,47 @@ def document(run: Run) -> Document:
     )
 
 
-def _regimes(table: Table) -> list[str]:
+def _regimes(table: doc.Table) -> list[str]:
     """What the regimes in the heads of the columns mean."""
     shown = dict.fromkeys(column.regime for column in table.columns)
     return [f"{name}: {words.REGIMES[name]}" for name in shown if name in words.REGIMES]
 
 
-def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], because: str) -> list[Section]:
+def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], because: str) -> list[doc.Section]:
     cases = table(run, stats)
     return [
-        Section(
+        doc.Section(
             id="numbers",
             title="The numbers themselves",
             headed=False,
-            blocks=[Facts(rows=[(run.trust, because)] if run.verdicts else [])],
+            blocks=[doc.Facts(rows=[(run.trust, because)] if run.verdicts else [])],
         ),
-        Section(
+        doc.Section(
             id="cases",
             title="Cases",
             headed=False,
             note="In brackets: the 95 % interval." if cases.rows else "",
             blocks=[
-                Text(text=words.held(run)),
-                Text(text="; ".join(_regimes(cases))),
+                doc.Text(text=words.held(run)),
+                doc.Text(text="; ".join(_regimes(cases))),
                 cases,
             ],
         ),
-        Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
-        Section(
+        doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
+        doc.Section(
             id="findings",
             title="Findings",
             headed=False,
             blocks=[
-                Facts(rows=[*across.lines(run), *comparisons.sentences(run)], detail="text"),
+                doc.Facts(rows=[*across.lines(run), *comparisons.sentences(run)], detail="text"),
                 _findings(run),
-                Folded(
+                doc.Folded(
                     title="Model, checks and environment",
                     detail="text",
                     blocks=[
-                        Facts(rows=lines.lines(run, stats)),
+                        doc.Facts(rows=lines.lines(run, stats)),
                         _doubts(run, doubts),
-                        Facts(rows=machine.brief(run), detail="folded"),
+                        doc.Facts(rows=machine.brief(run), detail="folded"),
                     ],
                 ),
             ],
@@ -115,18 +104,20 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
     ]
 
 
-def _headline(run: Run, because: str, commands: list[str]) -> Headline:
+def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
     """The answer of a check where one was asked for; otherwise whether the numbers can be trusted."""
     if not run.verdicts:
-        return Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
+        return doc.Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
     word = conclusion(run.verdicts)
-    return Headline(word=word, tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands)
+    return doc.Headline(
+        word=word, tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands
+    )
 
 
-def _findings(run: Run) -> Notices:
-    return Notices(
+def _findings(run: Run) -> doc.Notices:
+    return doc.Notices(
         rows=[
-            Notice(
+            doc.Notice(
                 level="finding" if each.severity == "info" else each.severity,
                 text=each.sentence,
                 next=each.next,
@@ -137,7 +128,7 @@ def _findings(run: Run) -> Notices:
     )
 
 
-def _doubts(run: Run, doubts: list[reasons.Reason]) -> Notices:
+def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
     """Reasons beside the one in the verdict; failures have their own lines."""
     failed = {
         case.failure.kind for case in run.cases if case.failure and case.status in ("failed", "skipped")
@@ -147,7 +138,7 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> Notices:
         groups = groups[1:]  # said with the verdict
     command = next((each.next for each in doubts if each.outcome in ("fail", "warn") and each.next), "")
     rows = [
-        Notice(
+        doc.Notice(
             level=first.outcome,
             text=reasons.said(group, run),
             next=first.next if first.next != command else "",
@@ -155,4 +146,4 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> Notices:
         for group in groups
         if (first := group[0]).check not in failed
     ]
-    return Notices(rows=rows)
+    return doc.Notices(rows=rows)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from laptime.kit.errors import UsageError
+from laptime.records.case import Case
 from laptime.records.run import Run
+from laptime.records.series import Series
 
 
 def refusal(run: Run, format: str, holds: str) -> UsageError:
@@ -18,3 +22,11 @@ def refusal(run: Run, format: str, holds: str) -> UsageError:
         why=f"a file of this format holds {holds}; run {run.id} has none",
         next=f"laptime show {run.id} --format json",
     )
+
+
+def timings(run: Run) -> Iterator[tuple[Case, Series]]:
+    """The timed calls of every case that was measured, by regime."""
+    for case in run.cases:
+        for series in case.series:
+            if series.metric.tag == "latency" and series.samples and case.status != "failed":
+                yield case, series
