@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 VERSION = 1
@@ -33,7 +34,9 @@ def encode(document: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return sorted(value) if isinstance(value, (set, frozenset)) else str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    return int(value) if isinstance(value, Integral) else str(value)  # numpy's integers are none of Python's
 
 
 def decode(text: str | bytes, *kinds: type[_T]) -> _T:

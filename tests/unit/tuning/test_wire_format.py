@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from laptime.tuning.loop_profile import LoopProfile, Site
@@ -88,3 +89,8 @@ def test_messages_are_read_while_they_are_written(tmp_path: Path) -> None:
     assert messages.new_blocks() == []
     assert messages.latest(LoopProfile) == PROFILE
     assert messages.latest(TrialResult) is None
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    document = LoopProfile(batch=np.int64(8))  # type: ignore[arg-type]
+    assert decode(encode(document), LoopProfile).batch == 8

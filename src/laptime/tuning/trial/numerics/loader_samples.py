@@ -46,7 +46,7 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
     samples: dict[str, Any] = {
         "iterable": iterable,
         "workers": int(loader.num_workers),
-        "batch_size": loader.batch_size,
+        "batch_size": None if loader.batch_size is None else int(loader.batch_size),
         "drop_last": bool(getattr(loader, "drop_last", False)),
         "length": _length(loader),
         "dataset": _length(loader.dataset),
