@@ -104,8 +104,8 @@ def _text(value: Value | Cell, factor: float, digits: int, *, plus: bool) -> str
         return ""
     if isinstance(value, str):
         return value
-    shown = value / factor + 0.0  # no negative zero
+    scaled = value / factor + 0.0  # no negative zero
     least = 10.0**-digits
-    if 0 < abs(shown) < least / 2:
-        return f"{'<' if shown > 0 else '>-'}{least:.{digits}f}"
-    return f"{shown:{'+' if plus and shown else ''},.{digits}f}"
+    if 0 < abs(scaled) < least / 2:
+        return f"{'<' if scaled > 0 else '>-'}{least:.{digits}f}"
+    return f"{scaled:{'+' if plus and scaled else ''},.{digits}f}"

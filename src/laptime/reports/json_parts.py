@@ -68,12 +68,12 @@ def machine(run: Run) -> Environment:
 
 def published(document: type[Struct]) -> dict[str, Any]:
     """The schema of a document of which every key is always there."""
-    made = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
-    for definition in made["$defs"].values():
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(document)}
+    for definition in schema["$defs"].values():
         definition["description"] = " ".join(definition["description"].partition("\n\n")[0].split())
         if "properties" in definition:
             definition["required"] = list(definition["properties"])
-    return made
+    return schema
 
 
 def plain(value: Any) -> Any:

@@ -73,8 +73,8 @@ class Scale(NamedTuple):
         if self.log:
             return _log_ticks(self.low, self.high)
         top = self.high if self.bend is None else self.bend
-        found = _round_ticks(self.low, top, about)
-        return found if self.bend is None else [*found, self.high]
+        ticks = _round_ticks(self.low, top, about)
+        return ticks if self.bend is None else [*ticks, self.high]
 
 
 _SQUEEZED = 0.22
@@ -97,21 +97,21 @@ def _round_ticks(low: float, high: float, about: int) -> list[float]:
 def _log_ticks(low: float, high: float) -> list[float]:
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     for steps in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
-        found = [m * 10.0**d for d in decades for m in steps if low * 0.999 <= m * 10.0**d <= high * 1.001]
-        if len(found) >= 3:
-            return found
-    return found or [low, high]
+        ticks = [m * 10.0**d for d in decades for m in steps if low * 0.999 <= m * 10.0**d <= high * 1.001]
+        if len(ticks) >= 3:
+            return ticks
+    return ticks or [low, high]
 
 
 def tick_texts(values: list[float], factor: float) -> list[str]:
     """Values over `factor`, with just the decimals that write them exactly."""
-    shown = [value / factor for value in values]
-    step = min((b - a for a, b in itertools.pairwise(shown) if b > a), default=abs(shown[0]) or 1.0)
+    scaled = [value / factor for value in values]
+    step = min((b - a for a, b in itertools.pairwise(scaled) if b > a), default=abs(scaled[0]) or 1.0)
     for digits in range(7):
-        texts = [f"{value:,.{digits}f}" for value in shown]
-        if all(abs(float(t.replace(",", "")) - v) < 0.01 * step for t, v in zip(texts, shown, strict=True)):
+        texts = [f"{value:,.{digits}f}" for value in scaled]
+        if all(abs(float(t.replace(",", "")) - v) < 0.01 * step for t, v in zip(texts, scaled, strict=True)):
             return texts
-    return [f"{value:.4g}" for value in shown]
+    return [f"{value:.4g}" for value in scaled]
 
 
 def left_axis(scale: Scale, texts: Iterable[tuple[float, str]], *, x: float, right: float) -> Markup:

@@ -135,10 +135,10 @@ def _peak(x: float, y: float, text: str, right: float) -> Markup:
 
 def _path(points: list[tuple[float, float]]) -> str:
     """Steps from point to point; of the points in one pixel only the first, lowest, highest and last."""
-    kept: list[tuple[float, float]] = []
+    corners: list[tuple[float, float]] = []
     for _, group in itertools.groupby(points, key=lambda point: int(point[0])):
         column = list(group)
         heights = [y for _, y in column]
         ends = {0, len(column) - 1, heights.index(min(heights)), heights.index(max(heights))}
-        kept += [column[index] for index in sorted(ends)]
-    return f"M{kept[0][0]:.1f} {kept[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in kept[1:])
+        corners += [column[index] for index in sorted(ends)]
+    return f"M{corners[0][0]:.1f} {corners[0][1]:.1f}" + "".join(f"H{x:.1f}V{y:.1f}" for x, y in corners[1:])

@@ -178,8 +178,8 @@ def _activities(number: int) -> str:
 
 
 def _memory(profile: Profile) -> Iterator[str]:
-    known = [memory for memory in profile.memory if memory.peak is not None]
-    for memory in [memory for memory in known if memory.device != "cpu"][:_DEVICES] or known[:1]:
+    peaked = [memory for memory in profile.memory if memory.peak is not None]
+    for memory in [memory for memory in peaked if memory.device != "cpu"][:_DEVICES] or peaked[:1]:
         live = [
             f"{words.operator(row.operator, 40)} {words.size(row.bytes)}" for row in memory.live if row.bytes
         ]

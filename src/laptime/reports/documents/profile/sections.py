@@ -62,14 +62,15 @@ def sections(run: Run, profile: Profile) -> list[Section]:
     ]
 
 
-def _tables(id: str, title: str, note: str, shown: list[Table]) -> Section:
+def _tables(id: str, title: str, note: str, views: list[Table]) -> Section:
     """Tables alone; on a terminal the head of a table says what it is."""
-    return Section(id=id, title=title, note=note, blocks=_views(shown), headed=False, folded=True)
+    return Section(id=id, title=title, note=note, blocks=_views(views), headed=False, folded=True)
 
 
-def _views(shown: list[Table]) -> list[Block]:
-    shown = [table for table in shown if table.rows]
-    return [Views(tables=shown)] if len(shown) > 1 else [structs.replace(table, title="") for table in shown]
+def _views(views: list[Table]) -> list[Block]:
+    """Tables with rows: several are views of one thing, one alone needs no title."""
+    filled = [table for table in views if table.rows]
+    return [Views(tables=filled)] if len(filled) > 1 else [structs.replace(each, title="") for each in filled]
 
 
 def _why(profile: Profile) -> Section:
@@ -102,7 +103,7 @@ def _time(profile: Profile) -> Section:
 def _use(profile: Profile) -> Section:
     """Use of each device, and the length of its queue, over the window."""
     devices = profile.overview.devices
-    shown = [
+    curves = [
         Chart(
             title=f"Device {use.device} busy" if len(devices) > 1 else "Device busy",
             draw=partial(charts.use, use.busy_curve, profile.steps, label="share of time busy"),
@@ -112,14 +113,14 @@ def _use(profile: Profile) -> Section:
     ]
     queue = profile.launches.queue_curve if profile.launches else []
     if queue and max(queue) > 0:
-        shown.append(
+        curves.append(
             Chart(
                 title="Launched and not yet started, mean",
                 draw=lambda: charts.use(queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
             )
         )
     note = "Over all steps; dashed lines are the steps' borders."
-    return Section(id="use", title="The device over time", note=note, blocks=shown, detail="page")
+    return Section(id="use", title="The device over time", note=note, blocks=curves, detail="page")
 
 
 def _launches(profile: Profile) -> str:
@@ -192,7 +193,7 @@ def _files(run: Run, profile: Profile) -> Section:
     ]
     blocks = [
         table("trace-files", fields, profile.files),
-        Notices(rows=[Notice(level=each.outcome, text=each.sentence, next=each.next) for each in run.checks]),
+        Notices(rows=[Notice(level=c.outcome, text=c.sentence, next=c.next) for c in run.checks]),
         Folded(title="What the file says of itself", blocks=[Facts(rows=_scalars(run, profile))]),
     ]
     return Section(id="files", title="Files", blocks=blocks, detail="page")

@@ -37,12 +37,12 @@ def operators(profile: Profile) -> list[Table]:
     total = sum(getattr(row, self_ns) for row in profile.operators)
     host = "host" if on_device else "CPU"
     share = Field("share", lambda row: getattr(row, self_ns) / total if total else None, "share", brief=True)
-    own, children = "of what it launched itself", "with what its child operators launched"
+    launched, children = "of what it launched itself", "with what its child operators launched"
     note = "without child operators and own runtime calls"
     fields = [
         Field("operator", lambda row: words.operator(row.name, 64), "code", brief=True),
         Field("input shapes", lambda row: words.shortened(row.shapes, 48), "code"),
-        Field("device self", "device_self_ns", "time", own, bar=True, brief=on_device),
+        Field("device self", "device_self_ns", "time", launched, bar=True, brief=on_device),
         *([share] if on_device else []),
         Field("device total", "device_total_ns", "time", children, brief=on_device),
         Field(f"{host} self", "host_self_ns", "time", note, bar=not on_device, brief=True),

@@ -174,8 +174,8 @@ def warnings(run: Run) -> list[str]:
     assert profile is not None
     texts = []
     for file in profile.files:
-        own = file.warnings or [_CUT] * file.truncated
-        texts += [f"{file.name}: {text}" if len(profile.files) > 1 else text for text in own]
+        notes = file.warnings or [_CUT] * file.truncated
+        texts += [f"{file.name}: {text}" if len(profile.files) > 1 else text for text in notes]
     texts += profile.against.warnings if profile.against else []
     for check in run.checks:
         if check.outcome in ("warn", "fail") and not any(text in check.sentence for text in texts):
