@@ -30,7 +30,7 @@ def template(source: str) -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters.update(plain=words.plain, count=count, capital=capital, case_label=words.label)
+    environment.filters.update(plain=words.plain, count=count, capital=capital)
     return environment.from_string(source)
 
 
