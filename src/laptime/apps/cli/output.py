@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
+import msgspec
 
 from laptime.apps.cli.error_boundary import Voice, discard_stdout
 from laptime.kit import registry
@@ -99,6 +100,11 @@ def write(subject: Run | Document, outputs: Sequence[Output], *, voice: Voice) -
         else:
             voice.say(f"wrote {output.path}")
     return failed
+
+
+def json_text(document: Any) -> str:
+    """One JSON document, indented."""
+    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
 def wants_color() -> bool:

@@ -24,6 +24,8 @@ from laptime.verbs.check import Rules, with_verdicts
 if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession
 
+_WORST_FIRST = ("broken", "undecided", "kept")
+
 
 @click.command("check", cls=measuring_options.Measuring)
 @click.argument("subject", metavar="RUN | TARGET", default="last")
@@ -83,7 +85,7 @@ def command(
     verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
         verdicts += verb.against_run(now, baseline, rules, force=force)
-    output.result(_document(run, verdicts) if as_json else _text(verdicts))
+    output.result(output.json_text(_document(run, verdicts)) if as_json else _text(verdicts))
     failed = output.write(with_verdicts(run, verdicts), reports, voice=voice)
     for error in failed:
         voice.complain(error)
@@ -129,20 +131,17 @@ def _rules(path: str | None, tolerance: str | None) -> Rules:
 
 def _text(verdicts: list[Verdict]) -> str:
     lines = [f"{conclusion(verdicts)}: {summary(verdicts)}", ""]
-    for each in sorted(verdicts, key=lambda verdict: ("broken", "undecided", "kept").index(verdict.word)):
-        lines += [f"{each.word:<10} {one_line(each.case)}", f"  {each.metric}   {one_line(each.sentence)}"]
-        if each.next:
-            lines.append(f"  next: {one_line(each.next)}")
+    for verdict in sorted(verdicts, key=lambda each: _WORST_FIRST.index(each.word)):
+        lines.append(f"{verdict.word:<10} {one_line(verdict.case)}")
+        lines.append(f"  {verdict.metric}   {one_line(verdict.sentence)}")
+        lines += [f"  next: {one_line(verdict.next)}"] if verdict.next else []
     return "\n".join(lines)
 
 
-def _document(run: Run, verdicts: list[Verdict]) -> str:
-    document = {
+def _document(run: Run, verdicts: list[Verdict]) -> dict[str, Any]:
+    return {
         "schema": "laptime.check/1",
         "run": run.id,
         "conclusion": conclusion(verdicts),
-        "verdicts": [
-            {name: getattr(verdict, name) for name in verdict.__struct_fields__} for verdict in verdicts
-        ],
+        "verdicts": [msgspec.structs.asdict(verdict) for verdict in verdicts],
     }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

@@ -85,7 +85,8 @@ def command(
             return measuring.deliver(run, [], format=format_, voice=voice) or code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force)
-    output.result(_document(left, right, comparisons) if as_json else _text(left, right, comparisons))
+    document = _document(left, right, comparisons)
+    output.result(output.json_text(document) if as_json else _text(left, right, comparisons))
     return decided(comparisons)
 
 
@@ -150,15 +151,9 @@ def stored(reference: str) -> Run | None:
 def _text(a: Run, b: Run, comparisons: list[Comparison]) -> str:
     lines = [f"baseline   {_title(a)}", f"candidate  {_title(b)}", ""]
     for comparison in comparisons:
-        keys = (
-            [comparison.candidate]
-            if comparison.candidate == comparison.baseline
-            else [comparison.candidate, comparison.baseline]
-        )
-        lines += [
-            one_line(" against ".join(keys)),
-            f"  {comparison.metric}   {one_line(comparison.sentence)}",
-        ]
+        keys = dict.fromkeys([comparison.candidate, comparison.baseline])
+        lines.append(one_line(" against ".join(keys)))
+        lines.append(f"  {comparison.metric}   {one_line(comparison.sentence)}")
     if not comparisons:
         lines.append("the runs share no timed metric")
     return "\n".join(lines)
@@ -169,21 +164,11 @@ def _title(run: Run) -> str:
     return one_line("  ".join(part for part in (run.id, run.started, run.name, verdict) if part))
 
 
-def _document(a: Run, b: Run, comparisons: list[Comparison]) -> str:
-    document = {
-        "schema": "laptime.compare/1",
-        "baseline": _side(a),
-        "candidate": _side(b),
-        "comparisons": comparisons,
-    }
-    return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+def _document(a: Run, b: Run, comparisons: list[Comparison]) -> dict[str, Any]:
+    sides = {"baseline": _side(a), "candidate": _side(b)}
+    return {"schema": "laptime.compare/1", **sides, "comparisons": comparisons}
 
 
 def _side(run: Run) -> dict[str, Any]:
-    return {
-        "run": run.id,
-        "started": run.started,
-        "name": run.name,
-        "verdict": run.trust,
-        "status": run.status,
-    }
+    fields = {name: getattr(run, name) for name in ("started", "name", "status")}
+    return {"run": run.id, "verdict": run.trust, **fields}

@@ -6,11 +6,10 @@ from datetime import datetime
 from typing import Any
 
 import click
-import msgspec
 
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import voice_options
-from laptime.apps.cli.output import result, table
+from laptime.apps.cli.output import json_text, result, table
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.profile import BOUND
@@ -35,7 +34,7 @@ def command(context: click.Context, /, limit: int, everything: bool, as_json: bo
     lines, total = index.listing(limit=None if everything else limit)
     if as_json:
         document = {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
-        result(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        result(json_text(document))
         return
     if not total:
         voice.say(f"no runs are stored under {folder.home()}   next: laptime bench torchvision:resnet18")

@@ -135,22 +135,14 @@ def _runs(history: History, id: str) -> Table:
     columns = [
         Column(title="run"),
         Column(title="commit", kind="code"),
-        Column(title="value", kind="number"),
-        Column(title="95 % interval", kind="number"),
+        *(Column(title=title, kind="number") for title in ("value", "95 % interval")),
         Column(title="verdict"),
     ]
-    rows = [
-        Row(
-            cells=[
-                point.run,
-                _commit(point),
-                _value(history, point),
-                Cell(text=show_interval(point.ci95, point.value, history.unit)),
-                Cell(text=point.trust, tone=point.trust),
-            ]
-        )
-        for point in reversed(history.points)
-    ]
+    rows = []
+    for point in reversed(history.points):
+        interval = show_interval(point.ci95, point.value, history.unit)
+        trust = Cell(text=point.trust, tone=point.trust)
+        rows.append(Row(cells=[point.run, _commit(point), _value(history, point), interval, trust]))
     return Table(id=id, columns=columns, rows=rows)
 
 
