@@ -44,7 +44,7 @@ def document(run: Run) -> doc.Document:
         cards=cards(run, stats),
         sections=_sections(run, stats, doubts, because),
         cases=junit_cases(run),
-        data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run), enc_hook=str)),
+        data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run, stats), enc_hook=str)),
         embedded=True,
         about="The same numbers for machines are in this page as JSON, in the element #report.",
     )

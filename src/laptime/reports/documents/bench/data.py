@@ -14,15 +14,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from laptime.analysis.summary import summarize
 from laptime.records.case import Axis, Case, Failure, Status
 from laptime.records.check import Trust
 from laptime.records.comparison import Word
-from laptime.records.constants import Constants
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.reports.documents.bench.reasons import failure_check
+from laptime.reports.documents.bench.table import Stats
 from laptime.reports.json_parts import Environment, Reason, machine, reason
 
 SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
@@ -101,9 +100,9 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Report)}
 
 
-def report(run: Run) -> Report:
-    """The run as the structs above."""
-    cases = [_measured(case, run.constants) for case in run.cases]
+def report(run: Run, stats: list[Stats]) -> Report:
+    """The run as the structs above; `stats` are the numbers of each case."""
+    cases = [_measured(case, numbers) for case, numbers in zip(run.cases, stats, strict=True)]
     of_the_run = [reason(check, None) for check in run.checks if check.outcome != "ok"]
     return Report(
         schema=SCHEMA,
@@ -128,7 +127,7 @@ def report(run: Run) -> Report:
     )
 
 
-def _measured(case: Case, constants: Constants) -> Measured:
+def _measured(case: Case, stats: Stats) -> Measured:
     return Measured(
         key=case.key,
         target=case.target,
@@ -142,7 +141,7 @@ def _measured(case: Case, constants: Constants) -> Measured:
         failure=case.failure,
         metrics={
             tag: Metric(**{name: getattr(stat, name) for name in Metric.__struct_fields__})
-            for tag, stat in summarize(case, constants).items()
+            for tag, stat in stats.items()
         },
         details=case.details,
     )
