@@ -202,7 +202,7 @@ def _rows(run: Run) -> list[tuple[str, ...]]:
 
     rows: list[tuple[str, ...]] = []
     for case in run.cases:
-        stat, rate = headline(case), main_throughput(case)
+        stat, rate = headline(case, run.constants), main_throughput(case, run.constants)
         margin = f"±{words.percent(stat.precision)}" if stat and stat.precision is not None else "-"
         verdicts = [verdict.word for verdict in run.verdicts if verdict.case == case.key]
         budget = next((word for word in ("broken", "undecided", "kept") if word in verdicts), "-")
