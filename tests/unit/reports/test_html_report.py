@@ -133,6 +133,11 @@ def test_numbers_are_there_without_the_script():
         assert text in page.words
 
 
+def test_a_number_in_the_first_column_has_its_interval_too():
+    row = re.search(r'<tr id="case-0".*?</td>', html.render(runs.noisy()))[0]
+    assert "26.2 ms<small>[25.8, 26.7] ms</small>" in row
+
+
 def test_marks_and_counts_of_every_kind_of_sample():
     source = html.render(runs.noisy())
     series = runs.noisy().cases[0].series[0]
