@@ -5,8 +5,6 @@ Broken is a failure; undecided and invalid numbers are errors, because a pipelin
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
@@ -18,13 +16,9 @@ def junit_cases(run: Run) -> list[TestCase]:
     cases = {case.key: case for case in run.cases}
     if run.verdicts:
         return [_verdict(verdict, cases.get(verdict.case)) for verdict in run.verdicts]
-    tests = [_measured(case) for case in run.cases]
-    return tests or [
-        TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=_NOTHING)
-    ]
-
-
-_NOTHING = "nothing was measured"
+    nothing = "nothing was measured"
+    empty = TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=nothing)
+    return [_measured(case) for case in run.cases] or [empty]
 
 
 def _verdict(verdict: Verdict, case: Case | None) -> TestCase:
@@ -41,20 +35,26 @@ def _verdict(verdict: Verdict, case: Case | None) -> TestCase:
 
 
 def _measured(case: Case) -> TestCase:
-    test = TestCase(group=case.target, name=case.key, seconds=_seconds(case))
     failure = case.failure
+    outcome: Outcome = "passed"
+    kind = sentence = then = ""
     if failure is not None and case.status == "failed":
-        return _with(test, "error", failure.kind, failure.what, failure.next)
-    if case.status == "skipped":
-        return _with(test, "skipped", "skipped", failure.what if failure else "", "")
-    if case.trust == "invalid":
+        outcome, kind, sentence, then = "error", failure.kind, failure.what, failure.next
+    elif case.status == "skipped":
+        outcome, kind, sentence = "skipped", "skipped", failure.what if failure else ""
+    elif case.trust == "invalid":
         bad = next((check for check in case.checks if check.outcome == "fail"), None)
-        return _with(test, "error", "invalid", bad.sentence if bad else case.status, bad.next if bad else "")
-    return test
-
-
-def _with(test: TestCase, outcome: Outcome, kind: str, sentence: str, then: str) -> TestCase:
-    return replace(test, outcome=outcome, kind=kind, sentence=sentence, next=then)
+        outcome, kind = "error", "invalid"
+        sentence, then = (bad.sentence, bad.next) if bad else (case.status, "")
+    return TestCase(
+        group=case.target,
+        name=case.key,
+        outcome=outcome,
+        kind=kind,
+        sentence=sentence,
+        next=then,
+        seconds=_seconds(case),
+    )
 
 
 def _seconds(case: Case | None) -> float:

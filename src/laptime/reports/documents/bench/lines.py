@@ -23,7 +23,7 @@ T = TypeVar("T")
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
-    rows += [("start-up", text) for text in _startups(run, stats)]
+    rows += [("start-up", text) for text in startups(run, stats, _startup_text).values()]
     rows += _memory(run, stats)
     if hit := disturbed(run):
         rows.append(("disturbed", hit))
@@ -66,10 +66,6 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     return "; ".join(parts)
 
 
-def _startups(run: Run, stats: list[Stats]) -> list[str]:
-    return list(startups(run, stats, _startup_text).values())
-
-
 def startup(stats: Stats) -> list[Stat]:
     """The parts of a start in the order in which they happen; unknown ones last."""
     parts = [stats[tag] for tag in STARTUP if tag in stats]
@@ -99,8 +95,8 @@ def _startup_text(name: str, stats: Stats) -> str:
 
 def memory(stats: Stats) -> list[Stat]:
     """All that is known about the memory of a case, the device's first."""
-    groups = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
-    return sorted(groups, key=lambda stat: not stat.tag.startswith("memory/device"))
+    parts = [stat for tag, stat in stats.items() if tag.startswith("memory/")]
+    return sorted(parts, key=lambda stat: not stat.tag.startswith("memory/device"))
 
 
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
