@@ -10,15 +10,15 @@ from weakref import WeakKeyDictionary
 from laptime.trace.columns import Trace
 from laptime.trace.view import View
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-def once(find: Callable[[View], Found]) -> Callable[[View], Found]:
+def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
     """Compute the function once per trace. Only for what follows from the trace alone, not from its steps."""
-    results: WeakKeyDictionary[Trace, Found] = WeakKeyDictionary()
+    results: WeakKeyDictionary[Trace, Result] = WeakKeyDictionary()
 
     @wraps(find)
-    def found(view: View) -> Found:
+    def found(view: View) -> Result:
         if view.trace not in results:
             results[view.trace] = find(view)
         return results[view.trace]

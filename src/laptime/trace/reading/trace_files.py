@@ -24,14 +24,14 @@ class NoTraces(LaptimeError):
     exit_code = ExitCode.NOTHING
 
 
-class Found(NamedTuple):
+class ChosenFiles(NamedTuple):
     """Files to read, and what was left out."""
 
     paths: list[Path]
     warnings: list[str]
 
 
-def find(paths: Sequence[Path]) -> Found:
+def find(paths: Sequence[Path]) -> ChosenFiles:
     """The trace files that the paths name; a folder stands for the traces in it (or below it).
 
     Of several recordings of one worker (`worker0.1623143089861.pt.trace.json`, the time in the middle) the
@@ -49,7 +49,7 @@ def find(paths: Sequence[Path]) -> Found:
         else:
             raise _missing(path)
     latest, dropped = _latest(dict.fromkeys(files))
-    return Found(latest, _told(len(dropped)))
+    return ChosenFiles(latest, _told(len(dropped)))
 
 
 def rank_in(name: str) -> int | None:

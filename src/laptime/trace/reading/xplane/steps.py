@@ -41,7 +41,7 @@ class Mark(NamedTuple):
     end: int
 
 
-class Found(NamedTuple):
+class StepRanges(NamedTuple):
     """What is added, to which line, and the name of the ranges that the steps stand for."""
 
     line: int
@@ -49,7 +49,7 @@ class Found(NamedTuple):
     instead_of: str
 
 
-def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Found | None:
+def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges | None:
     """Steps and phases of these lines (one dictionary of kinds each); None where nothing tells a step."""
     candidates = _numbered(lines, kinds) or _called(lines, kinds)
     if candidates is None:
@@ -73,7 +73,7 @@ def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Found | Non
         inside = intervals.intersect(ranges, intervals.union(*_columns([step[1:] for step in steps])))
         for start, end in zip(inside.start.tolist(), inside.end.tolist(), strict=True):
             marks.append(Mark(f"laptime::{phase}", start, end))
-    return Found(line, marks, name)
+    return StepRanges(line, marks, name)
 
 
 def _is_call(name: str) -> bool:
