@@ -54,7 +54,7 @@ class Hooks:
         self._observe_ranks = observe_ranks
         self._originals: list[tuple[Any, str, Any]] = []
         self._handles: list[Any] = []
-        self._kept: dict[int, Any] = {}
+        self._samplers: dict[int, Any] = {}
         self._outermost: set[type] = set()
         self._pid = os.getpid()
 
@@ -68,7 +68,7 @@ class Hooks:
         self._replace(torch.nn.Module, "__call__", self._call)
         self._replace(torch.autograd, "backward", self._backward)
         self._replace(torch.autograd, "grad", self._backward)
-        self._replace(torch.optim.Optimizer, "__init__", self._made)
+        self._replace(torch.optim.Optimizer, "__init__", self._created)
         self._spawned()
         self._hook_steps()
         self._listener.on_settled = self.narrow
@@ -101,7 +101,7 @@ class Hooks:
                 setattr(owner, name, original)
         for handle in self._handles:
             handle.remove()
-        self._originals, self._handles, self._kept = [], [], {}
+        self._originals, self._handles, self._samplers = [], [], {}
 
     def _replace(self, owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
         original = getattr(owner, name)
@@ -171,7 +171,7 @@ class Hooks:
     def _identity(self, iterator: Any) -> int:
         """The same number for all iterators of one loader; its sampler is kept, so that no other gets it."""
         owner = getattr(iterator, "_index_sampler", iterator)
-        self._kept.setdefault(id(owner), owner)
+        self._samplers.setdefault(id(owner), owner)
         return id(owner)
 
     def _call(self, original: Any) -> Any:
@@ -213,7 +213,7 @@ class Hooks:
 
         return backward
 
-    def _made(self, original: Any) -> Any:
+    def _created(self, original: Any) -> Any:
         steps = self._listener.steps
 
         def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807

@@ -30,7 +30,7 @@ ROOMS = {
 
 
 @cache
-def _own(room: str) -> tuple[str, ...]:
+def _own_modules(room: str) -> tuple[str, ...]:
     stems = []
     for entry in files(ROOMS[room]).iterdir():
         stem, dot, suffix = entry.name.partition(".")
@@ -49,7 +49,7 @@ def _guests(room: str) -> dict[str, EntryPoint]:
 
 def names(room: str) -> tuple[str, ...]:
     """Sorted names of all extensions of a room, ours and those of other packages."""
-    return tuple(sorted({*_own(room), *_guests(room)}))
+    return tuple(sorted({*_own_modules(room), *_guests(room)}))
 
 
 def load(room: str, name: str) -> ModuleType:
@@ -63,7 +63,7 @@ def load(room: str, name: str) -> ModuleType:
     if stem not in names(room):
         raise unknown(_word(room), name, names(room))
     try:
-        if stem in _own(room):
+        if stem in _own_modules(room):
             return importlib.import_module(f"{ROOMS[room]}.{stem}")
         module = _guests(room)[stem].load()
         if not isinstance(module, ModuleType):

@@ -141,10 +141,10 @@ def _host(view: View, names: list[str], threads: list[tuple[int, int]]) -> Itera
     keep = np.isin(host.kind, list(_HOST)) & ((host.kind != HostKind.PYTHON) | phases.loading(view))
     rows = np.flatnonzero(keep)
     args = _args(
-        correlation=_known(host.correlation[rows]),
+        correlation=_or_empty(host.correlation[rows]),
         **{
-            "Sequence number": _known(host.sequence[rows]),
-            "Fwd thread id": _known(host.forward_thread[rows]),
+            "Sequence number": _or_empty(host.sequence[rows]),
+            "Fwd thread id": _or_empty(host.forward_thread[rows]),
         },
     )
     columns = (host.kind[rows], host.name[rows], host.thread[rows])
@@ -165,18 +165,18 @@ def _device(view: View, names: list[str]) -> Iterator[str]:
         [trace.texts[i] if i >= 0 else "" for i in each.tolist()] for each in (device.grid, device.block)
     )
     args = _args(
-        device=_known(device.device),
-        stream=_known(device.stream),
-        correlation=_known(device.correlation),
+        device=_or_empty(device.device),
+        stream=_or_empty(device.stream),
+        correlation=_or_empty(device.correlation),
         grid=grid,
         block=block,
-        bytes=_known(device.bytes),
+        bytes=_or_empty(device.bytes),
         **{
             "blocks per SM": _finite(device.blocks_per_sm.tolist()),
             "est. achieved occupancy %": _finite(device.occupancy.tolist()),
-            "registers per thread": _known(device.registers),
-            "shared memory": _known(device.shared_memory),
-            "graph node id": _known(device.graph),
+            "registers per thread": _or_empty(device.registers),
+            "shared memory": _or_empty(device.shared_memory),
+            "graph node id": _or_empty(device.graph),
         },
     )
     collective_args = [_collective(each) for each in trace.collectives]
@@ -289,7 +289,7 @@ def _us(ns: Ints) -> list[str]:
     return [f"{each // 1000}.{each % 1000:03d}" for each in ns.tolist()]
 
 
-def _known(values: Ints | Index) -> list[str]:
+def _or_empty(values: Ints | Index) -> list[str]:
     return ["" if each < 0 else str(each) for each in values.tolist()]
 
 

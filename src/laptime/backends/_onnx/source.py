@@ -141,11 +141,11 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     key = hashlib.sha256(repr([*key_parts, variant.dtype, variant.seed, opset, batch]).encode()).hexdigest()[
         :24
     ]
-    if recipe.packages and (old := _known(key)):
+    if recipe.packages and (old := _earlier_export(key)):
         return old, True
     root = _root()
     with _alone(root / f".onnx-{key}.lock"):
-        if recipe.packages and (old := _known(key)):  # exported by another process while we waited
+        if recipe.packages and (old := _earlier_export(key)):  # exported by another process while we waited
             return old, True
         before = {entry.name for entry in root.glob("onnx-*")}
         folder = _in_own_process(variant, opset=opset, batch=batch, root=root)
@@ -153,7 +153,7 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     return folder, folder.name in before
 
 
-def _known(key: str) -> Path | None:
+def _earlier_export(key: str) -> Path | None:
     """The folder of an export that was made before; None when there is none, or no longer."""
     noted = cache.get("onnx", key)
     folder = Path(str(noted["folder"])) if noted and noted.get("folder") else None

@@ -102,8 +102,8 @@ class JaxModel(ByBatch[JaxWorkload]):
         self._device = device
         self._facts = facts
         self._rebuild = rebuild
-        self._given = inputs.example(program, variant.target)
-        self._made = self._taken_apart(program, self._given)
+        self._example = inputs.example(program, variant.target)
+        self._pure = self._taken_apart(program, self._example)
 
     def _taken_apart(self, program: Program, given: Any) -> Pure:
         args, kwargs = self._moved(arguments(given))
@@ -114,13 +114,13 @@ class JaxModel(ByBatch[JaxWorkload]):
         return inputs.moved(tree, self._device, self._variant.dtype)
 
     def _bind(self, batch: int) -> JaxWorkload:
-        made, program = self._made, self._program
+        made, program = self._pure, self._program
         if program.make is not None:
             given = program.make(batch)
         elif self._rebuild is None:
-            given = inputs.rebatched(self._given, batch)
+            given = inputs.rebatched(self._example, batch)
         elif batch == 1:
-            given = self._given
+            given = self._example
         else:
             program = self._rebuild(batch)
             given = inputs.example(program, self._variant.target)
@@ -130,22 +130,22 @@ class JaxModel(ByBatch[JaxWorkload]):
 
     def facts(self) -> dict[str, Any]:
         """Source, kind of model, parameters by dtype, inputs."""
-        given = inputs.arrays(arguments(self._given))
-        parameters = inputs.arrays(self._made.parameters)
+        given = inputs.arrays(arguments(self._example))
+        parameters = inputs.arrays(self._pure.parameters)
         shapes = "\n".join(f"{leaf.shape} {leaf.dtype}" for leaf in parameters)
         return {
             "target": self._variant.target,
             **self._facts,
             **self._program.facts,
             "model": type(self._program.call).__name__,
-            "kind": self._made.kind,
+            "kind": self._pure.kind,
             "device": place.name_of(self._device),
             "dtypes": dict(Counter(str(leaf.dtype) for leaf in parameters)),
             "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if parameters else "",
             "inputs": {
                 "origin": self._program.origin,
                 "shapes": inputs.words(given),
-                "batch": inputs.batch_of(self._given),
+                "batch": inputs.batch_of(self._example),
                 "bytes": sum(int(leaf.nbytes) for leaf in given),
             },
         }

@@ -46,10 +46,10 @@ class TrainingModel(TorchModel):
         rebuild: Callable[[int], Program] | None,
     ) -> None:
         super().__init__(setup, program, facts=facts, rebuild=rebuild)
-        self._own = Step(program, setup)
+        self._step = Step(program, setup)
 
     def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-        step = self._own if program is self._program else Step(program, self._setup)
+        step = self._step if program is self._program else Step(program, self._setup)
         args, kwargs = arguments(inputs)
         return (
             partial(step, self._setup.compiled(program.call), args, kwargs),
@@ -62,7 +62,7 @@ class TrainingModel(TorchModel):
 
     def facts(self) -> dict[str, Any]:
         """As of any model, and how it is trained."""
-        return {**super().facts(), "training": {"step": STEP, "loss": LOSS, **self._own.facts()}}
+        return {**super().facts(), "training": {"step": STEP, "loss": LOSS, **self._step.facts()}}
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters; MACs and FLOPs of one whole step, counted as it runs: no rule of thumb."""

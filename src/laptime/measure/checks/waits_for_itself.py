@@ -15,7 +15,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     for latency in case.series:
         if latency.metric.tag != "latency" or not latency.samples:
             continue
-        share = _own(latency, case.find("disturbance/waited", latency.regime))
+        share = _own_waiting(latency, case.find("disturbance/waited", latency.regime))
         if share > 0.5:
             return Check(
                 "waits_for_itself",
@@ -27,7 +27,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     return None
 
 
-def _own(latency: Series, waited: Series | None) -> float:
+def _own_waiting(latency: Series, waited: Series | None) -> float:
     """Share of the samples that waited but were not labelled as disturbed."""
     if waited is None or len(waited.samples) != len(latency.samples):
         return 0.0

@@ -139,7 +139,7 @@ class _Watch:
     def __init__(self, pid: int) -> None:
         self.looks: list[Look] = []
         self._pid = pid
-        self._known: dict[int, float] = {}
+        self._cpu_seconds: dict[int, float] = {}
         self._at = time.monotonic()
 
     def look(self) -> None:
@@ -159,8 +159,8 @@ class _Watch:
                 rss, vms = rss + memory.rss, vms + memory.vms
                 cpu = float(times.user + times.system)
                 # The time of a child that came since the last look is all new.
-                used += max(0.0, cpu - self._known.get(each.pid, 0.0))
-                self._known[each.pid] = cpu
+                used += max(0.0, cpu - self._cpu_seconds.get(each.pid, 0.0))
+                self._cpu_seconds[each.pid] = cpu
         now = time.monotonic()
         self.looks.append(Look(time.time(), rss, vms, 100.0 * used / max(now - self._at, 1e-3)))
         self._at = now

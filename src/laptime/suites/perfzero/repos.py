@@ -115,12 +115,12 @@ def _parse(word: str) -> Repo:
 def _tip(repo: Repo, place: Path) -> str:
     """The newest commit of the branch at its origin; a tag is itself; without branch, what origin shows."""
     if not repo.branch:
-        return "origin/HEAD" if _known(repo, place, "origin/HEAD") else ""
+        return "origin/HEAD" if _has_commit(repo, place, "origin/HEAD") else ""
     remote = f"origin/{repo.branch}"
-    return remote if _known(repo, place, remote) else repo.branch
+    return remote if _has_commit(repo, place, remote) else repo.branch
 
 
-def _known(repo: Repo, place: Path, name: str) -> bool:
+def _has_commit(repo: Repo, place: Path, name: str) -> bool:
     try:
         _git("-C", str(place), "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", repo=repo)
     except UsageError:

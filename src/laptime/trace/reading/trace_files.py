@@ -49,7 +49,7 @@ def find(paths: Sequence[Path]) -> ChosenFiles:
         else:
             raise _missing(path)
     latest, dropped = _latest(dict.fromkeys(files))
-    return ChosenFiles(latest, _told(len(dropped)))
+    return ChosenFiles(latest, _dropped_warnings(len(dropped)))
 
 
 def rank_in(name: str) -> int | None:
@@ -97,7 +97,7 @@ def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     return [path for _, path in latest.values()], dropped
 
 
-def _told(dropped: int) -> list[str]:
+def _dropped_warnings(dropped: int) -> list[str]:
     if dropped == 0:
         return []
     if dropped == 1:

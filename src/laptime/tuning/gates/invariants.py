@@ -102,14 +102,14 @@ def _learning_rate(comparison: NumericsComparison) -> GateCheck:
     for number, (candidate, base) in enumerate(pairs, 1):
         for one, other in zip_longest(candidate.rates, base.rates):
             if one is None or other is None or not math.isclose(one, other, rel_tol=_SAME):
-                text = f"step {number}: learning rate {_shown(one)}, {_shown(other)} before"
+                text = f"step {number}: learning rate {_rate_text(one)}, {_rate_text(other)} before"
                 return checked("learning_rate", "fail", text, one, other)
     return checked(
         "learning_rate", "ok", "the same at every step", pairs[0][0].rates[0], pairs[0][1].rates[0]
     )
 
 
-def _shown(rate: float | None) -> str:
+def _rate_text(rate: float | None) -> str:
     return "none" if rate is None else f"{rate:.6g}"
 
 
@@ -120,7 +120,7 @@ def _rate_is_stated(comparison: NumericsComparison) -> GateCheck:
     if any(rate is None or rate < 0 for rate in rates):
         return checked("learning_rate", "fail", "a learning rate is no number, or below 0")
     first = next((rate for step in comparison.base.steps for rate in step.rates), None)
-    return checked("learning_rate", "ok", f"now {_shown(rates[0])}, {_shown(first)} before", rates[0])
+    return checked("learning_rate", "ok", f"now {_rate_text(rates[0])}, {_rate_text(first)} before", rates[0])
 
 
 def _settings(comparison: NumericsComparison) -> GateCheck:

@@ -112,10 +112,10 @@ def unified(old: str, new: str, shown: str, parts: list[Hunk]) -> str:
     first, second = _quoted(f"a/{shown}"), _quoted(f"b/{shown}")
     tab = "\t" if " " in shown and not first.startswith('"') else ""
     head = f"diff --git {first} {second}\n--- {first}{tab}\n+++ {second}{tab}\n"
-    return head + "".join(_shown(part, before, after) for part in parts)
+    return head + "".join(_hunk_text(part, before, after) for part in parts)
 
 
-def _shown(part: Hunk, before: list[str], after: list[str]) -> str:
+def _hunk_text(part: Hunk, before: list[str], after: list[str]) -> str:
     head = f"@@ -{_range(part.old_start, part.old_end)} +{_range(part.new_start, part.new_end)} @@\n"
     rows, at = [head], part.old_start
     for a, b, c, d in part.edits:

@@ -80,19 +80,19 @@ class CachedBatch:
 
     def __init__(self, batch: Any) -> None:
         self.batch = mapped(batch, _copy)
-        self._given: list[tuple[Any, int]] = []
+        self._versions: list[tuple[Any, int]] = []
         self._is_written = False
 
     def give(self) -> Any:
         """The batch once more."""
         self._is_written = self._is_written or any(
-            tensor._version != version for tensor, version in self._given
+            tensor._version != version for tensor, version in self._versions
         )
         if self._is_written:
-            self._given = []
+            self._versions = []
             return mapped(self.batch, _copy)
         batch = mapped(self.batch, lambda tensor: tensor.detach())
-        self._given = [(tensor, tensor._version) for _, tensor in tensors(batch)]
+        self._versions = [(tensor, tensor._version) for _, tensor in tensors(batch)]
         return batch
 
     def on(self, device: Any) -> CachedBatch:

@@ -47,8 +47,8 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if "params/all" in stats:
         every, trainable = stats["params/all"], stats.get("params/trainable")
         some = trainable is not None and trainable.value != every.value
-        few = f" ({_shown(trainable)} trainable)" if some and trainable else ""
-        parts.append(f"{_shown(every)} parameters{few}")
+        few = f" ({_value_text(trainable)} trainable)" if some and trainable else ""
+        parts.append(f"{_value_text(every)} parameters{few}")
     work = [
         f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
     ]
@@ -58,10 +58,10 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
         achieved = stats["flops/achieved"]
-        text = f"{_shown(achieved)} achieved ({achieved.regime}"
+        text = f"{_value_text(achieved)} achieved ({achieved.regime}"
         text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
-            text += f", {_shown(share)} of the measured peak"
+            text += f", {_value_text(share)} of the measured peak"
         parts.append(text)
     return "; ".join(parts)
 
@@ -86,7 +86,7 @@ def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> d
 
 def _startup_text(name: str, stats: Stats) -> str:
     text = ", ".join(
-        f"{words.printable(stat.title)} {_shown(stat)}"
+        f"{words.printable(stat.title)} {_value_text(stat)}"
         + (f" ({words.printable(stat.note)})" if stat.note else "")
         for stat in startup(stats)
     )
@@ -106,7 +106,7 @@ def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         place = "device" if "memory/device/peak" in numbers else "host"
         split = [stat for stat in memory(numbers) if stat.tag != f"memory/{place}/peak"]
         if split and (place == "device" or len(run.cases) == 1):
-            text = ", ".join(f"{_memory_name(s.tag)} {_shown(s)}" for s in split)
+            text = ", ".join(f"{_memory_name(s.tag)} {_value_text(s)}" for s in split)
             groups.setdefault(text, []).append(words.label(case, run))
     several = len(run.cases) > 1
     return [("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in groups.items()]
@@ -138,11 +138,11 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def _with_interval(stat: Stat) -> str:
-    text = words.printable(_shown(stat))
+    text = words.printable(_value_text(stat))
     if stat.ci95 is None or stat.value is None:
         return text
     return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
 
 
-def _shown(stat: Stat) -> str:
+def _value_text(stat: Stat) -> str:
     return show(stat.value, stat.unit, stat.ci95)

@@ -50,14 +50,14 @@ def rows(plane: Plane, device: int) -> Iterator[dict[str, Any]]:
 
 def _row(event: Event, name: str) -> dict[str, Any]:
     facts = event.facts
-    kind, launch = DeviceKind.KERNEL, _told(facts.get("kernel_details"))
+    kind, launch = DeviceKind.KERNEL, _kernel_details(facts.get("kernel_details"))
     if "memcpy_details" in facts or name.startswith("Memcpy"):
-        kind, launch = DeviceKind.MEMCPY, _told(facts.get("memcpy_details"))
+        kind, launch = DeviceKind.MEMCPY, _kernel_details(facts.get("memcpy_details"))
         source, target = launch.get("kind_src", ""), launch.get("kind_dst", "")
         name = _COPY.sub(r"Memcpy \1to\2", name)
         name = f"{name} ({source} -> {target})" if source or target else name
     elif "memset_details" in facts or name.startswith("Memset"):
-        kind, launch = DeviceKind.MEMSET, _told(facts.get("memset_details"))
+        kind, launch = DeviceKind.MEMSET, _kernel_details(facts.get("memset_details"))
     correlation = facts.get("correlation_id", NONE)
     return {
         "start": event.start,
@@ -78,7 +78,7 @@ def _row(event: Event, name: str) -> dict[str, Any]:
     }
 
 
-def _told(details: Fact | None) -> dict[str, str]:
+def _kernel_details(details: Fact | None) -> dict[str, str]:
     """`regs:32 grid:1,1,1 block:256,1,1` as a dictionary."""
     return dict(_PAIR.findall(details)) if isinstance(details, str) else {}
 
