@@ -85,9 +85,9 @@ def _between(value: float, low: float, high: float) -> float:
 
 
 def _round_ticks(low: float, high: float, about: int) -> list[float]:
-    if not high > low:
-        return [low]
     rough = (high - low) / about
+    if not 1e-300 < rough < math.inf:  # nothing to divide, or a file with absurd numbers
+        return [low]
     power = 10 ** math.floor(math.log10(rough))
     step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
