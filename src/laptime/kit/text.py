@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from difflib import get_close_matches
+from pathlib import Path
 
 
 def closest(word: str, words: Iterable[str]) -> str | None:
@@ -17,3 +19,10 @@ def closest(word: str, words: Iterable[str]) -> str | None:
 def count(number: int, noun: str) -> str:
     """`1 sample`, `2 samples`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def from_here(path: str | Path) -> str:
+    """A path as people in the current folder write it: relative where it lies below."""
+    with suppress(ValueError):
+        return str(Path(path).resolve().relative_to(Path.cwd()))
+    return str(path)

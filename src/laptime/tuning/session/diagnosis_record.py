@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from laptime.kit.text import from_here
 from laptime.kit.units import show
 from laptime.records.tuning import Diagnosis, Suspect
 from laptime.tuning.candidates import Choice, suspects
@@ -37,7 +38,7 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
         bound=loop_profile.bound,
         sentence=bound_by(loop_profile),
         syncs=[
-            {"what": site.detail, "where": f"{site.file}:{site.line}", "count": site.count}
+            {"what": site.detail, "where": f"{from_here(site.file)}:{site.line}", "count": site.count}
             for site in loop_profile.syncs
         ],
         noise=loop_profile.noise,

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from laptime.kit.text import from_here
 from laptime.records.tuning import Rung, Speedup
 from laptime.store.folder import write_whole
 from laptime.tuning import optimization
@@ -85,7 +86,7 @@ def write(
     path = _patch_path(request, evaluator)
     try:
         write_whole(path, text.encode())
-        results.set_patch(path=_shortest(path))
+        results.set_patch(path=from_here(path))
     except OSError as error:
         results.set_patch(sentence=_not_written(error))
     # What runs is the very diff that the user gets; one that does not apply cannot run.
@@ -116,7 +117,7 @@ def write_recipe(
     )
     try:
         write_whole(path, encoded(file))
-        results.set(recipe_path=_shortest(path))
+        results.set(recipe_path=from_here(path))
     except OSError as error:
         results.set_patch(sentence=_not_written(error))
 
@@ -152,12 +153,6 @@ def _patch_path(request: TuneRequest, evaluator: TrialEvaluator) -> Path:
     script = Path(main) if main else Path(request.program.rpartition(".")[2])
     home = script.parent if os.access(script.parent, os.W_OK) else Path()
     return home / f"{script.stem}.laptime.patch"
-
-
-def _shortest(path: Path) -> str:
-    with suppress(ValueError):
-        return str(path.resolve().relative_to(Path.cwd()))
-    return str(path)
 
 
 def verify(

@@ -108,7 +108,8 @@ class TrialEvaluator:
             pair = self.runner.pair(incumbent, candidate, number)
             compiled = pair.final.result.compile_seconds
             for change in candidate if compiled else ():
-                if change not in incumbent.changes:
+                # What is raced beside a change that compiles does not compile itself.
+                if change not in incumbent.changes and optimization.load(change.name).COMPILES:
                     self.runner.accounting.add_compile(str(change), compiled)
             yield Round(pair.ratio, memory=pair.memory, process=number)
 

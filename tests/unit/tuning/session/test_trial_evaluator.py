@@ -121,8 +121,8 @@ def test_a_change_that_was_refused_has_no_race_though_there_were_rounds(tmp_path
         list(rounds)
 
 
-def test_compile_time_is_booked_once_under_what_was_tried(tmp_path: Path) -> None:
-    compiled = Recipe.from_json([{"name": "compile"}])
+def test_compile_time_is_booked_once_and_not_under_what_was_raced_beside_it(tmp_path: Path) -> None:
+    compiled = Recipe.from_json([{"name": "allocator"}, {"name": "compile"}])
     runner = PlayedRunner(tmp_path)
     rounds = evaluating(runner).race(Recipe(), compiled)
     original = runner.timed
