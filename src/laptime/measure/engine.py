@@ -253,6 +253,7 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
         (CPU_TIME, tape.cpu),
         (scheduler.WAITED, tape.waited),
         (scheduler.STOLEN, tape.stolen),
+        (scheduler.MISSING, tape.missing),
         (scheduler.THROTTLED, tape.throttled),
         (LATENESS, tape.late),
     )

@@ -1,14 +1,16 @@
 """Labels of samples from the evidence beside them. Pure functions: labels of a stored run can be recomputed.
 
-A sample is disturbed when its evidence says that it lost time to others, whatever its own duration:
+A sample is disturbed when something outside the program says that it lost time to others, whatever its own
+duration and however much CPU time it used:
 
     waited      its threads waited for a CPU for more than 2 % of its time, and not for each other
-    stolen      a steal tick fell into it; or, on a virtual machine, CPU time is missing: the process used
-                clearly less CPU per second than it does in this case when nobody disturbs it
+    stolen      a steal tick fell into it, or its calling thread lacks CPU time although it never slept
     throttled   the container's quota stopped it
     clock       the device's clock was clearly below the one it sustains in this case
 
-Rule of thumb behind the numbers: a loss below 2 % hides inside an interval of 1 to 2 %.
+What a program does by itself (sleeps, locks, disks, a serial part, child processes) earns none of them: CPU
+time that is low beside the case's usual is no evidence. Rule of thumb behind the numbers: a loss below 2 %
+hides inside an interval of 1 to 2 %.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from laptime.records.case import Case
 from laptime.records.series import DISTURBED, Label, Series
 
 WAITED_SHARE = 0.02
-MISSING_SHARE = 0.06
 OTHERS_SHARE = 0.25
 """Of the time waited: others that used less CPU than this share cannot have caused the waiting."""
 OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
+OTHERS_TICKS = 0.02
+"""Seconds of others' CPU time in a block that ticks of 10 ms on two CPUs can hide."""
 
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
@@ -67,57 +70,43 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
             return None
         return np.asarray(evidence.samples, dtype=float)
 
-    waited, stolen, throttled = column("waited"), column("stolen"), column("throttled")
+    waited, throttled = column("waited"), column("throttled")
     if waited is not None:
-        label[_waited_for_others(waited, seconds, column("others"))] |= Label.WAITED
+        calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
+        label[_waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
     if throttled is not None:
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
     if clock is not None and len(clock):
         label[clock < (1 - CLOCK_DROP) * np.median(clock)] |= Label.CLOCK
     if virtual:
-        if stolen is not None:
-            label[stolen > WAITED_SHARE * seconds] |= Label.STOLEN
-        cpu = column("cpu")
-        if cpu is not None:
-            label[_missing(cpu, seconds, undisturbed=label == 0)] |= Label.STOLEN
+        for lost in (column("stolen"), column("missing")):
+            if lost is not None:
+                label[lost > WAITED_SHARE * seconds] |= Label.STOLEN
     return label
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
     """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
 
-    Nobody knows who had the CPU during a single sample. So the program is cleared as a whole: only if most of
-    its samples waited longer than others ran at all. Blocks in which others ran a lot are still labelled.
+    Nobody knows who had the CPU during a single sample, but each block knows how long others ran. Threads
+    that waited for at least four times as long waited for each other. Chores of a quiet machine add up over
+    a block in which the program rarely waits, so the blocks without neighbours are also taken together.
 
     Args:
         others: CPUs that others used during the block of each sample; None when unknown.
     """
     late = waited > WAITED_SHARE * seconds
-    if others is None or np.mean(late) <= 0.5:
+    if others is None:
         return np.asarray(late)
-    usual = float(np.average(others, weights=np.maximum(seconds, 1e-12)))
-    is_own = usual < min(OTHERS_CPUS, OTHERS_SHARE * float(waited.sum() / seconds.sum()))
-    return np.asarray(late & (others > OTHERS_CPUS)) if is_own else np.asarray(late)
-
-
-def _missing(cpu: Floats, seconds: Floats, *, undisturbed: np.ndarray) -> np.ndarray:
-    """Samples whose CPU time per second is clearly below what this case uses when left alone.
-
-    The usual CPU use is the upper quartile of the samples that nothing else disturbed: right as long as a
-    quarter of them is undisturbed. Programs that leave the CPU idle by themselves (below 0.9 CPUs, or with
-    a use that varies widely) cannot be judged this way, and are not.
-    """
-    use = cpu / np.maximum(seconds, 1e-12)
-    quiet = use[undisturbed]
-    if len(quiet) < 8:
-        return np.zeros(len(use), dtype=bool)
-    usual = float(np.quantile(quiet, 0.75))
-    upper = quiet[quiet >= np.median(quiet)]
-    noise = 1.4826 * float(np.median(np.abs(upper - np.median(upper))))
-    if usual < 0.9 or noise > 0.05 * usual:
-        return np.zeros(len(use), dtype=bool)
-    return np.asarray(use < usual - max(MISSING_SHARE * usual, 4 * noise))
+    block = np.concatenate([[0], np.cumsum(np.diff(others) != 0)])
+    ran = np.bincount(block, others.clip(min=0) * seconds)
+    queued = np.bincount(block, waited)
+    quiet = np.asarray([others[block == index][0] < OTHERS_CPUS for index in range(len(ran))])
+    own = ran + OTHERS_TICKS <= OTHERS_SHARE * queued
+    if ran[quiet].sum() + OTHERS_TICKS <= OTHERS_SHARE * queued[quiet].sum():
+        own |= quiet
+    return np.asarray(late & ~own[block])
 
 
 def _warm_up(series: Series, label: np.ndarray) -> tuple[list[Steady], np.ndarray]:

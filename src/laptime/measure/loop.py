@@ -43,7 +43,7 @@ class Tape:
         seconds: its duration; for blocks of several calls, per call.
         calls: calls in it.
         cpu: CPU seconds that the process used, all threads, read around it or its stretch; per call likewise.
-        waited, stolen, throttled: seconds lost, likewise. Empty when the system does not tell.
+        waited, stolen, missing, throttled: seconds lost, likewise. Empty when the system does not tell.
         late: paced only: seconds between the scheduled and the real start.
     """
 
@@ -54,6 +54,7 @@ class Tape:
         self.cpu: list[float] = []
         self.waited: list[float] = []
         self.stolen: list[float] = []
+        self.missing: list[float] = []
         self.throttled: list[float] = []
         self.late: list[float] = []
 
@@ -72,6 +73,7 @@ class Tape:
         for column, was, now in (
             (self.waited, before.waited_s, after.waited_s),
             (self.stolen, before.stolen_s, after.stolen_s),
+            (self.missing, before.missing_s, after.missing_s),
             (self.throttled, before.throttled_s, after.throttled_s),
         ):
             if was is not None and now is not None:

@@ -16,7 +16,7 @@ CPU_TIME = Metric(
     tag="disturbance/cpu",
     unit="s",
     title="CPU time used in the call",
-    meaning="CPU seconds of the process, all threads, in each sample; what is missing was lost to others.",
+    meaning="CPU seconds of the process, all threads, in each sample.",
     lies_when="The program itself sleeps or waits for a disk, network or device.",
 )
 LATENESS = Metric(

@@ -1,12 +1,13 @@
-"""CPU time of everything but this process: what the others used while a block of samples was measured.
+"""CPU time of everything but the measured program: what the others used while a block was measured.
 
-A sample that waited for a CPU does not say who had it: a program with more threads than CPUs waits for
-itself. The machine's busy time less this process's own tells the two apart.
+A sample that waited for a CPU does not say who had it: a program with more threads than CPUs, or with child
+processes, waits for itself. The machine's busy time less the program's own tells the two apart.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from laptime.kit.clock import Clock, SystemClock
@@ -19,10 +20,11 @@ OTHERS = Metric(
     unit="1",
     title="CPUs used by others",
     better="lower",
-    meaning="CPU time of the whole machine less that of the measured process, over the time of the sample's "
-    "block.",
+    meaning="CPU time of the whole machine less that of the measured process and its children, over the time "
+    "of the sample's block.",
     lies_when="It covers CPUs that the process may not use; the kernel counts in ticks of 10 ms, so a block "
-    "of half a second is known to 0.02 of a CPU for each CPU. Processes that the program started are others.",
+    "of half a second is known to 0.02 of a CPU for each CPU. Children that left the program (daemons) are "
+    "others, and so are all children where the kernel keeps no list of them.",
 )
 METRICS = (OTHERS,)
 
@@ -33,7 +35,7 @@ def watch(device: str, clock: Clock) -> OthersWatch | None:
 
 
 class OthersWatch:
-    """The machine's busy time during a block, less this process's own."""
+    """The machine's busy time during a block, less that of this process and its children."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -41,7 +43,7 @@ class OthersWatch:
     def begin(self) -> None:
         """Read the counters."""
         self._busy = busy()
-        self._cpu, self._now = self._clock.cpu(), self._clock.now()
+        self._cpu, self._now = self._clock.cpu() + children(), self._clock.now()
 
     def end(self, block: TimedBlock) -> list[Series]:
         """The mean number of CPUs. Ticks of 10 ms can make it a little negative."""
@@ -49,8 +51,27 @@ class OthersWatch:
         span = self._clock.now() - self._now
         if busy_now is None or self._busy is None or span <= 0:
             return []
-        share = (busy_now - self._busy - (self._clock.cpu() - self._cpu)) / span
+        own = self._clock.cpu() + children() - self._cpu
+        share = (busy_now - self._busy - own) / span
         return [block.beside(OTHERS, round(share, 4))]
+
+
+def children(pid: int | str = "self", root: str = "/") -> float:
+    """CPU seconds that the descendants of a process have used so far, those that have ended included."""
+    seconds, process = 0.0, Path(root) / "proc" / str(pid)
+    with suppress(OSError, ValueError, IndexError):  # it has ended, or the kernel keeps no such list
+        for thread in (process / "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                seconds += children(child, root)
+                seconds += sum(_times(Path(root) / "proc" / child)[:2])
+        seconds += sum(_times(process)[2:])
+    return seconds
+
+
+def _times(process: Path) -> list[float]:
+    """Seconds in user and kernel mode of a process, and the same of its children that have ended."""
+    behind_name = (process / "stat").read_text().rpartition(")")[2].split()
+    return [int(word) / os.sysconf("SC_CLK_TCK") for word in behind_name[11:15]]
 
 
 _BUSY = (0, 1, 2, 5, 6)

@@ -2,16 +2,18 @@
 
     waited     its threads could run but waited for a CPU        /proc/self/task/*/schedstat, field 2
     stolen     the hypervisor ran someone else on our CPUs       /proc/stat, line cpu, field 8
+    missing    the calling thread never slept, and lacks CPU time    its clocks, schedstat and getrusage
     throttled  the container's CPU quota stopped it              cpu.stat of its control groups
     switches   it was taken off a CPU although it could run      getrusage
 
-Files stay open and are read with pread: a few microseconds for all four.
+Files stay open and are read with pread: a few microseconds for all of them.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from types import TracebackType
@@ -43,6 +45,16 @@ METRICS = (
         "do not tell (always 0).",
     ),
     Metric(
+        tag="disturbance/missing",
+        unit="s",
+        title="CPU time missing of the calling thread",
+        better="lower",
+        meaning="Time in which the thread that makes the calls neither ran nor waited for a CPU, although it "
+        "never went to sleep: the hypervisor, or an interrupt, had its CPU.",
+        lies_when="Only the calling thread is watched, and only while it does not sleep; on hypervisors that "
+        "hide stolen time from their guests it is always 0.",
+    ),
+    Metric(
         tag="disturbance/throttled",
         unit="s",
         title="stopped by the CPU quota",
@@ -59,7 +71,10 @@ METRICS = (
         lies_when="A switch may cost 2 us or a whole time slice; read it together with the waiting time.",
     ),
 )
-WAITED, STOLEN, THROTTLED, SWITCHES = METRICS
+WAITED, STOLEN, MISSING, THROTTLED, SWITCHES = METRICS
+
+NOTICED = 1e-4
+"""Seconds. Clocks are read one after another, with microseconds between: less is not counted as missing."""
 
 
 class Reading(NamedTuple):
@@ -72,10 +87,11 @@ class Reading(NamedTuple):
     stolen_s: float | None
     throttled_s: float | None
     switches: int | None
+    missing_s: float | None = None
 
 
 class Evidence:
-    """Reads the four counters of this process.
+    """Reads the counters of this process. Call it in the thread that makes the calls.
 
     Attributes:
         cost: seconds that one `read` takes, the median of 25 when this object was made.
@@ -91,6 +107,8 @@ class Evidence:
         self._stat, self._stolen_constant = self._open_stat()
         self._throttles, self._throttled_constant = self._open_throttles(root)
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
+        self._caller: _CallingThread | None = None
+        self._missing = 0.0
         self.refresh_threads()
         self.cost = self._measure_cost()
 
@@ -118,8 +136,25 @@ class Evidence:
                 self._last[name] = 0
 
     def read(self) -> Reading:
-        """The four totals now."""
-        return Reading(self._read_waited(), self._read_stolen(), self._read_throttled(), _switches())
+        """The totals now."""
+        waited = self._read_waited()
+        return Reading(waited, self._read_stolen(), self._read_throttled(), _switches(), self._read_missing())
+
+    def _read_missing(self) -> float | None:
+        """CPU time that the calling thread lacks since its first reading, of the stretches without a sleep.
+
+        A thread that gave its CPU away by itself (a sleep, a lock, a disk, a child) shows a voluntary context
+        switch; what such a stretch lacks may be its own, and counts for nothing.
+        """
+        waited = self._last.get(str(threading.get_native_id()))
+        if waited is None or not _TELLS_THREADS:
+            return None
+        was, now = self._caller, _CallingThread.read(waited)
+        self._caller = now
+        if was is not None and was.thread == now.thread and was.sleeps == now.sleeps:
+            lost = (now.wall - was.wall) - (now.cpu - was.cpu) - (now.waited - was.waited)
+            self._missing += lost if lost > NOTICED else 0.0
+        return self._missing
 
     def _read_waited(self) -> float | None:
         if not self._waits:
@@ -222,6 +257,26 @@ class Evidence:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+class _CallingThread(NamedTuple):
+    """Clocks of the thread that makes the calls, in seconds, and how often it went to sleep."""
+
+    thread: int
+    sleeps: int
+    waited: float
+    cpu: float
+    wall: float
+
+    @classmethod
+    def read(cls, waited: int) -> Self:
+        """Now; `waited`: its run delay in nanoseconds, read just before."""
+        sleeps = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        return cls(threading.get_native_id(), sleeps, waited * 1e-9, time.thread_time(), time.perf_counter())
+
+
+_TELLS_THREADS = sys.platform == "linux"
+"""Whether the system counts the sleeps of a single thread."""
 
 
 def _open(path: Path) -> int | None:

@@ -16,7 +16,7 @@ class Label(IntFlag):
     WARM_UP = 1  # before the level settled
     RESUMED = 2  # first call after another case ran in this process
     WAITED = 4  # its threads were runnable but waited for a CPU (scheduler run delay)
-    STOLEN = 8  # CPU time lost to the hypervisor (steal ticks, or CPU time missing on a guest)
+    STOLEN = 8  # CPU time lost to the hypervisor (steal ticks, or a thread awake without it)
     THROTTLED = 16  # the container's CPU quota stopped it (cgroup nr_throttled)
     GC = 32  # Python's garbage collector ran inside it
     CLOCK = 64  # the device's clock was below its sustained level

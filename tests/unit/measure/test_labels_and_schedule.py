@@ -77,23 +77,30 @@ def test_a_single_wait_is_a_disturbance_whoever_ran() -> None:
     assert found[50] == Label.WAITED
 
 
-def test_missing_cpu_time_is_stolen_on_a_virtual_machine_only() -> None:
-    of = measured(cpu=at(50, 0.008, usual=0.01))
+def test_cpu_time_that_a_thread_awake_lacks_is_stolen_on_a_virtual_machine_only() -> None:
+    of = measured(missing=at(50, 0.002))
     assert labels(of)[50] == Label.STOLEN
     assert not any(labels(of, virtual=False))
 
 
+@pytest.mark.parametrize("used", [0.5, 1.0], ids=["one thread of two", "two threads of four"])
+def test_a_sample_that_used_less_cpu_than_usual_was_not_stolen_from(used: float) -> None:
+    """Every fifth call sleeps, or has a serial part: longer, with less CPU time a second, all by itself."""
+    slow = np.arange(N) % 5 == 4
+    seconds = np.where(slow, 0.025, 0.005)
+    cpu = np.where(slow, used * 0.005, 2 * used * 0.005)
+    assert not any(labels(measured(seconds, cpu=cpu, waited=0.0, stolen=0.0, missing=0.0, others=0.03)))
+
+
+def test_the_few_calls_whose_threads_wait_for_each_other_were_not_disturbed() -> None:
+    """Every fifth call starts more threads than there are CPUs: too few samples to show in their median."""
+    crowded = np.arange(N) % 5 == 4
+    found = labels(measured(np.where(crowded, 0.025, 0.005), waited=np.where(crowded, 0.02, 0), others=0.02))
+    assert not any(found)
+
+
 def test_stolen_ticks_of_bare_metal_are_none() -> None:
     assert not any(labels(measured(stolen=at(50, 0.005)), virtual=False))
-
-
-def test_a_program_that_idles_by_itself_is_not_judged_by_its_cpu_time() -> None:
-    assert not any(labels(measured(cpu=at(50, 0.001, usual=0.005))))
-
-
-def test_a_program_whose_cpu_use_varies_is_not_judged_by_it() -> None:
-    dice = np.random.default_rng(1)
-    assert not any(labels(measured(cpu=dice.uniform(0.01, 0.04, N))))
 
 
 def test_latency_itself_never_makes_a_label_but_warm_up() -> None:

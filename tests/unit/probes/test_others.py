@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -37,3 +39,24 @@ def test_what_this_process_uses_is_seen() -> None:
     assert before is not None
     assert after is not None
     assert after - before > 0.1
+
+
+BURN = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True)\ninput()"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="this system does not tell")
+def test_children_count_while_they_live_and_after_they_have_ended() -> None:
+    before = others.children()
+    with subprocess.Popen(
+        [sys.executable, "-c", BURN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        alive = others.children() - before
+        child.communicate("\n")
+    assert alive > 0.25
+    assert others.children() - before >= alive
+
+
+def test_a_process_without_a_list_of_children_has_none(tmp_path: Path) -> None:
+    assert others.children(root=str(tmp_path)) == 0.0

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from fixtures.fake_root import FakeRoot
+from laptime.probes import scheduler
 from laptime.probes.scheduler import Evidence
 
 on_linux = pytest.mark.skipif(not Path("/proc/self/schedstat").is_file(), reason="needs /proc")
@@ -68,6 +69,42 @@ def test_steal_is_read_in_seconds(tree: FakeRoot) -> None:
         assert evidence.read().stolen_s == pytest.approx(250 / os.sysconf("SC_CLK_TCK"))
 
 
+@pytest.mark.parametrize(
+    ("change", "missing"),
+    [
+        ({"wall": 0.010, "cpu": 0.004}, 0.006),
+        ({"wall": 0.010, "cpu": 0.004, "waited": 0.006}, 0.0),  # another program had its CPU
+        ({"wall": 0.010, "cpu": 0.004, "sleeps": 1}, 0.0),  # it gave its CPU away by itself
+        ({"wall": 0.010, "cpu": 0.00995}, 0.0),  # clocks are read one after another
+        ({"wall": 0.010, "cpu": 0.004, "thread": 1}, 0.0),
+    ],
+)
+def test_cpu_time_is_missing_only_while_the_calling_thread_never_sleeps(
+    tree: FakeRoot, monkeypatch: pytest.MonkeyPatch, change: dict[str, float], missing: float
+) -> None:
+    tree.put(f"proc/self/task/{threading.get_native_id()}/schedstat", "5000 700 9")
+    monkeypatch.setattr(scheduler, "_TELLS_THREADS", True)
+    start = {"thread": 7, "sleeps": 3, "waited": 0.5, "cpu": 7.0, "wall": 100.0}
+    rows = [start, {name: value + change.get(name, 0) for name, value in start.items()}]
+    clocks = iter([scheduler._CallingThread(**row) for row in rows])  # type: ignore[arg-type]
+    with Evidence(tree.root) as evidence:
+        monkeypatch.setattr(scheduler._CallingThread, "read", lambda waited: next(clocks))
+        before = evidence.read().missing_s
+        assert before is not None
+        after = evidence.read().missing_s
+        assert after is not None
+        assert after - before == pytest.approx(missing)
+
+
+@on_linux
+def test_a_thread_that_sleeps_lacks_no_cpu_time() -> None:
+    with Evidence() as evidence:
+        before = evidence.read().missing_s
+        for _ in range(5):
+            time.sleep(0.01)
+            assert evidence.read().missing_s == before
+
+
 def test_bare_metal_cannot_be_stolen_from(tree: FakeRoot) -> None:
     tree.put("proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu avx2\n")
     with Evidence(tree.root) as evidence:
@@ -76,10 +113,10 @@ def test_bare_metal_cannot_be_stolen_from(tree: FakeRoot) -> None:
 
 def test_a_system_without_proc_tells_only_switches(tmp_path: Path) -> None:
     with Evidence(str(tmp_path)) as evidence:
-        waited, stolen, throttled, switches = evidence.read()
-    assert (waited, stolen, throttled) == (None, None, None)
-    assert switches is not None
-    assert switches >= 0
+        told = evidence.read()
+    assert (told.waited_s, told.stolen_s, told.throttled_s, told.missing_s) == (None,) * 4
+    assert told.switches is not None
+    assert told.switches >= 0
 
 
 def test_throttling_of_a_version_2_group_is_in_seconds(tree: FakeRoot) -> None:
