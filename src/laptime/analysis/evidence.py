@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from laptime.analysis.quantiles import Floats
 from laptime.records.constants import TODAY, Constants
+from laptime.records.regime import Regime
 from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
 
 MIN_SAMPLES = 6
@@ -48,14 +49,15 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
     label = np.asarray(series.label or [0] * n, dtype=int)
     not_settled = (label & int(Label.WARM_UP | Label.RESUMED | Label.RECOMPILED)) != 0
     settled = np.nonzero(~not_settled)[0]
-    clean = np.nonzero((label & int(EXCLUDED)) == 0)[0]
     hit = int(((label[settled] & int(DISTURBED)) != 0).sum())
+    # Behind a disturbed call others stand in the queue: without it, only the busiest minutes would go.
+    clean = settled if series.regime == Regime.PACED else np.nonzero((label & int(EXCLUDED)) == 0)[0]
     causes: dict[str, int] = {}
     for flag in Label:
         if flag and (number := int((label[settled] & int(flag) != 0).sum())):
             causes[flag.words[0]] = number
     if len(clean) >= min(MIN_SAMPLES, max(1, len(settled))):
-        positions, basis = clean, "undisturbed"
+        positions, basis = clean, "settled" if hit and series.regime == Regime.PACED else "undisturbed"
     elif len(clean) >= constants.few_samples:
         positions, basis = clean, "few"
     elif len(settled):

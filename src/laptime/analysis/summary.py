@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
+from laptime.analysis.open_loop import open_loop
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -24,7 +25,7 @@ from laptime.analysis.quantiles import (
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
-from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER
+from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -67,8 +68,8 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
-            stats += latency(series, constants)
-            stats.append(throughput(series, batch=case.batch, constants=constants))
+            stats += [_if_served(case, stat) for stat in latency(series, constants)]
+            stats.append(_throughput(case, series, constants))
         else:
             stats.append(_of_metric(series, constants))
     return {stat.tag: stat for stat in stats} | {stat.tag: stat for stat in _achieved(case, stats, constants)}
@@ -79,7 +80,7 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
     for regime in HEADLINE_ORDER:
         series = case.find("latency", regime)
         if series is not None and series.samples:
-            return median(series, constants)
+            return median_of(case, series, constants)
     return None
 
 
@@ -117,7 +118,7 @@ def throughput_regime(
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """Throughput of a case by regime."""
     return {
-        series.regime or "": throughput(series, batch=case.batch, constants=constants)
+        series.regime or "": _throughput(case, series, constants)
         for series in case.series
         if series.metric.tag == "latency" and series.samples
     }
@@ -129,6 +130,11 @@ def _on_cpu(case: Case) -> bool:
 
 def _width(stat: Stat) -> float:
     return math.inf if stat.precision is None else stat.precision
+
+
+def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
+    """The same of a case's series: without a value where paced calls came faster than they can be served."""
+    return _if_served(case, median(series, constants))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -245,6 +251,28 @@ def _by_process(series: Series, evidence: Evidence) -> list[Floats]:
 def _worth(parts: list[Floats], q: float) -> float:
     """Independent samples for the q-quantile, counted within processes: their levels may differ."""
     return sum(effective_size(part, q) for part in parts)
+
+
+def _if_served(case: Case, stat: Stat) -> Stat:
+    """The latency; without a value where calls came faster than they can be served: it grows with time."""
+    if stat.regime != Regime.PACED or (load := open_loop(case)) is None or load.balance != "overloaded":
+        return stat
+    note = f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served: it grows as long as they come"
+    return structs.replace(stat, value=None, ci95=None, note=note)
+
+
+def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
+    """Items per second; of paced calls what was served, not what one call after the other would give."""
+    stat = throughput(series, batch=case.batch, constants=constants)
+    if series.regime != Regime.PACED or (load := open_loop(case)) is None:
+        return stat
+    served = load.served_ci95
+    return structs.replace(
+        stat,
+        value=case.batch * load.served,
+        ci95=None if served is None else (case.batch * served[0], case.batch * served[1]),
+        note=f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served",
+    )
 
 
 def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:

@@ -15,12 +15,15 @@ hides inside an interval of 1 to 2 %.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from msgspec import structs
 
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
 from laptime.records.case import Case
+from laptime.records.regime import Regime
 from laptime.records.series import DISTURBED, Label, Series
 
 WAITED_SHARE = 0.02
@@ -30,6 +33,9 @@ OTHERS_CPUS = 0.06
 """CPUs. Below that a block has no neighbours: a quiet machine's own chores take 0.02 to 0.03."""
 OTHERS_TICKS = 0.02
 """Seconds of others' CPU time in a block that ticks of 10 ms on two CPUs can hide."""
+
+FILLING_SHARE = 0.1
+"""Paced calls begin with an empty queue: the first tenth of them is not what they settle at."""
 
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
@@ -118,6 +124,11 @@ def _warm_up(series: Series, label: np.ndarray) -> tuple[list[Steady], np.ndarra
     settled = []
     for p in np.unique(process):
         positions = np.nonzero(process == p)[0]
+        if series.regime == Regime.PACED:  # its queue fills; later levels are the queue's own
+            filling = positions[: math.ceil(FILLING_SHARE * len(positions))]
+            bits[filling] = int(Label.WARM_UP)
+            settled.append(Steady(len(filling), "flat", 0.0))
+            continue
         steady = settle(seconds[positions], ignore[positions])
         # A slow-down (heat) makes the early samples the odd ones out, just as a warm-up does.
         bits[positions[: steady.start]] = int(Label.WARM_UP)

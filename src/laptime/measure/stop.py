@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from laptime.analysis.summary import Stat, main_throughput, median
+from laptime.analysis.summary import Stat, main_throughput, median_of
 from laptime.records.case import Case
 from laptime.records.regime import Regime
 
@@ -12,9 +12,10 @@ from laptime.records.regime import Regime
 def printed(case: Case) -> list[Stat]:
     """The statistics whose precision decides: the median of every latency regime, and the throughput."""
     stats = [
-        median(series)
+        stat
         for series in case.series
         if series.metric.tag == "latency" and series.samples and series.regime != Regime.SATURATED
+        if (stat := median_of(case, series)).value is not None
     ]
     rate = main_throughput(case)
     return stats if rate is None else [*stats, rate]

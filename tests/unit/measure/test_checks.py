@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.runs import LATENCY, case, environment, facts, timings
+from laptime.analysis.summary import summarize
 from laptime.kit.registry import load, names
 from laptime.measure.checks import run_all
 from laptime.measure.metrics import LATENESS
@@ -162,25 +163,50 @@ def test_in_process() -> None:
     assert outcome("in_process", case(details={"in_process": True})) == "note"
 
 
-def paced(late: list[float], label: list[int] | None = None) -> Case:
+def paced(service: Any, *, rate: float = 20.0, n: int = 200) -> Case:
+    """A constant rate of calls in a line: each is served when it is due and the one before is done."""
+    due, took = np.arange(n) / rate, np.broadcast_to(service, n)
+    done = np.empty(n)
+    for index in range(n):
+        done[index] = max(due[index], done[index - 1] if index else 0.0) + took[index]
+    late = done - took - due
     return case(
-        Series(metric=LATENCY, regime="paced", samples=[0.01] * len(late), label=label or []),
-        Series(metric=LATENESS, regime="paced", samples=late),
+        Series(metric=LATENCY, regime="paced", samples=(done - due).tolist(), at=due.tolist()),
+        Series(metric=LATENESS, regime="paced", samples=late.tolist()),
     )
 
 
-RATE = {"rate": Setting(value=20.0, origin="flag")}
+def _exponential(mean: float, n: int) -> Any:
+    return np.random.default_rng(3).exponential(mean, n)
 
 
-@pytest.mark.parametrize(("slow", "word"), [(0, "ok"), (1, "ok"), (2, "warn"), (100, "warn")])
-def test_late(slow: int, word: str) -> None:
-    """A period is 50 ms; a tenth of it is 5 ms; one call of a hundred may be late."""
-    assert outcome("late", paced([0.006] * slow + [0.001] * (100 - slow)), RATE) == word
+@pytest.mark.parametrize(
+    ("service", "word"),
+    [
+        (0.010, "ok"),
+        (0.060, "warn"),
+        (_exponential(0.030, 200), "ok"),  # 60 % busy: a queue forms now and then, and empties
+        (_exponential(0.050, 200), "warn"),  # as many as it can serve: it may grow, or not
+    ],
+    ids=["half busy", "too many", "a queue in balance", "undecided"],
+)
+def test_late(service: Any, word: str) -> None:
+    """A period is 50 ms."""
+    assert outcome("late", paced(service)) == word
 
 
-def test_late_leaves_out_what_others_have_caused() -> None:
-    late = [0.006] * 30 + [0.0] * 70
-    assert outcome("late", paced(late, [int(Label.WAITED)] * 30 + [0] * 70), RATE) == "ok"
+def test_calls_that_wait_in_line_do_not_mean_that_the_rate_is_too_high() -> None:
+    """200/s of a capacity of 334/s: most calls begin behind schedule, and all are served."""
+    of = paced(_exponential(0.003, 5000), rate=200.0, n=5000)
+    assert outcome("late", of) == "ok"
+    assert summarize(of)["throughput/paced"].value == pytest.approx(200)
+
+
+def test_calls_that_cannot_be_served_have_a_throughput_and_no_latency() -> None:
+    stats = summarize(paced(0.060))
+    assert stats["throughput/paced"].value == pytest.approx(1 / 0.060)
+    assert stats["latency/paced/p95"].value is None
+    assert "grows as long as they come" in stats["latency/paced/median"].note
 
 
 def wish(value: float, origin: str = "preset") -> dict[str, Setting]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from laptime.analysis.evidence import Evidence, select
+from laptime.analysis.evidence import select
+from laptime.analysis.summary import headline, main_throughput
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
+from laptime.records.regime import Regime
 
 MANY = 0.5
 """Share of disturbed samples from which even the undisturbed ones are suspect."""
+
+QUEUE = 0.02
+"""The same for paced calls: each one delays those behind it, so none can be excluded."""
 
 _CAUSES = {
     "waited": "waited for a CPU that other programs used",
@@ -20,24 +25,36 @@ _CAUSES = {
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Note disturbed samples; warn when they are the majority or could not be excluded."""
-    worst: Evidence | None = None
-    for series in case.series:
-        if series.metric.tag == "latency" and series.label and series.samples:
-            evidence = select(series)
-            if evidence.disturbed > 0 and (worst is None or evidence.disturbed > worst.disturbed):
-                worst = evidence
-    if worst is None:
+    """Note disturbed samples; warn when they are the majority or could not be excluded.
+
+    The regimes that the headline and the throughput come from decide; what happened in another is only noted.
+    """
+    stats = (headline(case), main_throughput(case))
+    shown = [stat.regime for stat in stats if stat is not None]
+    hit = {
+        series.regime: evidence
+        for series in case.series
+        if series.metric.tag == "latency" and series.label and series.samples
+        if (evidence := select(series)).disturbed > 0
+    }
+    regime = max(hit, key=lambda name: (name in shown, hit[name].disturbed), default=None)
+    if regime is None:
         return None
+    worst = hit[regime]
     causes = [words for name, words in _CAUSES.items() if worst.causes.get(name)]
     consequence = {
         "undisturbed": "they are excluded",
         "few": f"they are excluded, which leaves {len(worst.values)}",
     }.get(worst.basis, "too few others to exclude them")
-    serious = worst.disturbed > MANY or worst.basis != "undisturbed"
+    if is_queue := regime == Regime.PACED:
+        consequence = "those behind them in the queue waited, too"
+    serious = worst.disturbed > (QUEUE if is_queue else MANY) or not (
+        is_queue or worst.basis == "undisturbed"
+    )
+    samples = "samples" if shown and regime == shown[0] else f"{regime} samples"
     return Check(
         "disturbed",
-        "warn" if serious else "note",
-        f"{worst.disturbed:.0%} of the samples {' or '.join(causes)}; {consequence}",
+        "warn" if serious and regime in shown else "note",
+        f"{worst.disturbed:.0%} of the {samples} {' or '.join(causes)}; {consequence}",
         "laptime doctor   (shows who else uses the machine)",
     )

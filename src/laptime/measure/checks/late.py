@@ -1,33 +1,29 @@
-"""Paced calls: was the rate kept?"""
+"""Paced calls: could they be served, or did the queue grow?"""
 
 from __future__ import annotations
 
+from laptime.analysis.open_loop import OpenLoop, open_loop
+from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
-from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED
-
-TOLERATED = 0.01
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn when over 1 % of the undisturbed calls began more than a tenth of a period behind schedule."""
-    late = case.find("disturbance/late", Regime.PACED)
-    rate = plan.get("rate")
-    if late is None or rate is None or not rate.value or not late.samples:
+    """Warn when calls came faster than they can be served, or when that is not sure."""
+    load = open_loop(case)
+    if load is None:
         return None
-    latency = case.find("latency", Regime.PACED)
-    label = (latency.label if latency else []) or [0] * len(late.samples)
-    delays = [seconds for seconds, bits in zip(late.samples, label, strict=True) if not bits & DISTURBED]
-    period = 1.0 / float(rate.value)
-    share = sum(1 for seconds in delays if seconds > 0.1 * period) / max(1, len(delays))
-    if share <= TOLERATED:
-        return Check("late", "ok", f"{rate.value:g} calls/s were kept")
-    return Check(
-        "late",
-        "warn",
-        f"{share:.0%} of the calls began late: {rate.value:g} calls/s is more than it can serve",
-        f"--rate {float(rate.value) * 0.7:.3g}",
-    )
+    if load.balance == "kept":
+        busy = percent(load.rate / load.capacity)
+        return Check("late", "ok", f"{load.rate:.4g} calls/s were kept: it is busy for {busy} of the time")
+    return Check("late", "warn", _sentence(load), f"--rate {load.capacity * 0.7:.3g}")
+
+
+def _sentence(load: OpenLoop) -> str:
+    served = f"it can serve {load.capacity:.4g}/s"
+    if load.balance == "overloaded":
+        return f"{load.rate:.4g} calls/s are too many, {served}: the queue grows as long as they come"
+    between = f" [{load.ci95[0]:.4g}, {load.ci95[1]:.4g}]" if load.ci95 else ""
+    return f"{load.rate:.4g} calls/s are about what it can serve ({load.capacity:.4g}/s{between})"

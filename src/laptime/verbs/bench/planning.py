@@ -55,6 +55,10 @@ PRESETS = {
 }
 
 
+PACED_SHARE = 0.5
+"""Share of the budget for paced calls beside other regimes: a queue needs long stretches."""
+
+
 class Plan(NamedTuple):
     """What will be done.
 
@@ -64,6 +68,7 @@ class Plan(NamedTuple):
         notes: what was asked for and is left out.
         batches: batch sizes; empty while a search is still to find them.
         precision, budget (s, all cases together), processes: as effective.
+        paced_share: share of the budget for paced calls, 0 without a rate, 1 where only they are asked for.
     """
 
     settings: dict[str, Setting]
@@ -74,6 +79,7 @@ class Plan(NamedTuple):
     precision: float
     budget: float
     processes: int
+    paced_share: float
 
 
 def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
@@ -109,7 +115,14 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         precision=precision,
         budget=budget,
         processes=processes,
+        paced_share=_paced_share(request),
     )
+
+
+def _paced_share(request: BenchRequest) -> float:
+    if not request.rate or (request.regimes and Regime.PACED not in request.regimes):
+        return 0.0
+    return 1.0 if set(request.regimes) == {Regime.PACED} else PACED_SHARE
 
 
 def _variants(request: BenchRequest, pairs: list[tuple[Recipe, str]]) -> list[Variant]:

@@ -231,10 +231,31 @@ class _Bench:
         return [(worker, batch) for worker in self._workers for batch in worker.active]
 
     def _measure(self, generation: int) -> None:
+        budget, paced = self._plan.budget / self._plan.processes, self._plan.paced_share
+        if paced < 1:
+            self._rounds(generation, (1 - paced) * budget)
+        if paced:
+            self._paced(generation, paced * budget)
+
+    def _paced(self, generation: int, budget: float) -> None:
+        """Each case's paced calls in one stretch: a queue that starts anew every second never fills.
+
+        Cases that are compared take several stretches in turns: they share what the machine does meanwhile.
+        """
+        stretches = MIN_COMPARED_ROUNDS if self._is_comparison else 1
+        orders = rounds(self._active(), self._request.seed + generation)
+        for number, order in zip(range(stretches), orders, strict=False):
+            self._round += 1
+            self._progress(generation, 1 - self._plan.paced_share * (1 - number / stretches), budget)
+            for worker, batch in order:
+                if batch not in worker.failed:
+                    self._block(worker, batch, Regime.PACED, budget / len(order) / stretches)
+
+    def _rounds(self, generation: int, budget: float) -> None:
+        """Blocks of all cases in random order, until they are precise or the budget is spent."""
         active = self._active()
         if not active:
             return
-        budget = self._plan.budget / self._plan.processes
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
         portions, longest = (24, 0.25) if self._is_comparison else (5, 1.0)
         block = min(longest, max(0.02, budget / len(active) / portions))
@@ -284,12 +305,12 @@ class _Bench:
         returns with its result, calls back to back differ little from calls one by one, and get less time.
         """
         if self._request.regimes:
-            return [(Regime(regime), 1.0) for regime in self._request.regimes]
+            asked = [Regime(regime) for regime in self._request.regimes]
+            return [(regime, 1.0) for regime in asked if not regime.needs_rate]
         on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
         more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
-        paced = [(Regime.PACED, 1.0)] if self._request.rate else []
         every = 4 if self._is_comparison else 2
-        return [(Regime.ISOLATED, 1.0), *paced, *(more if number % every == 1 else [])]
+        return [(Regime.ISOLATED, 1.0), *(more if number % every == 1 else [])]
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
