@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from laptime.analysis.quantiles import effective_size, mean_interval
+from laptime.analysis.quantiles import mean_interval
 from laptime.records.case import Case
 from laptime.records.regime import Regime
 from laptime.records.series import Label
@@ -61,7 +61,7 @@ def open_loop(case: Case) -> OpenLoop | None:
     service = (np.asarray(latency.samples) - np.asarray(late.samples))[counts]
     period = float(np.median(np.diff(latency.at)))
     mean = float(service.mean())
-    around = mean_interval(service, effective=effective_size(service))
+    around = mean_interval(service)
     if mean <= 0 or period <= 0:
         return None
     ends = None if around is None else (1 / around[1], 1 / around[0] if around[0] > 0 else np.inf)

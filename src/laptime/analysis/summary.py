@@ -17,6 +17,7 @@ from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
     effective_size,
+    effective_size_of_mean,
     interval,
     mean_interval,
     quantile,
@@ -225,7 +226,8 @@ def _whole_range(series: Series, evidence: Evidence) -> tuple[float, float] | No
 def _mean_interval(series: Series, evidence: Evidence) -> tuple[float, float] | None:
     """95 % interval of the mean time of a sample, widened likewise."""
     parts = _by_process(series, evidence)
-    pooled = mean_interval(np.concatenate(parts), effective=_worth(parts, 0.5))
+    worth = sum(effective_size_of_mean(part) for part in parts)
+    pooled = mean_interval(np.concatenate(parts), effective=worth)
     return _widened(pooled, [float(part.mean()) for part in parts])
 
 

@@ -65,6 +65,7 @@ class Engine:
         open_model: loads the variant; imports the framework.
         import_framework: imports it beforehand, so that import and load times are separate.
         clock: the machine's clocks, or a scripted machine's.
+        open_evidence: opens the counters of disturbance, likewise.
     """
 
     def __init__(
@@ -73,10 +74,12 @@ class Engine:
         *,
         import_framework: Callable[[Variant], object] = lambda variant: None,
         clock: Clock = SystemClock,
+        open_evidence: Callable[[], Evidence] = Evidence,
     ) -> None:
         self._open = open_model
         self._import = import_framework
         self._clock = clock
+        self._open_evidence = open_evidence
         self._model: Model | None = None
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
@@ -165,11 +168,17 @@ class Engine:
         seconds = self._clock.now() - started
         self._workloads[batch] = workload
         if self._evidence is None:
-            self._evidence = Evidence()
+            self._evidence = self._open_evidence()
             self._watches = watches(self._loaded.devices()[0].name, self._clock)
         model: object = self._model
         compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
-        return Prepared(batch=batch, first_call=seconds, compiles=self._compiles(), compile=compiled)
+        return Prepared(
+            batch=batch,
+            first_call=seconds,
+            compiles=self._compiles(),
+            compile=compiled,
+            synchronous=workload.synchronous,
+        )
 
     def _compiles(self) -> int:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0

@@ -20,6 +20,7 @@ import math
 import numpy as np
 from msgspec import structs
 
+from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
 from laptime.records.case import Case
@@ -90,6 +91,25 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
             if lost is not None:
                 label[lost > WAITED_SHARE * seconds] |= Label.STOLEN
     return label
+
+
+def unexplained(case: Case, series: Series) -> float:
+    """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
+
+    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples
+    stay longer than the others even without what they lost, leaving them out has picked the short ones.
+    """
+    evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
+    lost = np.zeros(len(seconds))
+    for name in ("waited", "stolen", "missing", "throttled"):
+        column = case.find(f"disturbance/{name}", series.regime)
+        if column is not None and len(column.samples) == len(lost):
+            lost = np.maximum(lost, column.samples)
+    calls = np.asarray(series.calls or [1] * len(seconds))
+    weight = calls[evidence.settled]
+    whole = np.average((seconds - np.minimum(lost, seconds))[evidence.settled], weights=weight)
+    kept = np.average(evidence.values, weights=calls[evidence.positions])
+    return float(whole / kept) - 1
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:

@@ -283,12 +283,14 @@ class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
     Attributes:
         compiles: graphs compiled so far in this process.
         compile: seconds of the first call that the compiler took; None when the backend cannot tell.
+        synchronous: whether a call returns only when its result is there.
     """
 
     batch: int
     first_call: float
     compiles: int = 0
     compile: float | None = None
+    synchronous: bool = True
 
 
 class Samples(Struct, frozen=True, kw_only=True, tag="samples"):

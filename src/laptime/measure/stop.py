@@ -6,6 +6,7 @@ import math
 
 from laptime.analysis.summary import Stat, main_throughput, median_of
 from laptime.records.case import Case
+from laptime.records.comparison import Comparison
 from laptime.records.regime import Regime
 
 
@@ -27,3 +28,11 @@ def reached(case: Case) -> float:
     if not shares:
         return math.inf
     return max(math.inf if share is None else share for share in shares)
+
+
+def compared_enough(compared: list[Comparison], precision: float, *, pairs: float) -> bool:
+    """Whether there are comparisons, and each rests on so many pairs with an interval as narrow as asked."""
+    return bool(compared) and all(
+        comparison.pairs >= pairs and math.log(comparison.ci95[1] / comparison.ci95[0]) / 2 <= precision
+        for comparison in compared
+    )

@@ -13,6 +13,7 @@ from laptime.analysis.summary import summarize
 from laptime.kit.registry import load, names
 from laptime.measure.checks import run_all
 from laptime.measure.metrics import LATENESS
+from laptime.probes.scheduler import WAITED
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.metric import Metric
@@ -287,3 +288,17 @@ def test_waits_for_itself(label: Label, word: str | None) -> None:
         samples=[0.005] * 10,
     )
     assert outcome("waits_for_itself", case(latency, waited)) == word
+
+
+@pytest.mark.parametrize(("waited", "word"), [(0.020, "note"), (0.002, "warn")])
+def test_excluded_samples_that_are_long_by_themselves_are_no_disturbance(waited: float, word: str) -> None:
+    """Every fifth call takes 25 ms instead of 5, and waited: for all of that time, or for 2 ms of it."""
+    slow = np.arange(200) % 5 == 4
+    series = Series(
+        metric=LATENCY,
+        regime="isolated",
+        samples=np.where(slow, 0.025, 0.005).tolist(),
+        label=[int(Label.WAITED) if each else 0 for each in slow],
+    )
+    lost = Series(metric=WAITED, regime="isolated", samples=np.where(slow, waited, 0.0).tolist())
+    assert outcome("disturbed", case(series, lost)) == word

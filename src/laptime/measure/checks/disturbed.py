@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from laptime.analysis.evidence import select
 from laptime.analysis.summary import headline, main_throughput
+from laptime.measure.labels import unexplained
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
@@ -12,6 +13,9 @@ from laptime.records.regime import Regime
 
 MANY = 0.5
 """Share of disturbed samples from which even the undisturbed ones are suspect."""
+
+UNEXPLAINED = 0.05
+"""Share of the mean from which the excluded samples are not only those that others hit."""
 
 QUEUE = 0.02
 """The same for paced calls: each one delays those behind it, so none can be excluded."""
@@ -31,12 +35,13 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     """
     stats = (headline(case), main_throughput(case))
     shown = [stat.regime for stat in stats if stat is not None]
-    hit = {
-        series.regime: evidence
+    series_of = {
+        series.regime: series
         for series in case.series
         if series.metric.tag == "latency" and series.label and series.samples
-        if (evidence := select(series)).disturbed > 0
     }
+    evidence_of = {regime: select(series) for regime, series in series_of.items()}
+    hit = {regime: evidence for regime, evidence in evidence_of.items() if evidence.disturbed > 0}
     regime = max(hit, key=lambda name: (name in shown, hit[name].disturbed), default=None)
     if regime is None:
         return None
@@ -46,11 +51,13 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         "undisturbed": "they are excluded",
         "few": f"they are excluded, which leaves {len(worst.values)}",
     }.get(worst.basis, "too few others to exclude them")
-    if is_queue := regime == Regime.PACED:
+    serious = worst.disturbed > MANY or worst.basis != "undisturbed"
+    if regime == Regime.PACED:
         consequence = "those behind them in the queue waited, too"
-    serious = worst.disturbed > (QUEUE if is_queue else MANY) or not (
-        is_queue or worst.basis == "undisturbed"
-    )
+        serious = worst.disturbed > QUEUE
+    elif worst.basis != "settled" and (more := unexplained(case, series_of[regime])) > UNEXPLAINED:
+        consequence = f"they are excluded, though they are long by themselves ({more:.0%} of the mean)"
+        serious = True
     samples = "samples" if shown and regime == shown[0] else f"{regime} samples"
     return Check(
         "disturbed",

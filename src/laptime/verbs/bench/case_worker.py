@@ -45,6 +45,8 @@ class CaseWorker:
         keys: case key by batch size; empty until the first load.
         failed: failure by batch size; a case in it is not measured further.
         loaded: the worker's answer to its first load.
+        estimate: seconds of one call as far as known, by batch size.
+        asynchronous: batch sizes whose calls return before their results are there.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class CaseWorker:
         self.failed: dict[int, Failure] = {}
         self.loaded: Loaded | None = None
         self.estimate: dict[int, float] = {}
+        self.asynchronous: set[int] = set()
         self._emit = emit
         self._timeout = timeout
         self._open = open_session
@@ -248,6 +251,8 @@ class CaseWorker:
         self._prepared.add(batch)
         prepared = next(m for m in messages if isinstance(m, Prepared))
         self.estimate[batch] = prepared.first_call
+        if not prepared.synchronous:
+            self.asynchronous.add(batch)
         self._single(batch, metrics.FIRST_CALL, prepared.first_call)
         if prepared.compile is not None:
             self._single(batch, metrics.COMPILE, prepared.compile, "told by the framework's compiler")

@@ -20,9 +20,10 @@ import msgspec
 from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure import passes
+from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
-from laptime.measure.stop import reached
+from laptime.measure.stop import compared_enough, reached
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.event import (
@@ -44,14 +45,16 @@ from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_proce
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
 
-MIN_ROUNDS = 2
+MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
 SEPARATE = 4
 """Up to this many batch sizes, each gets a process of its own."""
 CURVE_SHARE = 0.6
 """Share of a case's usual measuring time that each case of a searched curve gets."""
+SHORT = 30e-6
+"""Seconds of a call from which two readings of the clock are below 1 % of it."""
 OVERTIME = 2.0
-"""The fewest rounds may take this many budgets; on a very slow machine even they are cut short."""
+"""The fewest rounds, and numbers that are still too wide to be trusted, may take this many budgets."""
 
 
 def bench(
@@ -100,6 +103,7 @@ class _Bench:
         self._in_memory = in_memory
         self._batches = list(planned.batches)
         self._is_comparison = len(planned.variants) > 1
+        self._is_budget_given = request.budget is not None
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
@@ -253,32 +257,33 @@ class _Bench:
 
     def _rounds(self, generation: int, budget: float) -> None:
         """Blocks of all cases in random order, until they are precise or the budget is spent."""
-        active = self._active()
-        if not active:
+        if not (active := self._active()):
             return
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
         portions, longest = (24, 0.25) if self._is_comparison else (5, 1.0)
         block = min(longest, max(0.02, budget / len(active) / portions))
         fewest = MIN_COMPARED_ROUNDS if self._is_comparison else MIN_ROUNDS
-        begun = self._now()
-        look = looks()
+        begun, look = self._now(), looks()
         next_look = next(look)
         satisfied: set[tuple[CaseWorker, int]] = set()
+        limit: float | None = None
         for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
             self._round += 1
             for worker, batch in order:
-                if (worker, batch) in satisfied:
-                    continue
-                for regime, share in self._regimes_of(worker, number):
+                regimes = [] if (worker, batch) in satisfied else self._regimes_of(worker, batch, number)
+                for regime, share in regimes:
                     self._block(worker, batch, regime, share * block)
             active = self._active()
             spent = self._now() - begun
             self._progress(generation, spent / budget, budget - spent)
-            if not active or spent >= (budget if number >= fewest else OVERTIME * budget):
+            if limit is None and spent >= budget and number >= fewest:
+                # Decided once: who looks after each round until it suits stops at a lucky one.
+                limit = budget if self._is_budget_given or self._are_sound(active) else OVERTIME * budget
+            if not active or spent >= (OVERTIME * budget if limit is None else limit):
                 return
             while next_look < number:
                 next_look = next(look)
-            if number >= fewest and number == next_look:
+            if limit is None and number >= fewest and number == next_look:
                 enough = {case for case in active if self._is_precise(*case, generation)}
                 if len(enough) == len(active) and self._are_comparisons_precise(active, generation):
                     return
@@ -298,19 +303,26 @@ class _Bench:
             rate=self._request.rate if regime.needs_rate else None,
         )
 
-    def _regimes_of(self, worker: CaseWorker, number: int) -> list[tuple[Regime, float]]:
+    def _regimes_of(self, worker: CaseWorker, batch: int, number: int) -> list[tuple[Regime, float]]:
         """Regimes of this round, each with its share of a block.
 
-        By default latency is measured in every round and the other regimes less often. On a CPU, where a call
-        returns with its result, calls back to back differ little from calls one by one, and get less time.
+        By default latency is measured in every round and the other regimes less often. Where a call returns
+        with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
         """
         if self._request.regimes:
             asked = [Regime(regime) for regime in self._request.regimes]
             return [(regime, 1.0) for regime in asked if not regime.needs_rate]
         on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
+        is_long = worker.estimate.get(batch, SHORT) >= SHORT and batch not in worker.asynchronous
+        if on_cpu and is_long:
+            return [(Regime.ISOLATED, 1.0)]
         more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
         every = 4 if self._is_comparison else 2
         return [(Regime.ISOLATED, 1.0), *(more if number % every == 1 else [])]
+
+    def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
+        """Whether more time would not change a verdict: every interval is narrow enough for it."""
+        return self._is_comparison or all(reached(self._labelled(*case)) <= TOLERATED for case in active)
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
@@ -318,20 +330,13 @@ class _Bench:
         return reached(self._labelled(worker, batch)) <= precision
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
-        """Whether the comparisons are as precise as asked and rest on enough pairs."""
+        """Likewise of the comparisons; they need pairs as well."""
         if not self._is_comparison:
             return True
         share = (generation + 1) / self._plan.processes
         precision = self._plan.precision / math.sqrt(share)
         compared = comparisons([self._labelled(worker, batch) for worker, batch in active])
-        return len(active) == 1 or (
-            bool(compared)
-            and all(
-                comparison.pairs >= MIN_PAIRS * share
-                and math.log(comparison.ci95[1] / comparison.ci95[0]) / 2 <= precision
-                for comparison in compared
-            )
-        )
+        return len(active) == 1 or compared_enough(compared, precision, pairs=MIN_PAIRS * share)
 
     def _passes(self) -> None:
         cases = self._active()

@@ -1,0 +1,61 @@
+"""Programs of known truth: what is trusted is true, and a program's own doing is no disturbance."""
+
+from __future__ import annotations
+
+import pytest
+
+from fixtures.runs import environment
+from fixtures.zoo.programs import PROGRAMS, truth
+from fixtures.zoo.score import Row, row, simulated
+from laptime.probes import machine
+
+
+@pytest.fixture(autouse=True)
+def _known_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "environment", environment)
+
+
+def scored(name: str, *, runs: int) -> Row:
+    known = truth(PROGRAMS[name])
+    return row(name, [simulated(name, seed, known) for seed in range(runs)], known)
+
+
+OWN = [name for name in PROGRAMS if name.startswith(("own_", "pool_"))]
+
+
+@pytest.mark.parametrize("name", [*OWN, "constant", "bimodal", "periodic_stall", "rare_stall", "slow_down"])
+def test_what_a_program_does_by_itself_is_in_its_numbers(name: str) -> None:
+    found = scored(name, runs=6)
+    assert found.trusted == 6, found
+    assert found.covered >= 0.9 * found.intervals, found
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name].outside])
+def test_what_the_outside_does_is_not(name: str) -> None:
+    found = scored(name, runs=6)
+    assert found.trusted >= 3, found
+    assert found.covered >= 0.9 * found.intervals, found
+
+
+@pytest.mark.parametrize("name", ["queue_1.1", "random_queue_1.5"])
+def test_a_queue_that_grows_has_a_throughput_and_no_latency(name: str) -> None:
+    found = scored(name, runs=4)
+    assert found.trusted == 0
+    assert set(found.example.values) == {"throughput"}
+    assert found.example.values["throughput"] == pytest.approx(found.truth.throughput, rel=0.2)
+
+
+@pytest.mark.parametrize("name", ["queue_0.9", "queue_of_own_sleep"])
+def test_a_queue_in_balance_is_timed_as_one(name: str) -> None:
+    found = scored(name, runs=3)
+    assert found.trusted == 3, found
+    assert found.covered == found.intervals, found
+
+
+@pytest.mark.slow
+def test_the_zoo_as_a_whole_keeps_its_promises() -> None:
+    rows = [scored(name, runs=20) for name in PROGRAMS]
+    trusted, runs = sum(each.trusted for each in rows), sum(each.runs for each in rows)
+    assert sum(each.covered for each in rows) >= 0.95 * sum(each.intervals for each in rows), rows
+    assert sum(each.wrongly_trusted for each in rows) <= 0.015 * trusted, rows
+    assert sum(each.wrongly_noisy for each in rows) <= 0.05 * runs, rows
