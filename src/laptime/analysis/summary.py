@@ -12,6 +12,7 @@ import numpy as np
 from msgspec import Struct, structs
 
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
+from laptime.analysis.peak import Peak, measured_peak
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -305,11 +306,22 @@ def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]
             derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
         elif vcpus := case.details.get("usable_cpus"):
             derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
-    peak = case.details.get("peak", {})
-    if peak.get("flops"):
-        share = _scaled("flops/share_of_peak", "share of peak", rate, per_item / peak["flops"], unit="ratio")
-        derived.append(structs.replace(share, note=str(peak.get("source", ""))))
-    return derived
+    peak = measured_peak(case, constants)
+    return derived if peak is None else [*derived, _share(case, derived[0], peak)]
+
+
+def _share(case: Case, achieved: Stat, peak: Peak) -> Stat:
+    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
+    share = _scaled("flops/share_of_peak", "share of peak", achieved, 1 / (peak.value or 1.0), unit="ratio")
+    if peak.value is None:
+        return structs.replace(share, value=None, ci95=None, note=peak.why_not)
+    if share.value is not None and share.value > 1:
+        note = f"the counted work is done at {share.value:.2f}x the measured peak"
+        return structs.replace(share, value=None, ci95=None, note=note)
+    ci95 = None
+    if achieved.ci95 and peak.ci95:
+        ci95 = (achieved.ci95[0] / peak.ci95[1], achieved.ci95[1] / peak.ci95[0])
+    return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
 
 
 def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:

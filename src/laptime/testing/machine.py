@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from laptime.measure.metrics import CPU_TIME, LATENCY
+from laptime.measure.peak_block import PEAK
 from laptime.measure.protocol import (
     Block,
     Command,
@@ -29,8 +30,11 @@ from laptime.measure.protocol import (
 )
 from laptime.probes import scheduler
 from laptime.records.environment import Device
+from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Series
+from laptime.records.series import Label, Series
+
+_FLOPS = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
 
 
 @dataclass
@@ -46,6 +50,10 @@ class ScriptedMachine:
         neighbour: share of the time in which another program takes half of the CPUs, in bursts of
             0.2 to 2 s; samples in a burst take up to twice as long, and the evidence shows the waiting.
         warm_up: calls of each process that take 1.5 times as long.
+        flops: FLOPs of one call with one item; 0 when nobody can count them.
+        peak: FLOP/s that the machine reaches at best; 0 when it has no peak to measure.
+        swing: share of the peak that is gone in every second stretch of 1.5 s, as on machines whose
+            hypervisor lends and takes back their speed; no evidence shows it.
         seed: everything random comes from it.
     """
 
@@ -57,6 +65,9 @@ class ScriptedMachine:
     between: float = 0.003
     neighbour: float = 0.0
     warm_up: int = 3
+    flops: float = 0.0
+    peak: float = 0.0
+    swing: float = 0.0
     seed: int = 0
     _time: float = field(default=0.0, init=False)
     _level: float = field(default=0.0, init=False)
@@ -91,6 +102,12 @@ class ScriptedMachine:
     def waited(self) -> float:
         """Share of a sample started now that its threads wait for a CPU."""
         return 0.5 if self._time < self._burst_until else 0.0
+
+    def peak_now(self) -> float:
+        """FLOP/s that a large matrix product reaches now."""
+        is_slow = int(self._time / 1.5) % 2 == 1
+        wobble = math.exp(self.random.gauss(0, self.noise))
+        return self.peak * wobble / self.speed() * ((1 - self.swing) if is_slow else 1.0)
 
     def _pass(self, seconds: float) -> None:
         self._time += seconds
@@ -127,6 +144,12 @@ class ScriptedSession:
                 return [Prepared(batch=batch, first_call=first)]
             case Block():
                 return [Samples(batch=command.batch, series=self._block(command))]
+            case Pass("peak", batch) if self._machine.peak:
+                return [self._peak(batch)]
+            case Pass("count", batch) if self._machine.flops:
+                return [
+                    Facts(batch=batch, series=[Series(metric=_FLOPS, samples=[self._machine.flops * batch])])
+                ]
             case Pass(batch=batch):
                 return [Facts(batch=batch)]
             case _:
@@ -135,6 +158,19 @@ class ScriptedSession:
     def close(self) -> None:
         """End of the process."""
         self.alive = False
+
+    def _peak(self, batch: int) -> Facts:
+        """A block of 40 ms; what a neighbour takes away is labelled."""
+        machine = self._machine
+        lost = machine.waited()
+        series = Series(
+            metric=PEAK,
+            samples=[machine.peak_now() * (1 - lost)],
+            at=[machine.now()],
+            label=[int(Label.WAITED) if lost else 0],
+        )
+        machine.sleep(0.04)
+        return Facts(batch=batch, series=[series], details={"peak": {"source": "of the scripted peak"}})
 
     def _call(self, batch: int) -> tuple[float, float]:
         """Seconds of a call that starts now, and seconds of it that its threads waited."""

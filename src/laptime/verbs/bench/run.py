@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 
@@ -31,6 +30,7 @@ from laptime.records.event import (
     EnvironmentChanged,
     FindingAdded,
     Listener,
+    Measured,
     PlanChanged,
     Progress,
     ignore,
@@ -41,6 +41,7 @@ from laptime.records.run import Run
 from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
+from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
 
@@ -50,6 +51,8 @@ SEPARATE = 4
 """Up to this many batch sizes, each gets a process of its own."""
 CURVE_SHARE = 0.6
 """Share of a case's usual measuring time that each case of a searched curve gets."""
+NO_BATCH = 0
+"""What ran last was no case, but a block of the device's peak."""
 OVERTIME = 2.0
 """The fewest rounds may take this many budgets; on a very slow machine even they are cut short."""
 
@@ -99,6 +102,7 @@ class _Bench:
         self._workers: list[CaseWorker] = []
         self._in_memory = in_memory
         self._batches = list(planned.batches)
+        self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
         self._is_comparison = len(planned.variants) > 1
         self._now = clock.now
         self._started = clock.now()
@@ -156,6 +160,8 @@ class _Bench:
     def _generation(self, generation: int) -> None:
         self._load(generation)
         self._measure(generation)
+        for worker, batch in self._active():
+            self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
         for worker in self._workers:
@@ -240,6 +246,7 @@ class _Bench:
         block = min(longest, max(0.02, budget / len(active) / portions))
         fewest = MIN_COMPARED_ROUNDS if self._is_comparison else MIN_ROUNDS
         begun = self._now()
+        self._peaks.begin()
         look = looks()
         next_look = next(look)
         satisfied: set[tuple[CaseWorker, int]] = set()
@@ -248,6 +255,7 @@ class _Bench:
             for worker, batch in order:
                 if (worker, batch) in satisfied:
                     continue
+                self._peak(worker, batch, self._now() - begun)
                 for regime, share in self._regimes_of(worker, number):
                     self._block(worker, batch, regime, share * block)
             active = self._active()
@@ -263,6 +271,20 @@ class _Bench:
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
                 satisfied = set() if self._is_comparison else enough
+
+    def _peak(self, worker: CaseWorker, batch: int, elapsed: float) -> None:
+        """A block of the device's peak beside those of the case whose turn it is, when one is due."""
+        if not self._peaks.is_due(worker.variant, elapsed):
+            return
+        began = self._now()
+        samples, facts = worker.peak(batch, round=self._round, epoch=self._started)
+        self._peaks.enter(worker.variant, samples, facts, seconds=self._now() - began)
+        if samples and worker.estimate[batch] < WARM:
+            self._last = (worker, NO_BATCH)
+        for other, size in self._active():
+            if other.variant is worker.variant:
+                for series in samples:
+                    self._live(Measured(other.keys[size], series))
 
     def _block(self, worker: CaseWorker, batch: int, regime: Regime, seconds: float) -> None:
         resumed = self._last not in (None, (worker, batch))
@@ -318,18 +340,10 @@ class _Bench:
             self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
             for worker, batch in cases:
                 self._live(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
-        self._say("measuring the device's peak")
-        for variant in self._plan.variants:
-            peak: dict[str, Any] = {}
-            for worker, batch in cases:
-                if worker.variant is not variant:
-                    continue
-                case = self._case(worker, batch)
-                if not peak:
-                    case = worker.do(passes.PEAK, batch, case)
-                    peak = case.details.get("peak") or worker.peak_on_paper()
-                details = {**case.details, "peak": peak}
-                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+        for worker, batch in cases:
+            case = self._case(worker, batch)
+            details = {**case.details, "peak": self._peaks.facts(worker, case)}
+            self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
         return self._live.case(worker.keys[batch])
