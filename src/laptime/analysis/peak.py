@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size
 from laptime.analysis.student_t import t_quantile
@@ -18,9 +19,6 @@ TAG = "evidence/peak"
 
 FEWEST = 3
 """Undisturbed blocks that a peak needs: two always agree well enough."""
-
-CROWDED = 0.75
-"""Share of disturbed blocks from which the rest are suspect, too."""
 
 WIDEST = 0.15
 """Half the distance between the tenth and the ninetieth of a hundred blocks, as a share: beyond it the

@@ -11,6 +11,7 @@ import math
 import numpy as np
 from msgspec import Struct, structs
 
+from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.peak import Peak, measured_peak
 from laptime.analysis.quantiles import (
@@ -41,6 +42,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ci95: 95 % interval in `unit`; None for exact counts and where n is too small.
         n: samples behind it.
         regime: isolated, saturated, device, paced; None where it means nothing.
+        crowded: what it rests on was disturbed for the most part.
     """
 
     tag: str
@@ -52,6 +54,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     regime: str | None = None
     better: str = "none"
     note: str = ""
+    crowded: bool = False
 
     @property
     def precision(self) -> float | None:
@@ -97,7 +100,8 @@ def throughput_regime(
     """The regime whose throughput is shown for these cases: saturated, where it was measured.
 
     On a CPU a call returns with its result, so calls back to back and one by one do the same work. Where the
-    long saturated blocks were too disturbed, the regime with the narrowest intervals is taken.
+    long saturated blocks were too disturbed, the regime is taken in which the fewest cases rest on disturbed
+    samples, and of those the one with the narrowest intervals.
 
     Args:
         rates: one dict a case, throughput by regime.
@@ -107,12 +111,13 @@ def throughput_regime(
     shared = [regime for regime in THROUGHPUT_ORDER if all(regime in case_rates for case_rates in rates)]
     if not shared or not on_cpu:
         return shared[0] if shared else None
-    worst = {regime: max(_width(case_rates[regime]) for case_rates in rates) for regime in shared}
-    return (
-        shared[0]
-        if worst[shared[0]] <= constants.sound_throughput
-        else min(shared, key=lambda regime: worst[regime])
-    )
+    unsound = {
+        regime: (sum(each[regime].crowded for each in rates), max(_width(each[regime]) for each in rates))
+        for regime in shared
+    }
+    crowded, width = unsound[shared[0]]
+    is_sound = not crowded and width <= constants.sound_throughput
+    return shared[0] if is_sound else min(shared, key=lambda regime: unsound[regime])
 
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
@@ -272,6 +277,7 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
         regime=series.regime,
         better="higher",
         note=_basis_note(evidence),
+        crowded=evidence.basis == "settled" or evidence.disturbed > CROWDED,
     )
 
 

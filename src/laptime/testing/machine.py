@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from laptime.launch.worker_process import CommandFailed
 from laptime.measure.metrics import CPU_TIME, LATENCY
 from laptime.measure.peak_block import PEAK
 from laptime.measure.protocol import (
@@ -29,6 +30,7 @@ from laptime.measure.protocol import (
     Samples,
 )
 from laptime.probes import scheduler
+from laptime.records.case import Failure
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
 from laptime.records.plan import Variant
@@ -43,6 +45,8 @@ class ScriptedMachine:
 
     Attributes:
         seconds: true seconds of one call with one item, by target.
+        fixed: seconds that a call takes beside those of its items, so that larger batches pay.
+        fits: the largest batch that memory holds; 0 holds any.
         noise: standard deviation of a sample, as a share.
         tail: share of samples that are slower by an exponential of mean `tail_size`.
         drift: standard deviation of the speed's slow wandering (minutes), as a share.
@@ -58,6 +62,8 @@ class ScriptedMachine:
     """
 
     seconds: dict[str, float]
+    fixed: float = 0.0
+    fits: int = 0
     noise: float = 0.01
     tail: float = 0.02
     tail_size: float = 0.3
@@ -132,12 +138,14 @@ class ScriptedSession:
         self.alive = True
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """Answer from the script; nothing ever fails."""
+        """Answer from the script; only what does not fit fails."""
         match command:
             case Load():
                 self._machine.sleep(1.0)
                 device = Device(name="cpu", model="scripted CPU")
                 return [Loaded(imported=0.8, loaded=0.2, pid=1, devices=[device])]
+            case Prepare(batch) if 0 < self._machine.fits < batch:
+                raise CommandFailed(Failure(kind="out_of_memory", what=f"batch {batch} does not fit"))
             case Prepare(batch):
                 first = self._call(batch)[0] * 3
                 self._machine.sleep(first)
@@ -175,7 +183,7 @@ class ScriptedSession:
     def _call(self, batch: int) -> tuple[float, float]:
         """Seconds of a call that starts now, and seconds of it that its threads waited."""
         machine = self._machine
-        seconds = self._seconds * batch * self._own * machine.speed()
+        seconds = (machine.fixed + self._seconds * batch) * self._own * machine.speed()
         seconds *= math.exp(machine.random.gauss(0, machine.noise))
         if machine.random.random() < machine.tail:
             seconds *= 1 + machine.random.expovariate(1 / machine.tail_size)
@@ -189,7 +197,8 @@ class ScriptedSession:
 
     def _block(self, command: Block) -> list[Series]:
         machine = self._machine
-        size = max(3, int(0.03 / self._seconds / command.batch)) if command.regime == "saturated" else 1
+        once = machine.fixed + self._seconds * command.batch
+        size = max(1, int(0.03 / once)) if command.regime == "saturated" else 1
         at: list[float] = []
         took: list[float] = []
         waited: list[float] = []

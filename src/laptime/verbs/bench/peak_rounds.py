@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from msgspec import structs
+
 from laptime.analysis.peak import FEWEST, TAG
 from laptime.records.case import Case
 from laptime.records.plan import Variant
@@ -82,9 +84,9 @@ class PeakRounds:
         account.is_over = not facts or "reason" in facts
         account.facts = account.facts or facts
 
-    def facts(self, worker: CaseWorker, case: Case) -> dict[str, Any]:
-        """What is known of the peak of this worker's device; that on paper, where none was measured."""
+    def told(self, worker: CaseWorker, case: Case) -> Case:
+        """The case with what is known of its peak; of that on paper, where none was measured."""
         facts, series = self._account(worker.variant).facts, case.find(TAG)
-        if series is None or not series.samples:
-            return {**worker.peak_on_paper(), **facts}
-        return {**facts, "flops": median(series.samples)}
+        is_measured = series is not None and series.samples
+        more = {"flops": median(series.samples)} if series and is_measured else worker.peak_on_paper()
+        return structs.replace(case, details={**case.details, "peak": {**more, **facts}})

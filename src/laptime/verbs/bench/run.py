@@ -49,10 +49,10 @@ MIN_ROUNDS = 2
 MIN_COMPARED_ROUNDS = 5
 SEPARATE = 4
 """Up to this many batch sizes, each gets a process of its own."""
-CURVE_SHARE = 0.6
-"""Share of a case's usual measuring time that each case of a searched curve gets."""
 NO_BATCH = 0
 """What ran last was no case, but a block of the device's peak."""
+CURVE_ROUNDS = 12
+"""That the budget of a curve is divided into, every regime in each."""
 OVERTIME = 2.0
 """The fewest rounds may take this many budgets; on a very slow machine even they are cut short."""
 
@@ -107,6 +107,7 @@ class _Bench:
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
+        self._largest: int | None = None  # batch that fits, when the search has found its limit
         self._done = 0.0
         self._last: tuple[CaseWorker, int] | None = None
 
@@ -143,16 +144,20 @@ class _Bench:
             timeout=self._request.timeout,
             open_session=self._open,
             progress=self._say,
+            budget=self._request.budget,
+            usual=self._plan.budget,
+            times=len(self._plan.variants) * self._plan.processes,
+            now=self._now,
         )
         self._batches = result.batches
+        self._plan = self._plan._replace(budget=result.seconds)
+        # Only the first variant was searched.
+        self._largest = result.largest if result.is_limit and not self._is_comparison else None
         for finding in result.findings:
             self._live(FindingAdded(finding))
         settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
-            # Planned for one case each; the curve needs less of each than a headline does.
-            budget = self._plan.budget * len(self._batches) * CURVE_SHARE
-            settings["budget"] = Setting(value=budget, origin="preset")
-            self._plan = self._plan._replace(budget=budget)
+            settings["budget"] = Setting(value=result.seconds, origin="preset")
         self._live(PlanChanged(settings))
 
     # One generation: a fresh process of every variant.
@@ -233,6 +238,11 @@ class _Bench:
                 environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
         self._live(EnvironmentChanged(environment))
 
+    @property
+    def _is_curve(self) -> bool:
+        """Several batch sizes of one program: they are compared by their throughput, round by round."""
+        return len(self._batches) > 1 and not self._is_comparison
+
     def _active(self) -> list[tuple[CaseWorker, int]]:
         return [(worker, batch) for worker in self._workers for batch in worker.active]
 
@@ -242,9 +252,12 @@ class _Bench:
             return
         budget = self._plan.budget / self._plan.processes
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
-        portions, longest = (24, 0.25) if self._is_comparison else (5, 1.0)
+        portions, longest = (24.0, 0.25) if self._is_comparison else (5.0, 1.0)
+        if self._is_curve:
+            portions = CURVE_ROUNDS * sum(share for _, share in self._regimes_of(active[0][0], 1))
         block = min(longest, max(0.02, budget / len(active) / portions))
-        fewest = MIN_COMPARED_ROUNDS if self._is_comparison else MIN_ROUNDS
+        is_paired = self._is_comparison or self._is_curve
+        fewest = MIN_COMPARED_ROUNDS if is_paired else MIN_ROUNDS
         begun = self._now()
         self._peaks.begin()
         look = looks()
@@ -270,7 +283,7 @@ class _Bench:
                 if len(enough) == len(active) and self._are_comparisons_precise(active, generation):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
-                satisfied = set() if self._is_comparison else enough
+                satisfied = set() if is_paired else enough
 
     def _peak(self, worker: CaseWorker, batch: int, elapsed: float) -> None:
         """A block of the device's peak beside those of the case whose turn it is, when one is due."""
@@ -281,10 +294,9 @@ class _Bench:
         self._peaks.enter(worker.variant, samples, facts, seconds=self._now() - began)
         if samples and worker.estimate[batch] < WARM:
             self._last = (worker, NO_BATCH)
-        for other, size in self._active():
-            if other.variant is worker.variant:
-                for series in samples:
-                    self._live(Measured(other.keys[size], series))
+        of_variant = [(w, b) for w, b in self._active() if w.variant is worker.variant]
+        for other, size in of_variant if samples else []:
+            self._live(Measured(other.keys[size], samples[0]))
 
     def _block(self, worker: CaseWorker, batch: int, regime: Regime, seconds: float) -> None:
         resumed = self._last not in (None, (worker, batch))
@@ -310,7 +322,7 @@ class _Bench:
         on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
         more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
         paced = [(Regime.PACED, 1.0)] if self._request.rate else []
-        every = 4 if self._is_comparison else 2
+        every = 1 if self._is_curve else 4 if self._is_comparison else 2
         return [(Regime.ISOLATED, 1.0), *paced, *(more if number % every == 1 else [])]
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
@@ -341,9 +353,7 @@ class _Bench:
             for worker, batch in cases:
                 self._live(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
         for worker, batch in cases:
-            case = self._case(worker, batch)
-            details = {**case.details, "peak": self._peaks.facts(worker, case)}
-            self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+            self._live(CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
         return self._live.case(worker.keys[batch])
@@ -370,7 +380,7 @@ class _Bench:
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
         kinds = {finding.kind for finding in run.findings}
-        for finding in findings(done):
+        for finding in findings(done, largest=self._largest):
             if finding.kind not in kinds:
                 self._live(FindingAdded(finding))
         self._live.finish(status, self._now() - self._started)
