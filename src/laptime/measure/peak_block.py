@@ -10,10 +10,8 @@ The first call is not timed: the caches and clocks that it finds are the model's
 
 from __future__ import annotations
 
-from laptime.analysis.peak import TAG
 from laptime.kit.clock import Clock
 from laptime.measure import loop
-from laptime.measure.labels import WAITED_SHARE
 from laptime.measure.protocol import PeakWork
 from laptime.probes.scheduler import Evidence
 from laptime.records.metric import Metric
@@ -22,8 +20,11 @@ from laptime.records.series import Label, Series
 SECONDS = 0.02
 """Of the timed calls of one block."""
 
+LOST_SHARE = 0.02
+"""Of a block: what others took beyond it is a disturbance, as in `labels`, which workers do not import."""
+
 PEAK = Metric(
-    tag=TAG,
+    tag="evidence/peak",
     unit="FLOP/s",
     title="measured peak",
     better="higher",
@@ -61,5 +62,5 @@ def _labels(tape: loop.Tape) -> list[int]:
     label = [0] * len(tape.seconds)
     for bit, column in columns:
         for index, lost in enumerate(column):
-            label[index] |= int(bit) if lost > WAITED_SHARE * tape.seconds[index] else 0
+            label[index] |= int(bit) if lost > LOST_SHARE * tape.seconds[index] else 0
     return label

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from fixtures.runs import case, facts, timings
-from laptime.analysis.peak import measured_peak
+from laptime.analysis.peak import TAG, measured_peak
 from laptime.analysis.summary import Stat, summarize
-from laptime.measure.peak_block import PEAK
+from laptime.measure.labels import WAITED_SHARE
+from laptime.measure.peak_block import LOST_SHARE, PEAK
 from laptime.records.case import Case
 from laptime.records.series import Label, Series
 
@@ -64,6 +65,11 @@ def test_a_peak_that_was_measured_once_is_not_quoted() -> None:
     told = share(case(timings(0.01), *facts(), details={"peak": {"flops": 98e9}}))
     assert told.value is None
     assert told.note == "the peak was measured once, apart from the samples"
+
+
+def test_the_series_is_the_one_that_workers_make() -> None:
+    assert PEAK.tag == TAG
+    assert LOST_SHARE == WAITED_SHARE
 
 
 def test_where_nobody_measured_a_peak_there_is_no_word_of_it() -> None:
