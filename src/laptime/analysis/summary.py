@@ -11,8 +11,10 @@ import math
 import numpy as np
 from msgspec import Struct, structs
 
+from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.open_loop import open_loop
+from laptime.analysis.peak import Peak, measured_peak
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -42,6 +44,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ci95: 95 % interval in `unit`; None for exact counts and where n is too small.
         n: samples behind it.
         regime: isolated, saturated, device, paced; None where it means nothing.
+        crowded: what it rests on was disturbed for the most part.
     """
 
     tag: str
@@ -53,6 +56,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     regime: str | None = None
     better: str = "none"
     note: str = ""
+    crowded: bool = False
 
     @property
     def precision(self) -> float | None:
@@ -98,7 +102,8 @@ def throughput_regime(
     """The regime whose throughput is shown for these cases: saturated, where it was measured.
 
     On a CPU a call returns with its result, so calls back to back and one by one do the same work. Where the
-    long saturated blocks were too disturbed, the regime with the narrowest intervals is taken.
+    long saturated blocks were too disturbed, the regime is taken in which the fewest cases rest on disturbed
+    samples, and of those the one with the narrowest intervals.
 
     Args:
         rates: one dict a case, throughput by regime.
@@ -108,12 +113,13 @@ def throughput_regime(
     shared = [regime for regime in THROUGHPUT_ORDER if all(regime in case_rates for case_rates in rates)]
     if not shared or not on_cpu:
         return shared[0] if shared else None
-    worst = {regime: max(_width(case_rates[regime]) for case_rates in rates) for regime in shared}
-    return (
-        shared[0]
-        if worst[shared[0]] <= constants.sound_throughput
-        else min(shared, key=lambda regime: worst[regime])
-    )
+    unsound = {
+        regime: (sum(each[regime].crowded for each in rates), max(_width(each[regime]) for each in rates))
+        for regime in shared
+    }
+    crowded, width = unsound[shared[0]]
+    is_sound = not crowded and width <= constants.sound_throughput
+    return shared[0] if is_sound else min(shared, key=lambda regime: unsound[regime])
 
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
@@ -301,6 +307,7 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
         regime=series.regime,
         better="higher",
         note=_basis_note(evidence),
+        crowded=evidence.basis == "settled" or evidence.disturbed > CROWDED,
     )
 
 
@@ -335,11 +342,22 @@ def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]
             derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
         elif vcpus := case.details.get("usable_cpus"):
             derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
-    peak = case.details.get("peak", {})
-    if peak.get("flops"):
-        share = _scaled("flops/share_of_peak", "share of peak", rate, per_item / peak["flops"], unit="ratio")
-        derived.append(structs.replace(share, note=str(peak.get("source", ""))))
-    return derived
+    peak = measured_peak(case, constants)
+    return derived if peak is None else [*derived, _share(case, derived[0], peak)]
+
+
+def _share(case: Case, achieved: Stat, peak: Peak) -> Stat:
+    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
+    share = _scaled("flops/share_of_peak", "share of peak", achieved, 1 / (peak.value or 1.0), unit="ratio")
+    if peak.value is None:
+        return structs.replace(share, value=None, ci95=None, note=peak.why_not)
+    if share.value is not None and share.value > 1:
+        note = f"the counted work is done at {share.value:.2f}x the measured peak"
+        return structs.replace(share, value=None, ci95=None, note=note)
+    ci95 = None
+    if achieved.ci95 and peak.ci95:
+        ci95 = (achieved.ci95[0] / peak.ci95[1], achieved.ci95[1] / peak.ci95[0])
+    return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
 
 
 def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:

@@ -17,7 +17,7 @@ import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.kit.errors import LaptimeError, Unavailable
-from laptime.measure import loop, passes
+from laptime.measure import loop, passes, peak_block
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
 from laptime.measure.protocol import (
@@ -29,9 +29,11 @@ from laptime.measure.protocol import (
     Done,
     Explains,
     Exports,
+    Facts,
     Failed,
     Load,
     Loaded,
+    MeasuresPeak,
     Message,
     Model,
     Pass,
@@ -96,6 +98,8 @@ class Engine:
                     yield self._prepare(batch)
                 case Block():
                     yield self._block(command)
+                case Pass(kind=passes.PEAK):
+                    yield self._peak(command.batch)
                 case Pass():
                     workload = self._workload(command.batch)
                     yield passes.run(command, self._loaded, workload)
@@ -200,6 +204,15 @@ class Engine:
         for index, late in enumerate(tape.late):
             label[index] |= Label.LATE if late > LATE else 0
         return Samples(batch=command.batch, series=[*_as_series(tape, command.regime, label), *watched])
+
+    def _peak(self, batch: int) -> Facts:
+        """A block of the device's peak; nothing where the model cannot show it."""
+        model: object = self._model
+        work = model.peak_work() if isinstance(model, MeasuresPeak) else None
+        if work is None:
+            return Facts(batch=batch)
+        series = peak_block.peak_block(work, evidence=self._evidence, clock=self._clock)
+        return Facts(batch=batch, series=[series], details={"peak": work.facts})
 
     def _record(self, command: Block, workload: Workload) -> loop.Tape:
         length: dict[str, Any] = {

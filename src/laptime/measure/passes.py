@@ -14,7 +14,6 @@ from laptime.measure.protocol import (
     CountsWork,
     Facts,
     MeasuresMemory,
-    MeasuresPeak,
     Model,
     Pass,
     TimesCopies,
@@ -27,9 +26,7 @@ KINDS = ("outputs", "count", "memory", "copies", "energy")
 """Passes of every case, in the order in which they are run: cheap first."""
 
 PEAK = "peak"
-"""Pass of a variant: the same for all its batch sizes."""
-
-PEAK_SECONDS = 0.4
+"""Not one of them: a block of the device's peak between the blocks of the cases (`measure/peak_block.py`)."""
 
 _LOOKS = 2
 """A short call may be done by the time its output is looked at; rarely twice."""
@@ -116,15 +113,10 @@ def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
     return energy_of(workload, devices=devices, seconds=command.seconds)
 
 
-def _peak(command: Pass, model: Model, workload: Workload) -> _Result:
-    return [], ({"peak": model.peak(PEAK_SECONDS)} if isinstance(model, MeasuresPeak) else {})
-
-
 _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
     "outputs": _outputs,
     "count": _count,
     "memory": _memory,
     "copies": _copies,
     "energy": _energy,
-    PEAK: _peak,
 }

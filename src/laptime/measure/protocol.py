@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -148,12 +149,32 @@ class Exports(Protocol):
         ...
 
 
+@dataclass
+class PeakWork(Workload):
+    """Work that a device does as fast as it does anything, in the model's dtype: a large matrix product.
+
+    Attributes:
+        call, sync, batch, synchronous: as of a `Workload`.
+        flops: FLOPs of one call, which should take some milliseconds.
+        facts: `source`: "of the measured float32 GEMM peak"; `limit`: FLOP/s on paper or None; what else is
+            worth storing: dtype, size ...
+    """
+
+    call: Callable[[], Any]
+    sync: Callable[[], None]
+    flops: float
+    facts: dict[str, Any]
+    batch: int = 1
+    synchronous: bool = True
+
+
 @runtime_checkable
 class MeasuresPeak(Protocol):
-    """Measures the device's peak in the model's dtype."""
+    """Has work that shows the device's peak; the engine times it between the blocks of the cases."""
 
-    def peak(self, seconds: float) -> dict[str, Any]:
-        """Measured GEMM rate: `flops` (FLOP/s), `source` in words; `limit` (FLOP/s on paper) or None."""
+    def peak_work(self) -> PeakWork | None:
+        """Made anew for every block and dropped after it, so that none of its memory is the model's; None
+        where there is no peak to measure. May spend a tenth of a second on finding its size, once."""
         ...
 
 
@@ -239,7 +260,7 @@ class Block(Struct, frozen=True, tag="block"):
 
 
 class Pass(Struct, frozen=True, tag="pass"):
-    """A separate pass: count, memory, copies, outputs, energy. Answer: Facts."""
+    """A separate pass: count, memory, copies, outputs, energy; a block of the peak. Answer: Facts."""
 
     kind: str
     batch: int

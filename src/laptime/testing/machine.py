@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from laptime.launch.worker_process import CommandFailed
 from laptime.measure.metrics import CPU_TIME, LATENCY
+from laptime.measure.peak_block import PEAK
 from laptime.measure.protocol import (
     Block,
     Command,
@@ -28,9 +30,13 @@ from laptime.measure.protocol import (
     Samples,
 )
 from laptime.probes import scheduler
+from laptime.records.case import Failure
 from laptime.records.environment import Device
+from laptime.records.metric import Metric
 from laptime.records.plan import Variant
-from laptime.records.series import Series
+from laptime.records.series import Label, Series
+
+_FLOPS = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
 
 
 @dataclass
@@ -39,6 +45,8 @@ class ScriptedMachine:
 
     Attributes:
         seconds: true seconds of one call with one item, by target.
+        fixed: seconds that a call takes beside those of its items, so that larger batches pay.
+        fits: the largest batch that memory holds; 0 holds any.
         noise: standard deviation of a sample, as a share.
         tail: share of samples that are slower by an exponential of mean `tail_size`.
         drift: standard deviation of the speed's slow wandering (minutes), as a share.
@@ -46,10 +54,16 @@ class ScriptedMachine:
         neighbour: share of the time in which another program takes half of the CPUs, in bursts of
             0.2 to 2 s; samples in a burst take up to twice as long, and the evidence shows the waiting.
         warm_up: calls of each process that take 1.5 times as long.
+        flops: FLOPs of one call with one item; 0 when nobody can count them.
+        peak: FLOP/s that the machine reaches at best; 0 when it has no peak to measure.
+        swing: share of the peak that is gone in every second stretch of 1.5 s, as on machines whose
+            hypervisor lends and takes back their speed; no evidence shows it.
         seed: everything random comes from it.
     """
 
     seconds: dict[str, float]
+    fixed: float = 0.0
+    fits: int = 0
     noise: float = 0.01
     tail: float = 0.02
     tail_size: float = 0.3
@@ -57,6 +71,9 @@ class ScriptedMachine:
     between: float = 0.003
     neighbour: float = 0.0
     warm_up: int = 3
+    flops: float = 0.0
+    peak: float = 0.0
+    swing: float = 0.0
     seed: int = 0
     _time: float = field(default=0.0, init=False)
     _level: float = field(default=0.0, init=False)
@@ -92,6 +109,12 @@ class ScriptedMachine:
         """Share of a sample started now that its threads wait for a CPU."""
         return 0.5 if self._time < self._burst_until else 0.0
 
+    def peak_now(self) -> float:
+        """FLOP/s that a large matrix product reaches now."""
+        is_slow = int(self._time / 1.5) % 2 == 1
+        wobble = math.exp(self.random.gauss(0, self.noise))
+        return self.peak * wobble / self.speed() * ((1 - self.swing) if is_slow else 1.0)
+
     def _pass(self, seconds: float) -> None:
         self._time += seconds
         # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
@@ -115,18 +138,26 @@ class ScriptedSession:
         self.alive = True
 
     def ask(self, command: Command, *, timeout: float) -> list[Message]:
-        """Answer from the script; nothing ever fails."""
+        """Answer from the script; only what does not fit fails."""
         match command:
             case Load():
                 self._machine.sleep(1.0)
                 device = Device(name="cpu", model="scripted CPU")
                 return [Loaded(imported=0.8, loaded=0.2, pid=1, devices=[device])]
+            case Prepare(batch) if 0 < self._machine.fits < batch:
+                raise CommandFailed(Failure(kind="out_of_memory", what=f"batch {batch} does not fit"))
             case Prepare(batch):
                 first = self._call(batch)[0] * 3
                 self._machine.sleep(first)
                 return [Prepared(batch=batch, first_call=first)]
             case Block():
                 return [Samples(batch=command.batch, series=self._block(command))]
+            case Pass("peak", batch) if self._machine.peak:
+                return [self._peak(batch)]
+            case Pass("count", batch) if self._machine.flops:
+                return [
+                    Facts(batch=batch, series=[Series(metric=_FLOPS, samples=[self._machine.flops * batch])])
+                ]
             case Pass(batch=batch):
                 return [Facts(batch=batch)]
             case _:
@@ -136,10 +167,23 @@ class ScriptedSession:
         """End of the process."""
         self.alive = False
 
+    def _peak(self, batch: int) -> Facts:
+        """A block of 40 ms; what a neighbour takes away is labelled."""
+        machine = self._machine
+        lost = machine.waited()
+        series = Series(
+            metric=PEAK,
+            samples=[machine.peak_now() * (1 - lost)],
+            at=[machine.now()],
+            label=[int(Label.WAITED) if lost else 0],
+        )
+        machine.sleep(0.04)
+        return Facts(batch=batch, series=[series], details={"peak": {"source": "of the scripted peak"}})
+
     def _call(self, batch: int) -> tuple[float, float]:
         """Seconds of a call that starts now, and seconds of it that its threads waited."""
         machine = self._machine
-        seconds = self._seconds * batch * self._own * machine.speed()
+        seconds = (machine.fixed + self._seconds * batch) * self._own * machine.speed()
         seconds *= math.exp(machine.random.gauss(0, machine.noise))
         if machine.random.random() < machine.tail:
             seconds *= 1 + machine.random.expovariate(1 / machine.tail_size)
@@ -153,7 +197,8 @@ class ScriptedSession:
 
     def _block(self, command: Block) -> list[Series]:
         machine = self._machine
-        size = max(3, int(0.03 / self._seconds / command.batch)) if command.regime == "saturated" else 1
+        once = machine.fixed + self._seconds * command.batch
+        size = max(1, int(0.03 / once)) if command.regime == "saturated" else 1
         at: list[float] = []
         took: list[float] = []
         waited: list[float] = []

@@ -9,6 +9,7 @@ from msgspec import structs
 from fixtures.runs import LATENCY, case, facts, single, timings
 from laptime.analysis.evidence import select
 from laptime.analysis.summary import headline, main_throughput, quantile_interval, summarize, throughput
+from laptime.measure.peak_block import PEAK
 from laptime.records.series import Label, Series
 
 WAITED, WARM, GC = int(Label.WAITED), int(Label.WARM_UP), int(Label.GC)
@@ -145,6 +146,7 @@ def test_achieved_flops_follow_from_count_and_throughput() -> None:
     measured = case(
         timings(0.010, spread=0.001),
         *facts(batch=2),
+        Series(metric=PEAK, samples=[2e12] * 3),
         axes={"batch": 2},
         details={"physical_cores": 2, "peak": {"flops": 2e12, "source": "measured GEMM"}},
     )
@@ -195,3 +197,12 @@ def test_throughput_with_noise_larger_than_itself_has_no_upper_end() -> None:
     stat = throughput(series([1e-3, 1e-3, 100.0]), batch=1)
     assert stat.ci95 is not None
     assert stat.ci95[1] == math.inf
+
+
+def test_throughput_of_disturbed_samples_alone_is_not_the_one_that_is_told() -> None:
+    """Calls back to back all waited, and agree with each other; calls one by one are sound."""
+    waited = [int(Label.WAITED)] * 20
+    crowded = structs.replace(timings(0.02, n=20, spread=0.0001, regime="saturated"), label=waited)
+    rate = main_throughput(case(crowded, timings(0.01, spread=0.01)))
+    assert rate is not None
+    assert rate.regime == "isolated"

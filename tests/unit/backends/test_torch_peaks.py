@@ -43,6 +43,32 @@ def test_deadline_ends_it_after_one_sample() -> None:
     assert len(timed["samples"]) == 1
 
 
+def test_the_product_of_a_model_is_long_enough_and_counted() -> None:
+    work = peaks.work_of_model(torch.device("cpu"), "float32")
+    size = work.facts["size"]
+    assert work.flops == 2 * size**3
+    assert size in peaks._SIZES
+    assert work.facts["source"] == "of the measured float32 GEMM peak"
+    began = time.perf_counter()
+    work.call()
+    work.sync()
+    assert 1e9 < work.flops / (time.perf_counter() - began) < 1e15
+    assert peaks.work_of_model(torch.device("cpu"), "float32", size=512).facts["size"] == 512
+
+
+def test_its_matrices_are_not_the_heaps_that_the_model_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An allocator that has freed large blocks serves later calls another way; random numbers stay, too."""
+    monkeypatch.setattr(torch, "empty", None)
+    state = torch.get_rng_state()
+    peaks.work_of_model(torch.device("cpu"), "bfloat16", size=64).call()
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_a_dtype_that_cannot_be_multiplied_is_an_error() -> None:
+    with pytest.raises((RuntimeError, AttributeError)):
+        peaks.work_of_model(torch.device("cpu"), "float8_e4m3fn", size=64).call()
+
+
 def test_missing_device_is_told() -> None:
     with pytest.raises(Unavailable):
         peaks.peaks("cuda:77", ["float32"], 0.1)

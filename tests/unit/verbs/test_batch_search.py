@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from laptime.kit.clock import SystemClock
 from laptime.measure.protocol import Block, Command, Load, Prepare
 from laptime.records.case import Failure
 from laptime.records.plan import Variant
 from laptime.verbs.bench import batch_search
 from laptime.verbs.bench.batch_search import BatchSizes, search
+from laptime.verbs.bench.curve import CALLS, ROUNDS
 
 MEMORY = Failure(kind="out_of_memory", what="no memory left")
 KILLED = Failure(kind="died", what="the process that ran it was ended by SIGKILL")
@@ -66,17 +66,38 @@ def test_no_batch_is_tried_after_the_search_has_ended(stage: Any) -> None:
     assert len(set(batches)) == len(batches)
 
 
-def test_time_that_is_up_says_at_least(stage: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    times = iter(range(0, 1000, 20))
-    clock = type("Clock", (SystemClock,), {"now": staticmethod(lambda: float(next(times)))})
-    monkeypatch.setattr(batch_search, "SystemClock", clock)
-    result = found(stage, budget=50)
+def ticking() -> Any:
+    """Every look at this clock takes 20 s."""
+    times = iter(range(0, 10_000, 20))
+    return lambda: float(next(times))
+
+
+def test_time_that_is_up_says_at_least(stage: Any) -> None:
+    """Half of a budget is for the search."""
+    result = found(stage, budget=100, now=ticking())
     (finding,) = result.findings
     assert finding.sentence.startswith(f"at least batch {result.largest} fits")
     assert "the search stopped when its time was up" in finding.sentence
     assert finding.evidence["exact"] is False
-    assert finding.next
+    assert finding.next == "--budget 4m   searches on"
     assert len(result.attempts) == 3
+
+
+@pytest.mark.parametrize(
+    ("budget", "attempts", "advice"), [(None, 4, "4m"), (300.0, 8, "10m"), (600.0, 16, "20m")]
+)
+def test_a_budget_is_the_searchs_too(stage: Any, budget: float | None, attempts: int, advice: str) -> None:
+    """Without one a search takes 60 s; it used to take no more of five minutes."""
+    stage.seconds = lambda batch: 1e-4
+    result = found(stage, budget=budget, now=ticking())
+    assert len(result.attempts) == attempts
+    assert result.findings[0].next == f"--budget {advice}   searches on"
+
+
+def test_what_the_search_leaves_of_the_budget_is_for_measuring(stage: Any) -> None:
+    stage.fails = above(1)
+    assert found(stage, budget=300.0, now=ticking()).seconds == pytest.approx(300 - 40)
+    assert found(stage).seconds == pytest.approx(4.0)
 
 
 def test_a_call_that_takes_too_long_ends_the_search(stage: Any) -> None:
@@ -110,7 +131,8 @@ def test_an_error_in_the_bisection_is_told_too(stage: Any) -> None:
 
 def test_not_even_one_item_leaves_the_error_to_the_measurement(stage: Any) -> None:
     stage.fails = above(0)
-    assert found(stage) == BatchSizes([1], [], 0, found(stage).attempts)
+    result = found(stage)
+    assert (result.batches, result.findings, result.largest, result.is_limit) == ([1], [], 0, False)
 
 
 def test_every_probe_near_the_limit_has_a_worker_and_a_memory_limit_of_its_own(stage: Any) -> None:
@@ -127,11 +149,37 @@ def test_every_probe_near_the_limit_has_a_worker_and_a_memory_limit_of_its_own(s
     assert all(len(batches) == 1 for batches in tried[1:])
 
 
-def test_batches_worth_measuring_end_where_throughput_stops_growing(stage: Any) -> None:
-    """Throughput grows to batch 8 and is flat from there: two doublings more show that it is."""
-    stage.fails = above(1000)
-    stage.seconds = lambda batch: max(0.008, 0.001 * batch)
-    assert found(stage).batches == [1, 2, 4, 8, 16, 32]
+def test_the_largest_that_fits_is_measured_whatever_number_it_is(stage: Any) -> None:
+    stage.fails = above(37)
+    result = found(stage)
+    assert result.largest == 37
+    assert result.batches == [1, 2, 4, 8, 16, 32, 37]
+    assert result.is_limit
+    assert result.findings[0].evidence["left_out"] == []
+
+
+@pytest.mark.parametrize("noisy", [4, 8, 16, 32, 64])
+def test_one_noisy_probe_does_not_end_the_curve(stage: Any, noisy: int) -> None:
+    """Throughput rises to 256; a single look at one size was disturbed, as was the next one's."""
+    stage.fails = above(256)
+    slow = {noisy: 3.0, 2 * noisy: 3.0}
+    stage.seconds = lambda batch: (0.01 + 0.0001 * batch) * slow.get(batch, 1.0)
+    assert found(stage).batches == [1, 2, 4, 8, 16, 32, 64, 128, 256]
+
+
+def test_what_there_is_no_time_for_is_named_with_the_budget_that_it_needs(stage: Any) -> None:
+    stage.fails = above(100)
+    stage.seconds = lambda batch: 0.1 * batch
+    result = found(stage)
+    assert result.batches == [1, 2, 4, 8]  # a call of 16 takes 1.6 s, its first one 3.2 s
+    assert result.seconds == pytest.approx(ROUNDS * CALLS * 0.1 * 15)
+    (finding,) = result.findings
+    assert finding.evidence["left_out"] == [16, 32, 64, result.largest]
+    assert finding.sentence.endswith(f"for want of time: batches 16, 32, 64, {result.largest}")
+    minutes = int(finding.next.removeprefix("--budget ").partition("m")[0])
+    more = found(stage, budget=60.0 * minutes)
+    assert more.batches == [1, 2, 4, 8, 16, 32, 64, result.largest]
+    assert not more.findings[0].next
 
 
 def test_a_slow_first_call_is_not_called_again_and_again(stage: Any) -> None:

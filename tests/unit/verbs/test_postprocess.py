@@ -21,18 +21,22 @@ def measured(batch: int, seconds: float, *, target: str = runs.TARGET, regime: s
     return runs.case(series, target=target, axes={"batch": batch})
 
 
-def knee_of(*calls: float) -> Any:
-    cases = [measured(2**i, seconds) for i, seconds in enumerate(calls)]
-    return next((each for each in findings(cases) if each.kind == "batch/knee"), None)
+def knee_of(*calls: float, largest: int | None = None, last: int = 0) -> Any:
+    """What is found of calls with 1, 2, 4 ... items; `last` is the size of the last one instead."""
+    sizes = [2**i for i in range(len(calls))]
+    sizes[-1] = last or sizes[-1]
+    cases = [measured(size, seconds) for size, seconds in zip(sizes, calls, strict=True)]
+    return next((each for each in findings(cases, largest=largest) if each.kind == "batch/knee"), None)
 
 
 def test_knee_is_the_smallest_batch_near_the_best_throughput() -> None:
-    """100, 180, 197, 200 items a second: batch 4 is within 3 % of the best."""
-    found = knee_of(1 / 100, 2 / 180, 4 / 197, 8 / 200)
+    """100, 180, 198.5, 200 items a second: batch 4 is within 3 % of the best."""
+    found = knee_of(1 / 100, 2 / 180, 4 / 198.5, 8 / 200)
     assert found.evidence["knee"] == 4
+    assert found.evidence["candidates"] == [4]
     assert found.evidence["best"] == 8
     assert "larger ones were not measured" in found.sentence
-    assert found.evidence["throughput"]["4"] == pytest.approx(197, rel=0.01)
+    assert found.evidence["throughput"]["4"] == pytest.approx(198.5, rel=0.01)
 
 
 def test_throughput_that_falls_again_has_its_knee_below_the_best() -> None:
@@ -43,6 +47,38 @@ def test_throughput_that_falls_again_has_its_knee_below_the_best() -> None:
 
 def test_one_batch_has_no_knee() -> None:
     assert knee_of(0.01) is None
+
+
+def test_a_knee_that_nobody_can_prove_is_unclear_and_says_what_to_do() -> None:
+    """2.9 % below the best is within 3 % of it, but no such rounds prove that."""
+    found = knee_of(1 / 100, 2 / 194.2, 4 / 200, 8 / 200)
+    assert found.evidence["knee"] is None
+    assert found.sentence.endswith("of the best throughput is one of 2 and 4: unclear which")
+    assert found.next.startswith("--batch 2,4")
+
+
+@pytest.mark.parametrize("largest", [None, 100])
+def test_no_knee_while_throughput_rises(largest: int | None) -> None:
+    found = knee_of(1 / 100, 2 / 150, 4 / 190, 8 / 230, largest=largest)
+    assert found.evidence["knee"] is None
+    assert "throughput still rises at batch 8" in found.sentence
+    assert found.next.startswith("--batch 8,16,32")
+
+
+def test_the_largest_that_fits_may_be_the_best() -> None:
+    """32 fits, and so does 37, which gives 5.7 % more."""
+    calls = (1 / 40, 2 / 60, 4 / 75, 8 / 87, 16 / 94, 32 / 100, 37 / 105.7)
+    found = knee_of(*calls, largest=37, last=37)
+    assert found.evidence["knee"] == found.evidence["best"] == 37
+    assert found.sentence.endswith("batch 37 is the largest that fits")
+
+
+def test_invalid_cases_are_the_ground_of_no_finding() -> None:
+    fail = Check(name="finite", outcome="fail", sentence="its outputs are not finite")
+    cases = [structs.replace(measured(b, 0.01 * b**0.5), checks=[fail]) for b in (1, 2, 4)]
+    assert not [each for each in findings(cases) if each.kind == "batch/knee"]
+    waits = runs.case(runs.timings(0.010), runs.timings(0.004, regime="device"), checks=[fail])
+    assert findings([waits]) == []
 
 
 def first_call(seconds: float) -> Series:

@@ -15,6 +15,7 @@ from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
 from laptime.kit.errors import LaptimeError
+from laptime.measure.protocol import PeakWork
 from laptime.records.environment import Device
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
@@ -40,6 +41,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         self._program = program
         self._rebuild = rebuild
         self._facts = facts
+        self._peak_size: int | None = None
 
     def _unbound(self, error: Exception, batch: int) -> Exception:
         return translate(error, doing=f"{self._setup.variant.target}: no inputs of batch {batch}")
@@ -132,15 +134,17 @@ class TorchModel(ByBatch[TorchWorkload]):
         """Empty: the CPU has no memory of its own to copy to."""
         return []
 
-    def peak(self, seconds: float) -> dict[str, Any]:
-        """The best FLOP/s of this device in this dtype. See `laptime.backends.torch.peaks.of_model`."""
+    def peak_work(self) -> PeakWork | None:
+        """A product in the model's dtype. See `laptime.backends.torch.peaks.work_of_model`."""
         dtype = self._setup.variant.dtype
         if dtype == "auto":
             held = {name: n for name, n in _dtypes(self.modules()).items() if "float" in name}
             if not held:
-                return {}
+                return None
             dtype = max(held, key=lambda name: held[name])
-        return peaks.of_model(self._device, dtype, seconds)
+        work = peaks.work_of_model(self._device, dtype, size=self._peak_size)
+        self._peak_size = work.facts["size"]
+        return work
 
     def check_outputs(self, batch: int) -> dict[str, Any]:
         """Calls once: whether all floats that come out are finite, and what comes out, in words."""

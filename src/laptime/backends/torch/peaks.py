@@ -12,12 +12,15 @@ Lies when: other programs share the device; the time was too short for a size th
 
 from __future__ import annotations
 
+import mmap
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch import place
 from laptime.backends.torch.errors import memory_exhausted
+from laptime.measure.protocol import PeakWork
 from laptime.probes import peaks as ceilings
 
 if TYPE_CHECKING:
@@ -28,6 +31,8 @@ _FIRST = 512  # rows of the first matrices
 _LARGEST = 16384
 _LONG_ENOUGH = 0.02  # seconds of one GEMM from which on larger matrices gain nothing
 _SHORTEST_SAMPLE = 0.01  # calls are repeated until one sample is so long
+_LONG_CALL = 4e-3  # seconds of a product between a model's blocks: just long enough to fill the device
+_SIZES = (512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192)
 _COPY_BYTES = {"cpu": 2**28}  # beyond any last-level cache but the largest; accelerators take 1 GiB
 _COPY_BYTES_ACCELERATOR = 2**30
 
@@ -54,29 +59,82 @@ def peaks(device: str, dtypes: list[str], seconds: float) -> list[dict[str, Any]
     return [*rows, _copy(where, share)]
 
 
-def of_model(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:
-    """What a model in this dtype could reach at best here: `flops`, `source`, `limit` (on paper) or None.
+def work_of_model(device: torch.device, dtype: str, *, size: int | None = None) -> PeakWork:
+    """The product that shows what a model in this dtype could reach at best here.
 
     Convolutions and products of float32 on CUDA use TF32 where torch is told that they may; the peak is
     then that of TF32, or a healthy model would look faster than its hardware.
+
+    Args:
+        size: rows of the matrices; None finds those whose product takes `_LONG_CALL` seconds.
+
+    Raises:
+        RuntimeError: the device cannot multiply in this dtype, or has no memory for it.
     """
     import torch
 
     dtypes = [dtype]
-    if device.type == "cuda" and dtype == "float32":
+    if device.type == "cuda" and dtype == "float32" and torch.cuda.get_device_capability(device) >= (8, 0):
         precise = torch.get_float32_matmul_precision() == "highest"
         if torch.backends.cudnn.allow_tf32 or not precise:
             dtypes.append("tf32")
-    rows = [_gemm(device, each, seconds / len(dtypes)) for each in dtypes]
-    best = max((row for row in rows if row["value"]), key=lambda row: row["value"], default=None)
-    if best is None:
-        return {}
-    return {
-        "flops": best["value"],
-        "dtype": best["dtype"],
-        "source": f"of the measured {best['dtype']} GEMM peak",
-        "limit": ceilings.on_paper(place.describe(device)[0], dtypes),
-    }
+    for rows in _SIZES if size is None else (size,):
+        work = _product(device, dtypes[-1], rows)
+        if size is None and _seconds_of(work) >= _LONG_CALL:
+            break
+    limit = ceilings.on_paper(place.describe(device)[0], dtypes)
+    return replace(work, facts={**work.facts, "limit": limit})
+
+
+def _product(device: torch.device, dtype: str, size: int) -> PeakWork:
+    import torch
+
+    kind = torch.float32 if dtype == "tf32" else getattr(torch, dtype)
+    # Numbers of our own: in the Python API the default generator is the user's.
+    generator = torch.Generator(device).manual_seed(0)
+    with torch.inference_mode():
+        a, b, out = (_matrix(device, kind, size) for _ in range(3))
+        for matrix in (a, b):
+            matrix.uniform_(-1, 1, generator=generator)
+
+    def call() -> None:
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("high" if dtype == "tf32" else "highest")
+        try:
+            with torch.inference_mode():
+                torch.mm(a, b, out=out)
+        finally:
+            torch.set_float32_matmul_precision(precision)
+
+    return PeakWork(
+        call=call,
+        sync=place.waiter(device),
+        flops=2.0 * size**3,
+        facts={"dtype": dtype, "source": f"of the measured {dtype} GEMM peak", "size": size},
+        synchronous=device.type == "cpu",
+    )
+
+
+def _matrix(device: torch.device, kind: torch.dtype, size: int) -> torch.Tensor:
+    """On the CPU in memory of its own: glibc's allocator learns from every large block that is freed, and
+    would serve the model's calls another way afterwards (docs/decisions/0007-batch-sizes-apart.md)."""
+    import torch
+
+    if device.type != "cpu":
+        return torch.empty(size, size, device=device, dtype=kind)
+    memory = mmap.mmap(-1, size * size * kind.itemsize)
+    return torch.frombuffer(memory, dtype=kind).view(size, size)
+
+
+def _seconds_of(work: PeakWork) -> float:
+    """One call, the shorter of two."""
+    timed = []
+    for _ in range(2):
+        began = time.perf_counter()
+        work.call()
+        work.sync()
+        timed.append(time.perf_counter() - began)
+    return min(timed)
 
 
 def _gemm(device: torch.device, dtype: str, seconds: float) -> dict[str, Any]:

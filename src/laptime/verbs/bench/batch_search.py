@@ -1,4 +1,4 @@
-"""`--batch auto`: the largest batch that fits, and the batch sizes worth measuring.
+"""`--batch auto`: the largest batch that fits. Which sizes are then measured: `curve`.
 
     scout (one worker)    1 2 4 8 16 ...      while the next one is predicted to be far from any limit
     own worker each       ... 512 1024 2048   doubling goes on until one does not fit
@@ -11,7 +11,9 @@ kernel's OOM killer is ever reached). Any other error ends the search and is rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from laptime.kit.clock import SystemClock
@@ -23,12 +25,10 @@ from laptime.records.finding import Finding
 from laptime.records.plan import Variant
 from laptime.records.regime import Regime
 from laptime.verbs.bench.case_worker import MEMORY_SHARE, OpenSession
+from laptime.verbs.bench.curve import SEARCH_SHARE, Curve, curve, minutes, search_seconds
 
 FAR = 0.25
 """The scout goes on while the next batch is predicted to need less than this share of the free memory."""
-
-GAIN = 1.03
-"""A doubling that raises throughput by less than 3 % is no gain; after two of them it is enough."""
 
 RESOLUTION = 0.05
 """Bisection ends when the interval is below this share of the batch."""
@@ -57,12 +57,20 @@ class Attempt(NamedTuple):
 
 
 class BatchSizes(NamedTuple):
-    """Result: batch sizes to measure, and what was learned."""
+    """Result.
+
+    Attributes:
+        batches: sizes to measure, the largest that fits among them. seconds: to measure them.
+        findings: what was learned.
+        largest: the largest batch known to fit; is_limit: nothing much larger does.
+    """
 
     batches: list[int]
     findings: list[Finding]
     largest: int
     attempts: list[Attempt]
+    seconds: float
+    is_limit: bool
 
 
 def search(
@@ -71,16 +79,23 @@ def search(
     open_session: OpenSession,
     linear: bool = False,
     timeout: float = 120.0,
-    budget: float = 60.0,
+    budget: float | None = None,
+    usual: float = 4.0,
+    times: int = 1,
+    now: Callable[[], float] = SystemClock.now,
     progress: Callable[[str], None] = lambda text: None,
 ) -> BatchSizes:
-    """Find the largest batch that fits, within `budget` seconds; the finding says when time was up first.
+    """Find the largest batch that fits, and choose the sizes to measure; findings say what time was short of.
 
     Args:
         linear: try 1, 2, 3, 4 ... instead of doubling and bisection.
         timeout: seconds that one step may take before it counts as hung.
+        budget: seconds for the search and for measuring what it finds; None: as long as usual.
+        usual, times: see `curve`.
     """
-    return _Search(variant, open_session, timeout, budget, progress).run(linear=linear)
+    return _Search(variant, open_session, timeout, now, progress).run(
+        linear=linear, budget=budget, usual=usual, times=times
+    )
 
 
 class _Search:
@@ -89,18 +104,21 @@ class _Search:
         variant: Variant,
         open_session: OpenSession,
         timeout: float,
-        budget: float,
+        now: Callable[[], float],
         progress: Callable[[str], None],
     ) -> None:
         self._variant = variant
         self._open = open_session
         self._timeout = timeout
         self._progress = progress
-        self._end = SystemClock.now() + budget
+        self._now = now
+        self._end = math.inf
         self._attempts: list[Attempt] = []
         self._scout: Worker | None = None
 
-    def run(self, *, linear: bool) -> BatchSizes:
+    def run(self, *, linear: bool, budget: float | None, usual: float, times: int) -> BatchSizes:
+        began = self._now()
+        self._end = began + search_seconds(budget)
         try:
             batch, stopped = 1, self._step(1)
             while stopped is None:
@@ -110,7 +128,8 @@ class _Search:
                 stopped = self._bisect()
         finally:
             self._retire_scout()
-        return self._result(stopped)
+        left = None if budget is None else budget - (self._now() - began)
+        return self._result(stopped, budget, partial(curve, left=left, usual=usual, times=times))
 
     def _step(self, batch: int) -> str | None:
         """Try a batch; why the search ends here, or None to go on."""
@@ -121,13 +140,13 @@ class _Search:
             return "slow"
         if batch >= LARGEST:
             return "cap"
-        return "time" if SystemClock.now() > self._end else None
+        return "time" if self._now() > self._end else None
 
     def _bisect(self) -> str:
         fits = max((p.batch for p in self._attempts if p.failure is None), default=0)
         fails = min(p.batch for p in self._attempts if p.failure is not None)
         while fails - fits > max(1, RESOLUTION * fits):
-            if SystemClock.now() > self._end:
+            if self._now() > self._end:
                 return "time"
             middle = (fits + fails) // 2
             attempt = self._try(middle)
@@ -210,17 +229,18 @@ class _Search:
             self._scout.close()
             self._scout = None
 
-    def _result(self, stopped: str) -> BatchSizes:
+    def _result(self, stopped: str, budget: float | None, choose: Callable[..., Curve]) -> BatchSizes:
         fitting = sorted((p for p in self._attempts if p.failure is None), key=lambda p: p.batch)
         if not fitting:
             # Not even one item: measuring batch 1 tells the error in the usual way.
-            return BatchSizes([1], [], 0, self._attempts)
+            return BatchSizes([1], [], 0, self._attempts, choose({1: 0.0}).seconds, is_limit=False)
         largest = fitting[-1].batch
-        return BatchSizes(
-            _worth_measuring(fitting), [self._finding(largest, stopped)], largest, self._attempts
-        )
+        chosen = choose({attempt.batch: attempt.seconds for attempt in fitting})
+        finding = self._finding(largest, stopped, chosen, budget)
+        is_limit = stopped in ("memory", "error")
+        return BatchSizes(chosen.batches, [finding], largest, self._attempts, chosen.seconds, is_limit)
 
-    def _finding(self, largest: int, stopped: str) -> Finding:
+    def _finding(self, largest: int, stopped: str, chosen: Curve, budget: float | None) -> Finding:
         failed = [p for p in self._attempts if p.failure is not None]
         predicted = self._predicted()
         guess = f"; by its memory about {predicted:,} would (predicted)" if predicted else ""
@@ -236,13 +256,14 @@ class _Search:
         return Finding(
             kind="batch/largest",
             severity="info",
-            sentence=reasons[stopped],
+            sentence=reasons[stopped] + _left_out(chosen),
             evidence={
                 "largest": largest,
                 "exact": stopped == "memory" and smallest_failed == largest + 1,
                 "predicted": predicted if stopped in ("time", "slow") else None,
                 "smallest_failing": smallest_failed,
                 "stopped_by": stopped,
+                "left_out": chosen.left_out,
                 "probes": [
                     {
                         "batch": p.batch,
@@ -253,26 +274,23 @@ class _Search:
                     for p in self._attempts
                 ],
             },
-            next="--budget 10m   searches on" if stopped == "time" else "",
+            next=_next(stopped, chosen, budget),
         )
 
 
-def _worth_measuring(fitting: list[Attempt]) -> list[int]:
-    """Powers of two until throughput has stopped growing for two doublings (they show that it has)."""
-    chosen: list[int] = []
-    best, idle = 0.0, 0
-    for attempt in _powers(fitting):
-        chosen.append(attempt.batch)
-        rate = attempt.batch / attempt.seconds
-        idle = 0 if rate > GAIN * best else idle + 1
-        best = max(best, rate)
-        if idle >= 2:
-            break
-    return chosen or [fitting[0].batch]
+def _left_out(chosen: Curve) -> str:
+    if not chosen.left_out:
+        return ""
+    sizes = ", ".join(map(str, chosen.left_out))
+    return f"; not measured, for want of time: {'batch' if len(chosen.left_out) == 1 else 'batches'} {sizes}"
 
 
-def _powers(fitting: list[Attempt]) -> Iterator[Attempt]:
-    return (p for p in fitting if p.batch & (p.batch - 1) == 0)
+def _next(stopped: str, chosen: Curve, budget: float | None) -> str:
+    if stopped == "time":
+        return f"--budget {minutes(4 * search_seconds(budget))}   searches on"
+    if chosen.left_out:
+        return f"--budget {minutes(chosen.needed / (1 - SEARCH_SHARE))}   measures them, too"
+    return ""
 
 
 def _is_memory(failure: Failure) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from laptime.launch import interpreter
 from laptime.launch.worker_process import CommandFailed, InProcessWorker, Worker, WorkerProcess
 from laptime.measure import metrics
+from laptime.measure.passes import PEAK
 from laptime.measure.protocol import Block, Facts, Load, Loaded, Message, Pass, Prepare, Prepared, Samples
 from laptime.probes.host_memory import available_bytes
 from laptime.probes.peaks import on_paper
@@ -163,18 +164,32 @@ class CaseWorker:
             if isinstance(message, Samples):
                 for series in message.series:
                     n = len(series.samples)
-                    placed = msgspec.structs.replace(
-                        series,
-                        at=[round_at - epoch for round_at in series.at],
-                        process=[self._process] * n,
-                        round=[round] * n,
-                    )
+                    placed = self._placed(series, round, epoch)
                     if series.metric.tag == "latency" and n:
                         if regime != Regime.PACED:  # there it holds the waiting in line, too
                             self.estimate[batch] = sorted(series.samples)[n // 2]
                         if resumed and regime.times_calls:
                             placed = _with_label(placed, Label.RESUMED)
                     self._emit(Measured(self.keys[batch], placed))
+
+    def _placed(self, series: Series, round: int, epoch: float) -> Series:
+        """Samples with the process and round that they come from; times from the start of the run."""
+        n = len(series.samples)
+        at = [began - epoch for began in series.at]
+        return msgspec.structs.replace(series, at=at, process=[self._process] * n, round=[round] * n)
+
+    def peak(self, batch: int, *, round: int, epoch: float) -> tuple[list[Series], dict[str, Any]]:
+        """A block of the device's peak: its samples and what the worker tells of them; nothing where there is
+        none. A block that failed says why in its facts."""
+        if not self._revive(batch):
+            return [], {}
+        try:
+            messages = self._ask(Pass(kind=PEAK, batch=batch))
+        except CommandFailed as error:
+            return [], {"reason": error.failure.why or error.failure.what}
+        told = [message for message in messages if isinstance(message, Facts)]
+        samples = [self._placed(series, round, epoch) for facts in told for series in facts.series]
+        return samples, next((facts.details["peak"] for facts in told if facts.series), {})
 
     def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
         """One pass; returns the case with its series and details. The details say when it failed."""

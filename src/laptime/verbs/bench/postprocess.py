@@ -6,7 +6,7 @@ import msgspec
 
 from laptime.analysis.architecture import architecture, same_models
 from laptime.analysis.compare import compare_in_shared_regime, sentence
-from laptime.analysis.summary import Stat, headline, median, throughput_regime, throughputs
+from laptime.analysis.summary import headline, median
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
 from laptime.records.case import Case
@@ -16,10 +16,9 @@ from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
+from laptime.verbs.bench.knee import knee
 
 FAULTS_PER_SECOND = 50_000
-KNEE = 0.03
-"""The knee is the smallest batch whose throughput is within 3 % of the best."""
 
 
 def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
@@ -111,60 +110,23 @@ def _variant(case: Case) -> tuple[object, ...]:
     return (case.target, *((name, value) for name, value in case.axes.items() if name != "batch"))
 
 
-def findings(cases: list[Case]) -> list[Finding]:
-    """Findings: the batch knee, different models of one name, host-bound calls, page faults."""
+def findings(cases: list[Case], *, largest: int | None = None) -> list[Finding]:
+    """Findings: the batch knee, different models of one name, host-bound calls, page faults.
+
+    Nothing is found in cases that are invalid.
+
+    Args:
+        largest: batch that fits, where a search has found its limit.
+    """
     result = same_models([case for case in cases if case.status != "failed"])
+    sound = [case for case in cases if case.status == "ok" and case.trust != "invalid"]
     groups: dict[tuple[object, ...], list[Case]] = {}
-    for case in cases:
-        if case.status == "ok":
-            groups.setdefault(_variant(case), []).append(case)
-    for group in groups.values():
-        knee = _knee(group)
-        if knee is not None:
-            result.append(knee)
-    result += [finding for case in cases if (finding := _host_bound(case)) is not None]
-    result += [finding for case in cases if (finding := _page_faults(case)) is not None]
+    for case in sound:
+        groups.setdefault(_variant(case), []).append(case)
+    result += [each for group in groups.values() if (each := knee(group, largest=largest)) is not None]
+    result += [finding for case in sound if (finding := _host_bound(case)) is not None]
+    result += [finding for case in sound if (finding := _page_faults(case)) is not None]
     return result
-
-
-def _rates(group: list[Case]) -> dict[int, Stat]:
-    """Throughput by batch size, all in one regime."""
-    rates = [throughputs(case) for case in group]
-    on_cpu = group[0].axes.get("device") == "cpu"
-    regime = throughput_regime(rates, on_cpu=on_cpu)
-    return (
-        {case.batch: case_rates[regime] for case, case_rates in zip(group, rates, strict=True)}
-        if regime
-        else {}
-    )
-
-
-def _knee(group: list[Case]) -> Finding | None:
-    rates = _rates(group)
-    if len(rates) < 2:
-        return None
-    values = {batch: stat.value or 0.0 for batch, stat in rates.items()}
-    best = max(values, key=lambda batch: values[batch])
-    knee = min(batch for batch, value in values.items() if value >= (1 - KNEE) * values[best])
-    sentence = f"batch {knee} is the smallest within {KNEE:.0%} of the best throughput"
-    if knee != best:
-        sentence += f" ({values[knee]:,.4g} against {values[best]:,.4g} items/s at batch {best})"
-    else:
-        sentence += f" ({values[knee]:,.4g} items/s)"
-    if best == max(values):
-        sentence += "; larger ones were not measured"
-    return Finding(
-        kind="batch/knee",
-        severity="info",
-        sentence=sentence,
-        evidence={
-            "knee": knee,
-            "best": best,
-            "throughput": {str(batch): value for batch, value in sorted(values.items())},
-            "regime": next(iter(rates.values())).regime,
-        },
-        cases=[case.key for case in group],
-    )
 
 
 def _host_bound(case: Case) -> Finding | None:

@@ -12,8 +12,6 @@ then: labels, checks, comparisons, findings
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import msgspec
 
@@ -32,6 +30,7 @@ from laptime.records.event import (
     EnvironmentChanged,
     FindingAdded,
     Listener,
+    Measured,
     PlanChanged,
     Progress,
     ignore,
@@ -40,8 +39,9 @@ from laptime.records.plan import BenchRequest, Setting
 from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.store.live_run import LiveRun
-from laptime.verbs.bench import batch_search
+from laptime.verbs.bench import batch_search, opening, regimes
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
+from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
 
@@ -49,10 +49,10 @@ MIN_ROUNDS = 4
 MIN_COMPARED_ROUNDS = 5
 SEPARATE = 4
 """Up to this many batch sizes, each gets a process of its own."""
-CURVE_SHARE = 0.6
-"""Share of a case's usual measuring time that each case of a searched curve gets."""
-SHORT = 30e-6
-"""Seconds of a call from which two readings of the clock are below 1 % of it."""
+NO_BATCH = 0
+"""What ran last was no case, but a block of the device's peak."""
+CURVE_ROUNDS = 12
+"""That the budget of a curve is divided into, every regime in each."""
 OVERTIME = 2.0
 """The fewest rounds, and numbers that are still too wide to be trusted, may take this many budgets."""
 
@@ -102,11 +102,13 @@ class _Bench:
         self._workers: list[CaseWorker] = []
         self._in_memory = in_memory
         self._batches = list(planned.batches)
+        self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
         self._is_comparison = len(planned.variants) > 1
         self._is_budget_given = request.budget is not None
         self._now = clock.now
         self._started = clock.now()
         self._round = 0
+        self._largest: int | None = None  # batch that fits, when the search has found its limit
         self._done = 0.0
         self._last: tuple[CaseWorker, int] | None = None
 
@@ -143,16 +145,20 @@ class _Bench:
             timeout=self._request.timeout,
             open_session=self._open,
             progress=self._say,
+            budget=self._request.budget,
+            usual=self._plan.budget,
+            times=len(self._plan.variants) * self._plan.processes,
+            now=self._now,
         )
         self._batches = result.batches
+        self._plan = self._plan._replace(budget=result.seconds)
+        # Only the first variant was searched.
+        self._largest = result.largest if result.is_limit and not self._is_comparison else None
         for finding in result.findings:
             self._live(FindingAdded(finding))
         settings = {**self._plan.settings, "batch": Setting(value=self._batches, origin="machine")}
         if self._request.budget is None:
-            # Planned for one case each; the curve needs less of each than a headline does.
-            budget = self._plan.budget * len(self._batches) * CURVE_SHARE
-            settings["budget"] = Setting(value=budget, origin="preset")
-            self._plan = self._plan._replace(budget=budget)
+            settings["budget"] = Setting(value=result.seconds, origin="preset")
         self._live(PlanChanged(settings))
 
     # One generation: a fresh process of every variant.
@@ -160,6 +166,8 @@ class _Bench:
     def _generation(self, generation: int) -> None:
         self._load(generation)
         self._measure(generation)
+        for worker, batch in self._active():
+            self._peak(worker, batch, elapsed=0.0)  # behind the last round, where too few came before it
         if generation == self._plan.processes - 1 and not self._request.timing_only:
             self._passes()
         for worker in self._workers:
@@ -190,38 +198,15 @@ class _Bench:
         # What has failed with every batch size is not waited for again.
         workers = [worker for worker in self._workers if worker.active]
         if generation > 0:
-            self._open_together(workers)
+            opening.open_together(workers)
             for worker in workers:
                 worker.prepare()
             return
         for variant in self._plan.variants:
             self._say(f"loading {variant.target}")
-            self._load_first([worker for worker in workers if worker.variant is variant])
+            same = [worker for worker in workers if worker.variant is variant]
+            opening.load_first(same, one_by_one=self._request.preset == "strict")
         self._complete_environment()
-
-    def _load_first(self, workers: list[CaseWorker]) -> None:
-        """Load the workers of one variant for the first time, which gives import and load times.
-
-        Variants load one after another, so that they do not disturb each other. The workers of one variant
-        load together (with --preset strict one after another), and a note on their times says so.
-        """
-        together = [[worker] for worker in workers] if self._request.preset == "strict" else [workers]
-        for group in together:
-            self._open_together(group)
-            note = f"beside {len(group) - 1} other processes that loaded, too" if len(group) > 1 else ""
-            for worker in group:
-                worker.prepare(note.replace("1 other processes", "1 other process"))
-
-    def _open_together(self, workers: list[CaseWorker]) -> None:
-        for worker in workers:
-            worker.start()
-        with ThreadPoolExecutor(max(1, len(workers))) as pool:
-            try:
-                list(pool.map(lambda worker: worker.open(), workers))
-            except KeyboardInterrupt:
-                for worker in workers:  # else the pool waits until all of them have loaded
-                    worker.abandon()
-                raise
 
     def _complete_environment(self) -> None:
         """Add the workers' frameworks, devices and knobs to the environment."""
@@ -230,6 +215,11 @@ class _Bench:
             if (loaded := worker.loaded) is not None:
                 environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
         self._live(EnvironmentChanged(environment))
+
+    @property
+    def _is_curve(self) -> bool:
+        """Several batch sizes of one program: they are compared by their throughput, round by round."""
+        return len(self._batches) > 1 and not self._is_comparison
 
     def _active(self) -> list[tuple[CaseWorker, int]]:
         return [(worker, batch) for worker in self._workers for batch in worker.active]
@@ -260,18 +250,24 @@ class _Bench:
         if not (active := self._active()):
             return
         # Comparisons take many short blocks: the closer two cases are in time, the more drift they share.
-        portions, longest = (24, 0.25) if self._is_comparison else (5, 1.0)
+        portions, longest = (24.0, 0.25) if self._is_comparison else (5.0, 1.0)
+        if self._is_curve:
+            portions = CURVE_ROUNDS * sum(share for _, share in self._regimes_of(*active[0], 1))
         block = min(longest, max(0.02, budget / len(active) / portions))
-        fewest = MIN_COMPARED_ROUNDS if self._is_comparison else MIN_ROUNDS
+        is_paired = self._is_comparison or self._is_curve
+        fewest = MIN_COMPARED_ROUNDS if is_paired else MIN_ROUNDS
         begun, look = self._now(), looks()
+        self._peaks.begin()
         next_look = next(look)
         satisfied: set[tuple[CaseWorker, int]] = set()
         limit: float | None = None
         for number, order in enumerate(rounds(active, self._request.seed + generation), start=1):
             self._round += 1
             for worker, batch in order:
-                regimes = [] if (worker, batch) in satisfied else self._regimes_of(worker, batch, number)
-                for regime, share in regimes:
+                if (worker, batch) in satisfied:
+                    continue
+                self._peak(worker, batch, self._now() - begun)
+                for regime, share in self._regimes_of(worker, batch, number):
                     self._block(worker, batch, regime, share * block)
             active = self._active()
             spent = self._now() - begun
@@ -288,7 +284,20 @@ class _Bench:
                 if len(enough) == len(active) and self._are_comparisons_precise(active, generation):
                     return
                 # Sides of a comparison stay together; lone cases leave their time to the others.
-                satisfied = set() if self._is_comparison else enough
+                satisfied = set() if is_paired else enough
+
+    def _peak(self, worker: CaseWorker, batch: int, elapsed: float) -> None:
+        """A block of the device's peak beside those of the case whose turn it is, when one is due."""
+        if not self._peaks.is_due(worker.variant, elapsed):
+            return
+        began = self._now()
+        samples, facts = worker.peak(batch, round=self._round, epoch=self._started)
+        self._peaks.enter(worker.variant, samples, facts, seconds=self._now() - began)
+        if samples and worker.estimate[batch] < WARM:
+            self._last = (worker, NO_BATCH)
+        of_variant = [(w, b) for w, b in self._active() if w.variant is worker.variant]
+        for other, size in of_variant if samples else []:
+            self._live(Measured(other.keys[size], samples[0]))
 
     def _block(self, worker: CaseWorker, batch: int, regime: Regime, seconds: float) -> None:
         resumed = self._last not in (None, (worker, batch))
@@ -304,21 +313,11 @@ class _Bench:
         )
 
     def _regimes_of(self, worker: CaseWorker, batch: int, number: int) -> list[tuple[Regime, float]]:
-        """Regimes of this round, each with its share of a block.
-
-        By default latency is measured in every round and the other regimes less often. Where a call returns
-        with its result, calls back to back are calls one by one; very short ones are timed in blocks, too.
-        """
-        if self._request.regimes:
-            asked = [Regime(regime) for regime in self._request.regimes]
-            return [(regime, 1.0) for regime in asked if not regime.needs_rate]
-        on_cpu = worker.loaded is None or all(d.name == "cpu" for d in worker.loaded.devices)
-        is_long = worker.estimate.get(batch, SHORT) >= SHORT and batch not in worker.asynchronous
-        if on_cpu and is_long:
-            return [(Regime.ISOLATED, 1.0)]
-        more = [(Regime.SATURATED, 0.4)] if on_cpu else [(Regime.SATURATED, 1.0), (Regime.DEVICE, 1.0)]
-        every = 4 if self._is_comparison else 2
-        return [(Regime.ISOLATED, 1.0), *(more if number % every == 1 else [])]
+        """Regimes of this round, each with its share of a block; see `regimes.of_round`."""
+        every = 1 if self._is_curve else 4 if self._is_comparison else 2
+        return regimes.of_round(
+            self._request.regimes, worker, batch, is_long_round=number % every == 1 % every
+        )
 
     def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
         """Whether more time would not change a verdict: every interval is narrow enough for it."""
@@ -344,18 +343,8 @@ class _Bench:
             self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
             for worker, batch in cases:
                 self._live(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
-        self._say("measuring the device's peak")
-        for variant in self._plan.variants:
-            peak: dict[str, Any] = {}
-            for worker, batch in cases:
-                if worker.variant is not variant:
-                    continue
-                case = self._case(worker, batch)
-                if not peak:
-                    case = worker.do(passes.PEAK, batch, case)
-                    peak = case.details.get("peak") or worker.peak_on_paper()
-                details = {**case.details, "peak": peak}
-                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+        for worker, batch in cases:
+            self._live(CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
 
     def _case(self, worker: CaseWorker, batch: int) -> Case:
         return self._live.case(worker.keys[batch])
@@ -382,7 +371,7 @@ class _Bench:
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
         kinds = {finding.kind for finding in run.findings}
-        for finding in findings(done):
+        for finding in findings(done, largest=self._largest):
             if finding.kind not in kinds:
                 self._live(FindingAdded(finding))
         self._live.finish(status, self._now() - self._started)

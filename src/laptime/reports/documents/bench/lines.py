@@ -61,7 +61,11 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
         text = f"{_value_text(achieved)} achieved ({achieved.regime}"
         text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
-            text += f", {_value_text(share)} of the measured peak"
+            text += (
+                f", {_value_text(share)} of the measured peak"
+                if share.value is not None
+                else f"; no share of peak is told: {words.printable(share.note)}"
+            )
         parts.append(text)
     return "; ".join(parts)
 
