@@ -22,6 +22,7 @@ from laptime.analysis.quantiles import (
     samples_needed,
 )
 from laptime.analysis.student_t import t_quantile
+from laptime.kit.units import show
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER
@@ -40,6 +41,7 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
         ci95: 95 % interval in `unit`; None for exact counts and where n is too small.
         n: samples behind it.
         regime: isolated, saturated, device, paced; None where it means nothing.
+        at_least: the true number is larger: not everything could be counted.
     """
 
     tag: str
@@ -51,6 +53,12 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
     regime: str | None = None
     better: str = "none"
     note: str = ""
+    at_least: bool = False
+
+    @property
+    def text(self) -> str:
+        """The value as people read it, `26.3 ms`; `at least 1.2 GFLOP` of a lower bound."""
+        return f"{'at least ' if self.at_least else ''}{show(self.value, self.unit, self.ci95)}"
 
     @property
     def precision(self) -> float | None:
@@ -70,8 +78,17 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             stats += latency(series, constants)
             stats.append(throughput(series, batch=case.batch, constants=constants))
         else:
-            stats.append(_of_metric(series, constants))
+            stats.append(_bounded(case, _of_metric(series, constants)))
     return {stat.tag: stat for stat in stats} | {stat.tag: stat for stat in _achieved(case, stats, constants)}
+
+
+def _bounded(case: Case, stat: Stat) -> Stat:
+    """A count of work as a lower bound, where its receipt says that something was left out."""
+    receipt = case.details.get("count", {})
+    if stat.tag not in ("macs", "flops") or receipt.get("complete", True):
+        return stat
+    missing = ", ".join(receipt.get("doubtful", []))
+    return structs.replace(stat, at_least=True, note=f"not counted: {missing}" if missing else "incomplete")
 
 
 def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
@@ -292,7 +309,10 @@ def _of_metric(series: Series, constants: Constants) -> Stat:
 
 
 def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]:
-    """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak."""
+    """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak.
+
+    Of an incomplete count the rates are lower bounds, and there is no share.
+    """
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
     rate = main_throughput(case, constants)
     if flops is None or not flops.value or rate is None or not rate.value:
@@ -305,6 +325,8 @@ def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]
             derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
         elif vcpus := case.details.get("usable_cpus"):
             derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
+    if flops.at_least:
+        return [structs.replace(stat, at_least=True, note=flops.note) for stat in derived]
     peak = case.details.get("peak", {})
     if peak.get("flops"):
         share = _scaled("flops/share_of_peak", "share of peak", rate, per_item / peak["flops"], unit="ratio")

@@ -138,6 +138,7 @@ def _with(history: History, run: Run, case: Case, stat: Stat | None) -> History:
         value=stat.value,
         ci95=stat.ci95,
         trust=case.trust,
+        at_least=stat.at_least,
     )
     return structs.replace(history, points=[*history.points, point])
 

@@ -143,6 +143,7 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
         },
         "metrics": {
             tag: {"unit": s.unit, "ci95": s.ci95, "n": s.n, "regime": s.regime}
+            | ({"at_least": True} if s.at_least else {})
             for tag, s in summarize(case, run.constants).items()
             if _sound(s)
         },

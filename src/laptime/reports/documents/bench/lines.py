@@ -49,11 +49,13 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
         some = trainable is not None and trainable.value != every.value
         few = f" ({_value_text(trainable)} trainable)" if some and trainable else ""
         parts.append(f"{_value_text(every)} parameters{few}")
-    work = [
-        f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
-    ]
+    work = [s for tag in ("macs", "flops") if (s := stats.get(tag)) and s.value]
     if work:
-        parts.append(f"{' = '.join(work)} an item")
+        numbers = " = ".join(f"{show((s.value or 0.0) / case.batch, s.unit)}s" for s in work)
+        bound, missing = (
+            ("at least ", f" ({words.printable(work[0].note)})") if work[0].at_least else ("", "")
+        )
+        parts.append(f"{bound}{numbers} an item{missing}")
     rated = [(c, s) for c, s in pairs if "flops/achieved" in s and s["flops/achieved"].value]
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
@@ -145,4 +147,4 @@ def _with_interval(stat: Stat) -> str:
 
 
 def _value_text(stat: Stat) -> str:
-    return show(stat.value, stat.unit, stat.ci95)
+    return stat.text
