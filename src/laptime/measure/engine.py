@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
-from laptime.kit.errors import LaptimeError, Unavailable
+from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.measure import loop, passes
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
@@ -39,6 +39,7 @@ from laptime.measure.protocol import (
     Prepared,
     Samples,
     Scoped,
+    TellsInputs,
     TimesCompilation,
     TimesDevice,
     Workload,
@@ -80,6 +81,7 @@ class Engine:
         self._model: Model | None = None
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
+        self._own_batch: int | None = 1
         self._evidence: Evidence | None = None
         self._watches: list[Watch] = []
 
@@ -89,7 +91,9 @@ class Engine:
             match command:
                 case Load():
                     yield self._load(command)
-                case Prepare(batch):
+                case Prepare(batch, asked):
+                    if asked and self._own_batch is None:
+                        raise _unknown_batch(batch, self._loaded.facts())
                     yield self._prepare(batch)
                 case Block():
                     yield self._block(command)
@@ -143,6 +147,7 @@ class Engine:
         if isinstance(model, Scoped):
             self._scope = model.scope()
         self._scope.__enter__()
+        self._own_batch = model.own_batch() if isinstance(model, TellsInputs) else 1
         exported = model.exported() if isinstance(model, Exports) else None
         return Loaded(
             imported=imported - started,
@@ -154,6 +159,7 @@ class Engine:
             devices=devices,
             libraries=model.libraries(),
             knobs=model.knobs(),
+            batch=self._own_batch,
         )
 
     def _prepare(self, batch: int) -> Prepared:
@@ -169,7 +175,13 @@ class Engine:
             self._watches = watches(self._loaded.devices()[0].name, self._clock)
         model: object = self._model
         compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
-        return Prepared(batch=batch, first_call=seconds, compiles=self._compiles(), compile=compiled)
+        return Prepared(
+            batch=batch,
+            first_call=seconds,
+            compiles=self._compiles(),
+            compile=compiled,
+            inputs=model.inputs_of(batch) if isinstance(model, TellsInputs) else {},
+        )
 
     def _compiles(self) -> int:
         return self._model.compiles() if isinstance(self._model, Compiles) else 0
@@ -230,6 +242,17 @@ class Engine:
                 explained.__cause__ = error
                 return failure_of(explained)
         return failure_of(error)
+
+
+def _unknown_batch(batch: int, facts: dict[str, Any]) -> LaptimeError:
+    why = (
+        facts.get("inputs", {}).get("batch_is") or "nothing tells which dimension of the inputs is the batch"
+    )
+    return TargetError(
+        f"inputs of batch {batch} cannot be made",
+        why=str(why),
+        next="leave --batch out to measure the inputs as they are, or give the function a `batch` argument",
+    )
 
 
 def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:

@@ -109,6 +109,6 @@ FLOPS = Metric(
     tag="flops",
     unit="FLOP",
     title="FLOPs per call",
-    meaning="Floating-point operations of matrix products, convolutions, recurrent layers and FFTs in one call.",
+    meaning="Floating-point operations of products, convolutions, recurrent layers and FFTs in one call.",
     lies_when=MACS.lies_when,
 )

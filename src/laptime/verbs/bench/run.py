@@ -167,7 +167,9 @@ class _Bench:
         The cases of a long curve and of an object in this process share one worker, and their details say so.
         """
         alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
-        groups = [[batch] for batch in self._batches] if alone else [self._batches]
+        groups: list[list[int] | None] = [[batch] for batch in self._batches] if alone else [self._batches]
+        if self._request.batch is None:
+            groups = [None]  # each takes the batch that its inputs have
         workers = []
         for variant in self._plan.variants:
             for batches in groups:
@@ -194,6 +196,7 @@ class _Bench:
             self._say(f"loading {variant.target}")
             self._load_first([worker for worker in workers if worker.variant is variant])
         self._complete_environment()
+        self._complete_cases()
 
     def _load_first(self, workers: list[CaseWorker]) -> None:
         """Load the workers of one variant for the first time, which gives import and load times.
@@ -226,6 +229,21 @@ class _Bench:
             if (loaded := worker.loaded) is not None:
                 environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
         self._live(EnvironmentChanged(environment))
+
+    def _complete_cases(self) -> None:
+        """Add to every case what its calls get, and to the plan the batch where none was asked for."""
+        for worker in self._workers:
+            for batch, inputs in worker.inputs.items():
+                if not inputs:
+                    continue
+                case = self._case(worker, batch)
+                details = {**case.details, "inputs": inputs}
+                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+        if self._request.batch is None:
+            sizes = {case.axes["batch"]: None for case in self._live.run().cases}
+            settings = {**self._plan.settings, "batch": Setting(value=[*sizes], origin="machine")}
+            if [*sizes] != [1]:
+                self._live(PlanChanged(settings))
 
     def _active(self) -> list[tuple[CaseWorker, int]]:
         return [(worker, batch) for worker in self._workers for batch in worker.active]

@@ -10,6 +10,7 @@ from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports.documents.bench.inputs import inputs
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
 from laptime.reports.documents.bench.table import Stats, metrics
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
+    if got := inputs(run):
+        rows.append(("inputs", got))
     rows += [("start-up", text) for text in startups(run, stats, _startup_text).values()]
     rows += _memory(run, stats)
     if hit := disturbed(run):
