@@ -12,6 +12,9 @@ from laptime.records.series import Series
 Status = Literal["ok", "failed", "skipped", "interrupted"]
 Axis = str | int | float | bool
 
+AS_GIVEN = "as given"
+"""The axis `batch` of inputs in which nothing tells what the batch is; throughput then counts calls."""
+
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a case has no (complete) numbers: the three lines of an error, and its kind.

@@ -223,8 +223,11 @@ def _from_layers(seen: list[_Seen], shapes: dict[int, Shape], layers: dict[torch
         found = {number: place for number, place in places.items() if isinstance(place, int)}
         if found:
             dims = sorted({*found.values()})
-            where = f"dimension {' and '.join(map(str, dims))} of the inputs, {_words(shapes)}"
-            return Batching(size, found, f"{where}, as {told}")
+            where = f"dimension {' and '.join(map(str, dims))} of the inputs"
+            is_direct = each.shape in shapes.values()
+            return Batching(
+                size, found, f"{where}, " + (f"as {each.layer} has it" if is_direct else f"as {told}")
+            )
     name, layer = next(iter(layers.items()))
     why = (
         f"what {type(layer).__name__} {name} takes for the batch is not found in the inputs, {_words(shapes)}"

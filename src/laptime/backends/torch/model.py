@@ -83,6 +83,13 @@ class TorchModel(ByBatch[TorchWorkload]):
         is_made = self._program.make is not None or self._rebuild is not None
         return 1 if is_made else self.batching().size
 
+    def batch_leads(self) -> bool:
+        """Whether the batch is known to be the first dimension of all inputs that have it."""
+        if self._program.make is not None or self._rebuild is not None:
+            return True
+        found = self.batching()
+        return found.size is not None and not found.fixed and not any(found.places.values())
+
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """See `measure.protocol.TellsInputs`."""
         inputs = self.workload(batch).inputs

@@ -12,7 +12,7 @@ from laptime.kit.errors import UsageError, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.launch import interpreter
-from laptime.records.case import Axis
+from laptime.records.case import AS_GIVEN, Axis
 from laptime.records.finding import Finding
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.regime import Regime
@@ -23,8 +23,6 @@ from laptime.verbs.bench.backend_selection import check_installed, select_backen
 DTYPES = ("float32", "bfloat16", "float16")
 AS_IT_IS = "auto"
 """The dtype that an object of this process has already."""
-AS_GIVEN = "as given"
-"""The batch of inputs in which nothing tells what the batch is."""
 
 
 RECORDED = (

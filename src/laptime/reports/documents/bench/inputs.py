@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from laptime.records.case import Case
+from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports._words import label, printable
 
@@ -38,5 +38,6 @@ def _phrase(case: Case) -> str:
     is_other = before != shapes and told.get("resized")
     source = f"cut or repeated from {before}" if is_other else _ORIGINS[origin]
     why = printable(told.get("batch_is", ""))
-    lead = "the batch is not known" if case.axes.get("batch") == "as given" else f"batch {case.batch}"
+    is_unknown = case.axes.get("batch") == AS_GIVEN
+    lead = "the batch is not known, throughput counts calls" if is_unknown else f"batch {case.batch}"
     return f"{printable(shapes)}, {printable(source)}" + (f"; {lead}: {why}" if why else "")

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from laptime.analysis.summary import Stat
 from laptime.kit.units import show, show_interval
-from laptime.records.case import Case
+from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.documents.bench.inputs import inputs
@@ -58,7 +58,8 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
         bound, missing = (
             ("at least ", f" ({words.printable(work[0].note)})") if work[0].at_least else ("", "")
         )
-        parts.append(f"{bound}{numbers} an item{missing}")
+        of = "a call" if case.axes.get("batch") == AS_GIVEN else "an item"
+        parts.append(f"{bound}{numbers} {of}{missing}")
     rated = [(c, s) for c, s in pairs if "flops/achieved" in s and s["flops/achieved"].value]
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
