@@ -206,3 +206,19 @@ def test_a_batch_that_cannot_be_known_is_said_and_refused_when_asked_for() -> No
         assert refused.failure.what.endswith(f"inputs of batch {batch} cannot be made")
         assert "share no first dimension" in refused.failure.why
         assert refused.failure.next
+
+
+def test_a_first_dimension_that_no_output_has_may_be_no_batch() -> None:
+    import torch
+
+    class Cloud(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = torch.nn.Linear(3, 16)
+
+        def forward(self, points: Any) -> Any:
+            return self.each(points).amax(0)
+
+    run = laptime.bench(Cloud(), torch.randn(1024, 3), **QUICK)
+    assert run.cases[0].details["inputs"]["shapes"] == "float32 (1024, 3)"
+    assert "no output has 1024 as its first size, so it may be no batch" in " ".join(text.render(run).split())

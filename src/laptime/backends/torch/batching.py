@@ -33,6 +33,7 @@ class Batching:
         why: how that is known, or why it is not.
         fixed: why they cannot be made larger or smaller, where they cannot.
         looked: a call was made to find out.
+        is_first: nothing but a first dimension that all inputs share speaks for it.
     """
 
     size: int | None
@@ -40,6 +41,7 @@ class Batching:
     why: str = ""
     fixed: str = ""
     looked: bool = False
+    is_first: bool = False
 
 
 def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Batching:
@@ -65,7 +67,7 @@ def find(call: partial[Any], modules: list[torch.nn.Module], inputs: Any) -> Bat
     if is_shared:
         size = next(iter(shapes.values()))[0]
         which = "the input" if len(shapes) == 1 else "every input"
-        return Batching(size, dict.fromkeys(shapes, 0), f"the first dimension of {which}")
+        return Batching(size, dict.fromkeys(shapes, 0), f"the first dimension of {which}", is_first=True)
     return Batching(None, why=f"the inputs share no first dimension: {_words(shapes)}")
 
 

@@ -194,7 +194,11 @@ class TorchModel(ByBatch[TorchWorkload]):
         work = self.workload(batch)
         output = work.call()
         work.sync()
-        return {"finite": tensors.finite(output), "shape": tensors.words(output)}
+        told = {"finite": tensors.finite(output), "shape": tensors.words(output)}
+        is_first = self._batching is not None and self._batching.is_first
+        if is_first and batch > 1 and not tensors.has_length(output, batch):
+            told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
+        return told
 
     def compiles(self) -> int:
         """Graphs that torch.compile has made in this process; 0 when it was never used."""

@@ -139,6 +139,12 @@ def moved(
     return mapped(change, inputs)
 
 
+def has_length(value: Any, length: int) -> bool:
+    """Whether any tensor or list of a structure is of this length, or there is none that has one."""
+    lengths = {_length(leaf) for leaf in leaves(value, whole=is_item_list)} - {None}
+    return not lengths or length in lengths
+
+
 def size(value: Any) -> int:
     """Bytes of all tensors of a structure."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors(value))

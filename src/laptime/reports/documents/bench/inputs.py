@@ -37,7 +37,8 @@ def _phrase(case: Case) -> str:
     before = str(case.details.get("model", {}).get("inputs", {}).get("shapes", shapes))
     is_other = before != shapes and told.get("resized")
     source = f"cut or repeated from {before}" if is_other else _ORIGINS[origin]
-    why = printable(told.get("batch_is", ""))
+    doubt = case.details.get("outputs", {}).get("batch")
+    why = printable("; ".join(str(each) for each in (told.get("batch_is", ""), doubt) if each))
     is_unknown = case.axes.get("batch") == AS_GIVEN
     lead = "the batch is not known, throughput counts calls" if is_unknown else f"batch {case.batch}"
     return f"{printable(shapes)}, {printable(source)}" + (f"; {lead}: {why}" if why else "")
