@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fixtures.runs import environment
-from laptime.analysis.summary import Stat, summarize
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import summarize
 from laptime.probes import machine as probe
 from laptime.records.plan import BenchRequest
 from laptime.testing.machine import ScriptedMachine

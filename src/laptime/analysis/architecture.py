@@ -31,6 +31,7 @@ class Size(NamedTuple):
         held: every parameter and buffer element.
         flops: of one item.
         counter: what counted them.
+        at_least: not all of them could be counted.
     """
 
     trainable: float | None
@@ -38,6 +39,7 @@ class Size(NamedTuple):
     held: float | None
     flops: float | None
     counter: str
+    at_least: bool = False
 
 
 def plain(name: str) -> str:
@@ -84,6 +86,7 @@ def _size(cases: list[Case]) -> Size | None:
             held=held,
             flops=None if flops is None else flops / case.batch,
             counter=str(receipt.get("counter", "")),
+            at_least=not receipt.get("complete", True),
         )
     return None
 
@@ -124,6 +127,10 @@ def _work(ours: Size, theirs: Size) -> tuple[str, bool | None]:
     if not ours.flops or not theirs.flops:
         return "FLOPs not counted by both", None
     a, b = ours.flops, theirs.flops
+    if ours.at_least or theirs.at_least:
+        # Neither equal nor different numbers prove anything of a count with a hole in it.
+        each = [f"{'at least ' * size.at_least}{show(size.flops or 0.0, 'FLOP')}s" for size in (ours, theirs)]
+        return f"{each[0]} an item against {each[1]}", None
     text = f"{show(a, 'FLOP')}s an item against {show(b, 'FLOP')}s ({_relative(a, b)})"
     if abs(a / b - 1) <= TOLERANCE:
         return text if a != b else f"{show(a, 'FLOP')}s an item in both", True

@@ -10,7 +10,8 @@ from typing import Literal
 
 from msgspec import structs
 
-from laptime.analysis.summary import Stat, headline, main_throughput, summarize
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.quantity import amount, share
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
@@ -51,7 +52,8 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         low, high = ends
         within, beyond = (high <= limit, low > limit) if kind == "max" else (low >= limit, high < limit)
         word = "kept" if within else "broken" if beyond else "undecided"
-    text = show(stat.value, stat.unit, stat.ci95)
+    if stat.at_least and word == ("kept" if kind == "max" else "broken"):
+        word, why = "undecided", stat.note
     around = f" {show_interval(stat.ci95, stat.value, stat.unit)}" if stat.ci95 and stat.value else ""
     allowed = f"{'at most' if kind == 'max' else 'at least'} {show(limit, stat.unit)}"
     return Verdict(
@@ -62,8 +64,8 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
         limit=limit,
         value=stat.value,
         ci95=stat.ci95,
-        sentence=f"{stat.title} {text}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
-        next=_next(word, case),
+        sentence=f"{stat.title} {stat.text}{around}, allowed is {allowed}" + (f"; {why}" if why else ""),
+        next="" if stat.at_least else _next(word, case),
     )
 
 

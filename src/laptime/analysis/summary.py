@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 
+from laptime.analysis.achieved import achieved
 from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.open_loop import open_loop
-from laptime.analysis.peak import Peak, measured_peak
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -25,6 +25,7 @@ from laptime.analysis.quantiles import (
     quantile,
     samples_needed,
 )
+from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
@@ -32,38 +33,6 @@ from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
-
-
-class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One number as it is shown.
-
-    Attributes:
-        tag: stable name.
-        title: the words people read.
-        value: in `unit`; None when the sample cannot support it, `note` then says what it would need.
-        ci95: 95 % interval in `unit`; None for exact counts and where n is too small.
-        n: samples behind it.
-        regime: isolated, saturated, device, paced; None where it means nothing.
-        crowded: what it rests on was disturbed for the most part.
-    """
-
-    tag: str
-    title: str
-    unit: str
-    value: float | None
-    ci95: tuple[float, float] | None = None
-    n: int = 1
-    regime: str | None = None
-    better: str = "none"
-    note: str = ""
-    crowded: bool = False
-
-    @property
-    def precision(self) -> float | None:
-        """Half-width of the interval as a share of the value."""
-        if self.value in (None, 0) or self.ci95 is None:
-            return None
-        return (self.ci95[1] - self.ci95[0]) / 2 / abs(self.value)
 
 
 def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
@@ -76,8 +45,19 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             stats += [_if_served(case, stat) for stat in latency(series, constants)]
             stats.append(_throughput(case, series, constants))
         else:
-            stats.append(_of_metric(series, constants))
-    return {stat.tag: stat for stat in stats} | {stat.tag: stat for stat in _achieved(case, stats, constants)}
+            stats.append(_bounded(case, _of_metric(series, constants)))
+    flops = next((stat for stat in stats if stat.tag == "flops"), None)
+    stats += achieved(case, flops, main_throughput(case, constants), constants)
+    return {stat.tag: stat for stat in stats}
+
+
+def _bounded(case: Case, stat: Stat) -> Stat:
+    """A count of work as a lower bound, where its receipt says that something was left out."""
+    receipt = case.details.get("count", {})
+    if stat.tag not in ("macs", "flops") or receipt.get("complete", True):
+        return stat
+    missing = ", ".join(receipt.get("doubtful", []))
+    return structs.replace(stat, at_least=True, note=f"not counted: {missing}" if missing else "incomplete")
 
 
 def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
@@ -325,52 +305,6 @@ def _of_metric(series: Series, constants: Constants) -> Stat:
         regime=series.regime,
         better=metric.better,
         note=series.note,
-    )
-
-
-def _achieved(case: Case, stats: list[Stat], constants: Constants) -> list[Stat]:
-    """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak."""
-    flops = next((stat for stat in stats if stat.tag == "flops"), None)
-    rate = main_throughput(case, constants)
-    if flops is None or not flops.value or rate is None or not rate.value:
-        return []
-    per_item = flops.value / case.batch
-    derived = [_scaled("flops/achieved", "achieved FLOP/s", rate, per_item)]
-    if case.axes.get("device") == "cpu":
-        # Where the hypervisor hides which CPUs share a core, there is no number of cores.
-        if cores := case.details.get("physical_cores"):
-            derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
-        elif vcpus := case.details.get("usable_cpus"):
-            derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
-    peak = measured_peak(case, constants)
-    return derived if peak is None else [*derived, _share(case, derived[0], peak)]
-
-
-def _share(case: Case, achieved: Stat, peak: Peak) -> Stat:
-    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
-    share = _scaled("flops/share_of_peak", "share of peak", achieved, 1 / (peak.value or 1.0), unit="ratio")
-    if peak.value is None:
-        return structs.replace(share, value=None, ci95=None, note=peak.why_not)
-    if share.value is not None and share.value > 1:
-        note = f"the counted work is done at {share.value:.2f}x the measured peak"
-        return structs.replace(share, value=None, ci95=None, note=note)
-    ci95 = None
-    if achieved.ci95 and peak.ci95:
-        ci95 = (achieved.ci95[0] / peak.ci95[1], achieved.ci95[1] / peak.ci95[0])
-    return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
-
-
-def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:
-    """A throughput times a constant."""
-    return Stat(
-        tag=tag,
-        title=title,
-        unit=unit,
-        value=(rate.value or 0.0) * factor,
-        ci95=(rate.ci95[0] * factor, rate.ci95[1] * factor) if rate.ci95 else None,
-        n=rate.n,
-        regime=rate.regime,
-        better="higher",
     )
 
 

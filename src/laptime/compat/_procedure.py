@@ -81,13 +81,15 @@ class Procedure:
         self._say(f"Model device: {self._device}")
         counted = self._count()
         results |= counted
+        bound = "" if self._receipt.get("complete", True) else "at least "
         for key, title in (
             ("params", "Model parameters"),
             ("flops", "Model FLOPs"),
             ("macs", "Model MACs"),
         ):
             if key in counted:
-                self._say(f"{title}: {counted[key]} ({_plain.number(counted[key])})")
+                prefix = bound if key in ("flops", "macs") else ""
+                self._say(f"{title}: {prefix}{counted[key]} ({_plain.number(counted[key])})")
         timing = self._time_calls()
         if self._has_own_memory:
             for batch, parts in self._time_copies().items():
@@ -300,6 +302,7 @@ class Procedure:
             findings=findings(cases),
         )
         evidence = _results.evidence(run, why_no_energy=self._why_no_energy)
+        evidence["flops_not_counted"] = self._receipt.get("doubtful", [])
         self._tell({"Verdict": {"word": evidence["verdict"], "reasons": evidence["reasons"]}})
         if evidence["verdict"] != "trusted":
             logger.warning("These times are %s: %s", evidence["verdict"], "; ".join(evidence["reasons"]))

@@ -73,7 +73,7 @@ def benchmark(
         machine_info: system, cpu, memory, gpus. device: "cpu", "cuda" ... params: all parameters;
         trainable_params: those with a gradient.
         flops: FLOPs of one call with one item, 2 x MACs. (pytorch-benchmark gives MACs under this name.)
-        macs: the MACs.
+        macs: the MACs. Where `laptime.flops_not_counted` names operators, both are lower bounds.
         timing.batch_size_N.on_device_inference: seconds of a call; on CUDA those on the device itself,
             between events, without the host's part. On devices with memory of their own also cpu_to_gpu,
             gpu_to_cpu and total (wall time, host's part included), each timed by itself. Each has metrics

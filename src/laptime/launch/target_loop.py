@@ -6,6 +6,7 @@ import argparse
 
 from laptime import targets
 from laptime.kit.registry import load
+from laptime.measure.protocol import TellsInputs
 from laptime.records.plan import Variant
 
 
@@ -13,7 +14,7 @@ def main() -> None:
     """Open the target of the command line, and call it for ever."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("target")
-    parser.add_argument("--batch", type=int, default=1)
+    parser.add_argument("--batch", type=int)
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--device", default="auto")
     options = parser.parse_args()
@@ -22,7 +23,8 @@ def main() -> None:
         target=options.target, backend=recipe.backend, device=options.device, dtype=options.dtype
     )
     model = load("backends", recipe.backend).open(variant)
-    work = model.workload(options.batch)
+    own = model.own_batch() if isinstance(model, TellsInputs) else 1
+    work = model.workload(options.batch or own or 1)
     with model.scope():
         while True:
             work.call()

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from laptime.kit.clock import Clock, SystemClock
-from laptime.kit.errors import LaptimeError, Unavailable
+from laptime.kit.errors import LaptimeError, TargetError, Unavailable
 from laptime.measure import loop, passes, peak_block
 from laptime.measure.failures import failure_of
 from laptime.measure.metrics import CPU_TIME, LATENCY, LATENESS
@@ -41,6 +41,7 @@ from laptime.measure.protocol import (
     Prepared,
     Samples,
     Scoped,
+    TellsInputs,
     TimesCompilation,
     TimesDevice,
     Workload,
@@ -85,6 +86,7 @@ class Engine:
         self._model: Model | None = None
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
+        self._own_batch: int | None = 1
         self._evidence: Evidence | None = None
         self._watches: list[Watch] = []
 
@@ -94,7 +96,9 @@ class Engine:
             match command:
                 case Load():
                     yield self._load(command)
-                case Prepare(batch):
+                case Prepare(batch, asked):
+                    if asked and self._own_batch is None:
+                        raise _unknown_batch(batch, self._loaded.facts())
                     yield self._prepare(batch)
                 case Block():
                     yield self._block(command)
@@ -150,6 +154,7 @@ class Engine:
         if isinstance(model, Scoped):
             self._scope = model.scope()
         self._scope.__enter__()
+        self._own_batch = model.own_batch() if isinstance(model, TellsInputs) else 1
         exported = model.exported() if isinstance(model, Exports) else None
         return Loaded(
             imported=imported - started,
@@ -161,6 +166,7 @@ class Engine:
             devices=devices,
             libraries=model.libraries(),
             knobs=model.knobs(),
+            batch=self._own_batch,
         )
 
     def _prepare(self, batch: int) -> Prepared:
@@ -182,6 +188,7 @@ class Engine:
             compiles=self._compiles(),
             compile=compiled,
             synchronous=workload.synchronous,
+            inputs=model.inputs_of(batch) if isinstance(model, TellsInputs) else {},
         )
 
     def _compiles(self) -> int:
@@ -252,6 +259,17 @@ class Engine:
                 explained.__cause__ = error
                 return failure_of(explained)
         return failure_of(error)
+
+
+def _unknown_batch(batch: int, facts: dict[str, Any]) -> LaptimeError:
+    why = (
+        facts.get("inputs", {}).get("batch_is") or "nothing tells which dimension of the inputs is the batch"
+    )
+    return TargetError(
+        f"inputs of batch {batch} cannot be made",
+        why=str(why),
+        next="leave --batch out to measure the inputs as they are, or give the function a `batch` argument",
+    )
 
 
 def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:

@@ -102,13 +102,13 @@ MACS = Metric(
     tag="macs",
     unit="MAC",
     title="MACs per call",
-    meaning="Multiply-accumulates of matrix products and convolutions in one call.",
-    lies_when="operators that multiply have no formula (see the receipt), or masks skip work",
+    meaning="FLOPs / 2: multiply-accumulates of matrix products, convolutions, recurrent layers in one call.",
+    lies_when="Masks skip work. Where operators have no formula the number says `at least`; see the receipt.",
 )
 FLOPS = Metric(
     tag="flops",
     unit="FLOP",
     title="FLOPs per call",
-    meaning="Floating-point operations of matrix products and convolutions in one call: 2 x MACs.",
+    meaning="Floating-point operations of products, convolutions, recurrent layers and FFTs in one call.",
     lies_when=MACS.lies_when,
 )

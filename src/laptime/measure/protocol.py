@@ -91,6 +91,23 @@ class CountsWork(Protocol):
 
 
 @runtime_checkable
+class TellsInputs(Protocol):
+    """Knows the inputs that it was given, and what is the batch in them."""
+
+    def own_batch(self) -> int | None:
+        """Items in a call with the inputs as they were given: nothing else is measured unless asked for.
+
+        `workload` of this batch size has exactly those inputs. None where nothing tells: `workload(1)` has
+        them, and no other size is possible. 1 where inputs are made for each batch size.
+        """
+        ...
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """What a call with this batch size gets: `shapes` in words, `batch_is`: how the batch is known ..."""
+        ...
+
+
+@runtime_checkable
 class MeasuresMemory(Protocol):
     """Device memory, split; host peak is measured by the engine for every model."""
 
@@ -234,9 +251,14 @@ class Load(Struct, frozen=True, tag="load"):
 
 
 class Prepare(Struct, frozen=True, tag="prepare"):
-    """Make inputs of this batch size, and make and time the first call. Answer: Prepared."""
+    """Make inputs of this batch size, and make and time the first call. Answer: Prepared.
+
+    Attributes:
+        asked: the user named this batch size; else it is what the inputs have.
+    """
 
     batch: int
+    asked: bool = False
 
 
 class Block(Struct, frozen=True, tag="block"):
@@ -285,6 +307,7 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
         loaded: seconds to build the model and move it to the device, without those of exporting.
         exported: seconds to export the target to this framework's format; None where nothing was.
         python: version of the worker's interpreter.
+        batch: items in a call with the inputs as they were given; None where nothing tells.
     """
 
     imported: float
@@ -296,6 +319,7 @@ class Loaded(Struct, frozen=True, kw_only=True, tag="loaded"):
     devices: list[Device] = []
     libraries: dict[str, str] = {}
     knobs: dict[str, Any] = {}
+    batch: int | None = 1
 
 
 class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
@@ -305,6 +329,7 @@ class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
         compiles: graphs compiled so far in this process.
         compile: seconds of the first call that the compiler took; None when the backend cannot tell.
         synchronous: whether a call returns only when its result is there.
+        inputs: what the call got, as `TellsInputs` says; empty when the backend does not.
     """
 
     batch: int
@@ -312,6 +337,7 @@ class Prepared(Struct, frozen=True, kw_only=True, tag="prepared"):
     compiles: int = 0
     compile: float | None = None
     synchronous: bool = True
+    inputs: dict[str, Any] = {}
 
 
 class Samples(Struct, frozen=True, kw_only=True, tag="samples"):

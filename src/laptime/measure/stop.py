@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from laptime.analysis.summary import Stat, main_throughput, median_of
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import main_throughput, median_of
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
 from laptime.records.regime import Regime

@@ -12,6 +12,9 @@ from laptime.records.series import Series
 Status = Literal["ok", "failed", "skipped", "interrupted"]
 Axis = str | int | float | bool
 
+AS_GIVEN = "as given"
+"""The axis `batch` of inputs in which nothing tells what the batch is; throughput then counts calls."""
+
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why a case has no (complete) numbers: the three lines of an error, and its kind.
@@ -67,8 +70,9 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def batch(self) -> int:
-        """Items in one call; 1 when the case has no batch axis."""
-        return int(self.axes.get("batch", 1))
+        """Items in one call; 1 when the case has no batch axis, or nothing tells what the batch is."""
+        batch = self.axes.get("batch", 1)
+        return batch if isinstance(batch, int) else 1
 
     def find(self, tag: str, regime: str | None = None) -> Series | None:
         """The series of one metric and regime, or None."""

@@ -18,6 +18,7 @@ class Point(Struct, frozen=True, kw_only=True):
         versions: of the libraries that were loaded.
         value, ci95: in the history's unit.
         trust: of the case.
+        at_least: the true number is larger.
     """
 
     run: str
@@ -29,6 +30,7 @@ class Point(Struct, frozen=True, kw_only=True):
     value: float
     ci95: tuple[float, float] | None = None
     trust: Trust = "trusted"
+    at_least: bool = False
 
 
 class Step(Struct, frozen=True, kw_only=True):

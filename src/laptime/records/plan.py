@@ -79,7 +79,8 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         targets: as typed; the first is the baseline of comparisons.
-        batch: sizes, or "auto" / "auto:linear" for the search.
+        batch: sizes, or "auto" / "auto:linear" for the search; None: that of the inputs as they were given, 1
+            where inputs are made.
         precision: half-width of the 95 % interval asked for, as a share (0.01 is 1 %).
         budget: seconds of measuring in the whole command.
         regimes: isolated, saturated, device, paced; empty takes what the device offers.
@@ -96,7 +97,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     targets: list[str]
-    batch: list[int] | Literal["auto", "auto:linear"] = field(default_factory=lambda: [1])
+    batch: list[int] | Literal["auto", "auto:linear"] | None = None
     device: str = "auto"
     dtype: list[str] = field(default_factory=lambda: ["float32"])
     threads: list[int] = []

@@ -48,7 +48,7 @@ class Benchmark(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     name: str
     target: str = ""
     targets: list[str] = []
-    batch: list[int] | int | Literal["auto", "auto:linear"] = 1
+    batch: list[int] | int | Literal["auto", "auto:linear"] | None = None
     dtype: list[str] | str = "float32"
     threads: list[int] | int = []
     device: str = "auto"

@@ -49,7 +49,8 @@ def _is_wanted(benchmark: Benchmark, patterns: list[re.Pattern[str]]) -> bool:
 def _small(benchmark: Benchmark) -> Benchmark:
     sizes = benchmark.batch if isinstance(benchmark.batch, list) else [benchmark.batch]
     numbers = [size for size in sizes if isinstance(size, int)]
-    return structs.replace(benchmark, preset="quick", batch=min(numbers, default=1), budget=None)
+    smallest = None if benchmark.batch is None else min(numbers, default=1)
+    return structs.replace(benchmark, preset="quick", batch=smallest, budget=None)
 
 
 def request(
@@ -94,7 +95,7 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
     }
     return BenchRequest(
         targets=each.measured,
-        batch=each.batch if isinstance(each.batch, str) else listed(each.batch),  # type: ignore[arg-type]
+        batch=each.batch if isinstance(each.batch, str | None) else listed(each.batch),  # type: ignore[arg-type]
         dtype=listed(each.dtype),  # type: ignore[arg-type]
         threads=listed(each.threads),  # type: ignore[arg-type]
         precision=share(each.precision) if isinstance(each.precision, str) else each.precision,

@@ -26,7 +26,7 @@ def bench(
     model: Any,
     inputs: Any = None,
     *,
-    batch: int | Sequence[int] = 1,
+    batch: int | Sequence[int] | None = None,
     device: str = "auto",
     dtype: str | Sequence[str] | None = None,
     threads: Sequence[int] = (),
@@ -51,8 +51,11 @@ def bench(
         model: `"torchvision:resnet18"`, or any callable. An object is measured in this process, and the
             run says so; it is left as it was found.
         inputs: inputs of one call, any nested structure: one tensor, a tuple (positional arguments), a
-            mapping (keyword arguments), a dataclass. Re-batched along their common leading dimension.
-        batch: items in a call; one or several.
+            mapping (keyword arguments), a dataclass; or a function of the batch size that makes them. What is
+            given is what is measured.
+        batch: items in a call; one or several. None takes the inputs as they are. Another size repeats items
+            from the front, or cuts them, along the dimension that layers of the model say is the batch, else
+            along the first, where all inputs share it; where nothing tells, it is refused.
         dtype: float32, bfloat16, float16, one or several; None takes an object as it is.
         train: an optimizer (sgd, adamw) measures full training steps of a target in words.
         precision: half-width of the 95 % interval asked for, as a share.
@@ -69,7 +72,7 @@ def bench(
     Raises:
         UsageError: the request is impossible.
     """
-    sizes = [batch] if isinstance(batch, int) else list(batch)
+    sizes = [batch] if isinstance(batch, int) else None if batch is None else list(batch)
     target = model if isinstance(model, str) else _name_of(model)
     if dtype is None:
         dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]

@@ -10,7 +10,8 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.analysis.change_points import FEWEST, LEVEL, ChangePoint, changes
-from laptime.analysis.summary import Stat, headline, summarize
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest, count
 from laptime.records.case import Case
@@ -138,6 +139,7 @@ def _with(history: History, run: Run, case: Case, stat: Stat | None) -> History:
         value=stat.value,
         ci95=stat.ci95,
         trust=case.trust,
+        at_least=stat.at_least,
     )
     return structs.replace(history, points=[*history.points, point])
 

@@ -13,7 +13,13 @@ B0 = 5_288_548.0
 
 
 def model(
-    target: str, backend: str = "torch", *, counter: str = "torch", batch: int = 1, **sizes: float
+    target: str,
+    backend: str = "torch",
+    *,
+    counter: str = "torch",
+    batch: int = 1,
+    complete: bool = True,
+    **sizes: float,
 ) -> Case:
     tags = {
         "every": "params/all",
@@ -23,7 +29,9 @@ def model(
     }
     series = [single(tags[name], "1", value) for name, value in sizes.items()]
     axes: dict[str, Any] = {"batch": batch} | ({"backend": backend} if backend != "torch" else {})
-    return case(*series, target=target, axes=axes, details={"count": {"counter": counter}})
+    return case(
+        *series, target=target, axes=axes, details={"count": {"counter": counter, "complete": complete}}
+    )
 
 
 TORCH = model("torchvision:efficientnet_b0", every=B0, trainable=B0, buffers=42_065, flops=7.7e8)
@@ -70,6 +78,13 @@ def test_other_flops_of_two_counters_are_no_proof_and_the_counters_are_named() -
     found = told(model("keras:EfficientNetB0", "tensorflow", every=B0, flops=9e8, counter="the profiler"))
     assert found.kind == "model/same"
     assert "counted by the profiler and by torch" in found.sentence
+
+
+def test_incomplete_flops_prove_neither_the_same_nor_another_model() -> None:
+    for flops in (7.7e8, 9e8):
+        found = told(model("timm:efficientnet_b0", every=B0, flops=flops, complete=False))
+        assert found.kind == "model/same", "the parameters are equal"
+        assert f"at least {flops / 1e6:.0f} MFLOPs" in found.sentence
 
 
 def test_flops_are_compared_by_item() -> None:

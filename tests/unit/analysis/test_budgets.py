@@ -7,7 +7,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.analysis.budgets import judge, regression
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import amount
 from laptime.records.check import Check

@@ -6,7 +6,8 @@ import pytest
 
 from fixtures.runs import case, facts, timings
 from laptime.analysis.peak import TAG, measured_peak
-from laptime.analysis.summary import Stat, summarize
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import summarize
 from laptime.measure.labels import WAITED_SHARE
 from laptime.measure.peak_block import LOST_SHARE, PEAK
 from laptime.records.case import Case

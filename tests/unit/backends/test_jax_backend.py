@@ -213,3 +213,31 @@ def test_the_batch_is_that_of_arguments_and_not_of_what_lies_in_them() -> None:
     assert inputs.batch_of((deep, np.ones((4, 3)))) == 4
     assert inputs.batch_of({"x": np.ones((2, 3)), "y": np.ones(2)}) == 2
     assert inputs.batch_of(()) is None
+    assert inputs.batch_of((np.ones((2, 3)), np.ones((9, 4)))) is None
+
+
+def test_what_is_given_is_what_is_measured_and_nothing_is_cut_that_nobody_knows() -> None:
+    model = adopted(product, ({"kernel": WEIGHTS}, ITEMS))
+    assert model.own_batch() == 4
+    assert model.inputs_of(4)["shapes"].endswith("float32 (4, 16)")
+    assert model.inputs_of(2)["resized"]
+    apart = adopted(lambda a, b: a.sum() + b.sum(), (np.ones((2, 3)), np.ones((9, 4))))
+    assert apart.own_batch() is None
+    assert (
+        "float32 (2, 3)" in apart.inputs_of(1)["shapes"] or "float64 (2, 3)" in apart.inputs_of(1)["shapes"]
+    )
+    with pytest.raises(UsageError, match="batch 2") as caught:
+        apart.workload(2)
+    assert "share no first dimension" in caught.value.why
+
+
+def test_loops_and_calls_of_libraries_make_the_count_incomplete() -> None:
+    def steps(x: Any) -> Any:
+        return jax.lax.scan(lambda h, _: (jnp.tanh(h @ WEIGHTS[:8]), None), x, None, length=10)[0]
+
+    for call, word in ((steps, "while"), (jnp.linalg.inv, "custom_call")):
+        _, receipt = adopted(call, np.ones((8, 8), np.float32)).count(8)
+        assert not receipt["complete"]
+        assert word in " ".join(receipt["doubtful"])
+    _, receipt = adopted(product, ({"kernel": WEIGHTS}, ITEMS)).count(4)
+    assert receipt["complete"]

@@ -52,6 +52,13 @@ def test_the_backend_keeps_its_contract(net: Path) -> None:
     check_backend("onnxruntime", target=str(net))
 
 
+def test_recurrent_layers_are_counted(tmp_path: Path) -> None:
+    model = opened(str(onnx_files.recurrent(tmp_path / "lstm.onnx")))
+    series, receipt = model.count(5)
+    assert {each.metric.tag: each.samples[0] for each in series}["macs"] == onnx_files.RECURRENT_MACS
+    assert receipt["complete"], receipt
+
+
 def test_parameters_and_flops_come_from_the_graph(net: Path) -> None:
     model = opened(net)
     for batch in (1, 6):
@@ -61,6 +68,13 @@ def test_parameters_and_flops_come_from_the_graph(net: Path) -> None:
         assert found["macs"] == found["flops"] / 2
         assert found["params/all"] == 4 * 27 + 20
         assert receipt["complete"]
+
+
+def test_a_file_for_one_batch_size_is_measured_with_it(tmp_path: Path, net: Path) -> None:
+    fixed = opened(onnx_files.save(tmp_path / "four.onnx", dims=[4, 3, 8, 8]))
+    assert fixed.own_batch() == 4
+    assert fixed.inputs_of(4)["shapes"] == "x: float32 (4, 3, 8, 8)"
+    assert opened(net).own_batch() == 1
 
 
 def test_facts_tell_opset_dtypes_and_providers(net: Path) -> None:
@@ -232,15 +246,41 @@ def test_a_model_for_one_batch_size_is_exported_for_each_and_keywords_find_their
         "import torch\n"
         "class One(torch.nn.Module):\n"
         "    def forward(self, x, scale):\n"
-        "        return (x + 1 if x.shape[0] == 2 else x).sum(1, keepdim=True) * scale\n"
+        "        return (x + 1 if x.shape[0] == 5 else x).sum(1, keepdim=True) * scale\n"
         "def build(): return One(), {'scale': torch.randn(5, 3), 'x': torch.randn(5, 4)}\n"
     )
     model = opened(f"{tmp_path}/one.py:build")
-    assert model.facts()["export"]["batch"] == 2
-    for batch in (2, 3):
+    assert model.own_batch() == model.facts()["export"]["batch"] == 5
+    for batch in (5, 3):
         seen = model.check_outputs(batch)
         assert seen["shape"] == f"float32 ({batch}, 3)"
         assert seen["against_torch"]["max_error"] < 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_inputs_with_time_first_are_not_cut_along_time(
+    tmp_path: Path, cached: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("onnxscript")
+    monkeypatch.setenv("LAPTIME_CACHE", str(cached))
+    (tmp_path / "steps.py").write_text(
+        "import torch\n"
+        "class Last(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.lstm = torch.nn.LSTM(6, 4)\n"
+        "    def forward(self, x):\n"
+        "        return self.lstm(x)[0][-1]\n"
+        "def build(): return Last(), torch.randn(5, 3, 6)\n"
+    )
+    model = opened(f"{tmp_path}/steps.py:build")
+    assert model.own_batch() == 3
+    assert model.facts()["inputs"]["batch"] == 3
+    for batch in (3, 2):
+        assert model.inputs_of(batch)["shapes"].endswith(f"float32 (5, {batch}, 6)")
+        assert model.check_outputs(batch)["against_torch"]["max_error"] < 1e-5
+    assert "resized" in model.inputs_of(2)
 
 
 @pytest.mark.slow

@@ -49,6 +49,13 @@ def test_xml_files_are_read(net: Path, tmp_path: Path) -> None:
     assert model.check_outputs(2) == {"finite": True, "shape": "float32 (2, 5)"}
 
 
+def test_recurrent_layers_are_counted(tmp_path: Path) -> None:
+    model = opened(str(onnx_files.recurrent(tmp_path / "lstm.onnx")))
+    series, receipt = model.count(5)
+    assert {each.metric.tag: each.samples[0] for each in series}["macs"] == onnx_files.RECURRENT_MACS
+    assert receipt["complete"], receipt
+
+
 def test_parameters_and_flops_come_from_the_graph(net: Path) -> None:
     series, receipt = opened(net).count(3)
     found = {each.metric.tag: each.samples[0] for each in series}

@@ -192,7 +192,7 @@ def test_frozen_weights_are_parameters_and_no_buffers(user: Any) -> None:
 def test_formulas(function: Any, shapes: list[tuple[int, ...]], macs: int) -> None:
     given = tuple(tf.ones(shape) for shape in shapes)
     model = backend.open_object(tf.function(function), given, Variant(target="f", device="cpu"))
-    series, receipt = model.count(shapes[0][0])
+    series, receipt = model.count(model.own_batch() or 1)
     assert value(series, "macs") == macs
     assert receipt["complete"], receipt
 
@@ -383,3 +383,16 @@ def test_counts_of_efficientnet_are_those_of_the_paper() -> None:
     assert value(series, "params/all") + value(series, "buffers/all") == 5_330_571
     assert value(series, "macs") == pytest.approx(0.386e9, rel=0.01)
     assert receipt["complete"], receipt
+
+
+def test_what_is_given_is_what_is_measured() -> None:
+    wish = Variant(target="f", device="cpu")
+    model = backend.open_object(tf.function(lambda x: x + 1), tf.ones((8, 3)), wish)
+    assert model.own_batch() == 8
+    assert model.inputs_of(8)["shapes"] == "float32 (8, 3)"
+    assert model.inputs_of(2)["resized"]
+    apart = backend.open_object(lambda a, b: a[0] + b[0, :3], (tf.ones((8, 3)), tf.ones((9, 4))), wish)
+    assert apart.own_batch() is None
+    assert "float32 (8, 3), float32 (9, 4)" in apart.inputs_of(1)["shapes"]
+    with pytest.raises(UsageError, match="batch 2"):
+        apart.workload(2)

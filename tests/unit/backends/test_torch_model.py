@@ -91,7 +91,13 @@ def test_file_function_runs_at_any_batch_in_eval_and_inference_mode(models: str)
         assert torch.is_inference_mode_enabled()
         assert model.workload(1).call().shape == (1, 3)
     assert not torch.is_inference_mode_enabled()
-    assert model.facts()["inputs"] == {"origin": "given", "shapes": "float32 (2, 6)", "batch": 2, "bytes": 48}
+    told = model.facts()["inputs"]
+    assert (told["origin"], told["shapes"], told["batch"]) == ("given", "float32 (2, 6)", 2)
+    assert told["batch_is"] == "the first dimension of the input"
+    assert model.own_batch() == 2
+    assert model.inputs_of(5)["shapes"] == "float32 (5, 6)"
+    assert model.inputs_of(5)["resized"]
+    assert "resized" not in model.inputs_of(2)
 
 
 def test_keywords_are_passed_as_keywords(models: str) -> None:

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from fixtures import runs, tunings
 from laptime.analysis import tuned
-from laptime.analysis.summary import Stat, throughput_regime
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import throughput_regime
 from laptime.kit.registry import load
 from laptime.records.constants import TODAY, Constants
 from laptime.records.run import Run

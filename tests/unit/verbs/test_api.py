@@ -14,6 +14,7 @@ from laptime.analysis.summary import headline, summarize
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import UsageError
 from laptime.records.event import Event, RunFinished, RunStarted
+from laptime.reports.formats import text
 from laptime.store import lookup
 
 pytestmark = pytest.mark.torch  # objects of this process are torch's until told otherwise
@@ -154,3 +155,70 @@ def _torch_state() -> tuple[Any, ...]:
         torch.get_default_dtype(),
         torch.random.get_rng_state(),
     )
+
+
+def test_what_is_given_is_what_is_measured() -> None:
+    import torch
+
+    seen: list[tuple[int, ...]] = []
+    model = torch.nn.Linear(3, 64)
+    model.register_forward_pre_hook(lambda module, args: seen.append(tuple(args[0].shape)))
+    (case,) = (run := laptime.bench(model, torch.randn(10_000, 3), **QUICK)).cases
+    assert {*seen} == {(10_000, 3)}
+    assert case.batch == 10_000
+    assert case.axes["batch"] == 10_000
+    assert case.details["inputs"]["shapes"] == "float32 (10000, 3)"
+    assert summarize(case)["flops"].value == 2 * 10_000 * 3 * 64
+    assert run.plan["batch"].value == [10_000]
+    shown = text.render(run)
+    assert "float32 (10000, 3), as given; batch 10000: the first dimension of the input" in " ".join(
+        shown.split()
+    )
+
+
+def test_a_batch_that_is_asked_for_shows_the_shape_that_ran() -> None:
+    import torch
+
+    run = laptime.bench(torch.nn.LSTM(6, 4), torch.randn(50, 8, 6), batch=[8, 2], **QUICK)
+    assert [case.details["inputs"]["shapes"] for case in run.cases] == [
+        "float32 (50, 8, 6)",
+        "float32 (50, 2, 6)",
+    ]
+    assert "cut or repeated from float32 (50, 8, 6)" in " ".join(text.render(run).split())
+
+
+def test_a_batch_that_cannot_be_known_is_said_and_refused_when_asked_for() -> None:
+    import torch
+
+    def model(x: Any, anchors: Any) -> Any:
+        return x.sum() + anchors.sum()
+
+    inputs = (torch.ones(8, 3), torch.ones(100, 4))
+    (case,) = (run := laptime.bench(model, inputs, **QUICK)).cases
+    assert case.status == "ok"
+    assert case.axes["batch"] == "as given"
+    assert "the batch is not known, throughput counts calls: the inputs share no first" in " ".join(
+        text.render(run).split()
+    )
+    for batch in (1, 2):
+        (refused,) = laptime.bench(model, inputs, batch=batch, **QUICK).cases
+        assert refused.failure is not None
+        assert refused.failure.what.endswith(f"inputs of batch {batch} cannot be made")
+        assert "share no first dimension" in refused.failure.why
+        assert refused.failure.next
+
+
+def test_a_first_dimension_that_no_output_has_may_be_no_batch() -> None:
+    import torch
+
+    class Cloud(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.each = torch.nn.Linear(3, 16)
+
+        def forward(self, points: Any) -> Any:
+            return self.each(points).amax(0)
+
+    run = laptime.bench(Cloud(), torch.randn(1024, 3), **QUICK)
+    assert run.cases[0].details["inputs"]["shapes"] == "float32 (1024, 3)"
+    assert "no output has 1024 as its first size, so it may be no batch" in " ".join(text.render(run).split())

@@ -161,7 +161,7 @@ _OPTIONS = (
         "--batch",
         callback=_read_by(batches),
         metavar="N,... | auto",
-        help="Batch sizes; auto finds the largest that fits, and the knee. [default: 1]",
+        help="Batch sizes; auto finds the largest that fits, and the knee. [default: as the inputs are]",
     ),
     click.option("--device", metavar="NAME", help="cpu, cuda:0, mps ... [default: the fastest there is]"),
     click.option(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from laptime.backends.torch.model import TorchModel
 
 TRACED = 2
-"""Batch that a model is traced with where any is to do: tracers take a size of 1 for a constant."""
+"""Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""
 
 _LARGE = 1_500_000_000  # bytes of weights from which on they get a file of their own; protobuf ends at 2 GiB
 
@@ -58,7 +58,10 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
 
     plain = Variant(target=variant.target, dtype=variant.dtype, seed=variant.seed)
     model = torch_backend.open(plain)
-    work = model.workload(batch or TRACED)
+    own = model.own_batch()
+    # Where the batch is another dimension than the first, or not known, each size is exported for itself.
+    any_wanted = batch is None and model.batch_leads()
+    work = model.workload(batch or (max(TRACED, own or 1) if any_wanted else own or 1))
     assert isinstance(work.eager, partial)
     module, args = _module(work.eager.func), work.eager.args
     kwargs = _in_order(module, work.eager.keywords)
@@ -71,7 +74,8 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     draft = Path(tempfile.mkdtemp(prefix=".onnx-", dir=root))
     try:
         with torch.no_grad():
-            program = _traced(module, args, kwargs, inputs, opset=opset, batch=batch)
+            traced = work.batch if any_wanted else None
+            program = _traced(module, args, kwargs, inputs, opset=opset, traced=traced)
             takes = program.model.graph.inputs
             _check(inputs, takes)
             _save_sample(draft, inputs, module(*args, **kwargs))
@@ -79,8 +83,10 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
         any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
         about = {
-            "batch": None if any_batch and batch is None else work.batch,
+            "batch": None if any_batch and any_wanted else work.batch,
             "traced": work.batch,
+            "own": own,
+            "batch_is": model.inputs_of(work.batch)["batch_is"],
             "opset": opset,
             "versions": versions(),
             "seconds": time.perf_counter() - started,
@@ -131,16 +137,16 @@ def _in_order(module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
 
 
 def _traced(
-    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any, *, opset: int, batch: int | None
+    module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any, *, opset: int, traced: int | None
 ) -> Any:
-    """The ONNX program: for any batch size if that is wanted and possible, else for that of these inputs."""
+    """The ONNX program: for any batch size, if `traced` says what these inputs have and if it is possible."""
     import torch
 
-    if batch is None:
+    if traced is not None:
         tracing: Any = torch.export
         open_sizes = tracing.ShapesCollection()
         for tensor in inputs:
-            if tensor.ndim and tensor.shape[0] == TRACED:
+            if tensor.ndim and tensor.shape[0] == traced:
                 open_sizes[tensor] = {0: "batch"}
         try:
             shapes = open_sizes.dynamic_shapes(module, args, kwargs)

@@ -3,6 +3,7 @@
     Conv                 2 x outputs x weights of one output channel
     ConvTranspose        2 x inputs x weights of one input channel
     MatMul, Gemm         2 x outputs x length of the sum
+    LSTM, GRU, RNN       2 x items x steps x elements of both weight matrices
     and their quantized and integer forms
 
 MACs are FLOPs / 2, as everywhere in laptime. The graph is the one in the file, before a runtime optimizes it.
@@ -22,7 +23,10 @@ from typing import Any
 from laptime.kit.errors import TargetError
 
 # Nodes that do work of the kind that is counted, but have no formula here.
-_HEAVY = frozenset({"Attention", "Einsum", "GRU", "If", "LSTM", "Loop", "RNN", "Scan", "DeformConv"})
+_HEAVY = frozenset(
+    {"Attention", "Einsum", "If", "Loop", "Scan", "DeformConv", "DFT", "STFT", "Det", "LinearAttention"}
+)
+_RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}  # place of the weights
 _PRODUCTS = {"MatMul": 0, "MatMulInteger": 0, "QLinearMatMul": 0, "Gemm": 0}  # place of the first factor
 
@@ -91,12 +95,12 @@ def flops(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[int | None,
             counted[node.op_type] += work
             continue
         uncounted[node.op_type] += 1
-        counts = node.op_type in _CONVOLUTIONS or node.op_type in _PRODUCTS or node.op_type == "ConvTranspose"
-        if counts or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
+        counts = {*_CONVOLUTIONS, *_PRODUCTS, *_RECURRENT, "ConvTranspose"}
+        if node.op_type in counts or node.op_type in _HEAVY or node.domain not in ("", "ai.onnx"):
             doubtful.add(node.op_type)
     receipt: dict[str, Any] = {
         "counter": "shapes of the ONNX graph",
-        "convention": "matrix products and convolutions; MACs = FLOPs / 2",
+        "convention": "matrix products, convolutions, recurrent layers; MACs = FLOPs / 2",
         "counted": dict(counted.most_common()),
         "uncounted": dict(uncounted.most_common()),
         "doubtful": sorted(doubtful),
@@ -120,6 +124,10 @@ def _work(node: Any, shapes: Shapes) -> int | None:
     if kind == "ConvTranspose":
         first, weights = shape(node.input, 0), shape(node.input, 1)
         return 2 * math.prod(first) * math.prod(weights[1:]) if first and weights else None
+    if kind in _RECURRENT:
+        sequence, *both = (shape(node.input, at) for at in range(3))
+        elements = sum(math.prod(each) for each in both if each)
+        return 2 * math.prod(sequence[:-1]) * elements if sequence and all(both) else None
     if kind in _PRODUCTS:
         first = shape(node.input, _PRODUCTS[kind])
         if output is None or not first:

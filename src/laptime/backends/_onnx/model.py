@@ -15,7 +15,7 @@ from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
-from laptime.kit.errors import LaptimeError, OutOfMemory, UsageError, UserCodeError
+from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -108,18 +108,38 @@ class FileModel(ByBatch[Bound]):
         super().__init__()
         self._variant = variant
         self._start = start
-        self._source = (
-            source if given is None else replace(source, inputs=list(given), traced=_leading(given))
-        )
+        self._source = source if given is None else _with(source, list(given))
         self._runtime = start(source)
+        self._shapes: dict[int, str] = {}
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
 
     def _bind(self, batch: int) -> Bound:
         source, runtime = self._at(batch)
-        bound = runtime.bind(self._feeds(source, runtime, batch))
+        feeds = self._feeds(source, runtime, batch)
+        self._shapes[batch] = ", ".join(f"{name}: {arrays.words(array)}" for name, array in feeds.items())
+        bound = runtime.bind(feeds)
         bound.batch = batch
         return bound
+
+    def own_batch(self) -> int | None:
+        """Items in the inputs as they were given, or that the file is made for; None where nothing tells."""
+        if self._source.inputs is not None:
+            return self._source.own
+        leading = [each.dims[0] for each in self._runtime.inputs() if each.dims]
+        return 1 if any(isinstance(size, str) for size in leading) else min(map(int, leading), default=1)
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """See `measure.protocol.TellsInputs`."""
+        self.workload(batch)
+        origin = self._source.facts.get("origin", "known")
+        is_given = origin == "given" and self._source.own is not None
+        return {
+            "shapes": self._shapes[batch],
+            "origin": origin,
+            "batch_is": self._source.batch_is or "the first dimension of every input",
+            **({"resized": True} if is_given and batch != self._source.own else {}),
+        }
 
     def _at(self, batch: int) -> tuple[Source, Runtime]:
         if self._source.batch in (None, batch):
@@ -137,6 +157,12 @@ class FileModel(ByBatch[Bound]):
         """Inputs by name: the sample's with this batch, else random ones from the seed."""
         takes = runtime.inputs()
         if source.inputs is not None:
+            if source.traced is None and batch != 1:
+                raise TargetError(
+                    f"inputs of batch {batch} cannot be made",
+                    why=source.batch_is,
+                    next="pass inputs of this batch size",
+                )
             rebatched = arrays.rebatched(source.inputs, source.traced, batch)
             return _named(takes, rebatched)
         generator = np.random.default_rng(self._variant.seed)
@@ -156,6 +182,8 @@ class FileModel(ByBatch[Bound]):
             **self._runtime.facts(),
             "inputs": {
                 "origin": origin,
+                "batch": self.own_batch(),
+                "batch_is": source.batch_is,
                 "shapes": ", ".join(f"{each.name}: {each.dtype} {each.words}" for each in takes),
             },
         }
@@ -247,9 +275,19 @@ def first_line(error: BaseException) -> str:
 
 
 def _leading(given: Sequence[Array]) -> int | None:
-    """The first size that most arrays share."""
-    lengths = Counter(array.shape[0] for array in given if array.ndim)
-    return lengths.most_common(1)[0][0] if lengths else None
+    """The first size that all arrays share; None where they share none."""
+    lengths = {array.shape[0] for array in given if array.ndim}
+    return int(lengths.pop()) if len(lengths) == 1 else None
+
+
+def _with(source: Source, given: list[Array]) -> Source:
+    """A source with inputs of the caller's."""
+    own, shapes = _leading(given), ", ".join(arrays.words(array) for array in given)
+    if not any(array.ndim for array in given):
+        own = 1
+    told = "the first dimension of every input" if own else f"the inputs share no first dimension: {shapes}"
+    facts = {**source.facts, "origin": "given"}
+    return replace(source, facts=facts, inputs=given, traced=own, own=own, batch_is=told)
 
 
 def _named(takes: Sequence[Input], given: Sequence[Array]) -> dict[str, Array]:

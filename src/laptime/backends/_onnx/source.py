@@ -40,6 +40,8 @@ class Source:
         facts: for the record: source, hash; of an export opset, versions, seconds, whether it was there.
         batch: the one batch size that it can do; None: whatever its shapes leave open.
         traced: batch of the sample.
+        own: items in the inputs as they were given; None where nothing tells; 1 where inputs are made.
+        batch_is: how that is known.
         inputs, outputs: the sample that PyTorch ran on, in the order of the file's inputs; None for a file.
         counts: what PyTorch counted in a call of `traced` items; None for a file.
         seconds: what exporting took, or finding it in the cache; None for a file.
@@ -49,6 +51,8 @@ class Source:
     facts: dict[str, Any]
     batch: int | None = None
     traced: int | None = None
+    own: int | None = 1
+    batch_is: str = ""
     inputs: list[Array] | None = None
     outputs: list[Array] | None = None
     counts: dict[str, Any] | None = None
@@ -93,6 +97,8 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
         facts={**facts, "export": told, "origin": about["origin"]},
         batch=about["batch"],
         traced=about["traced"],
+        own=about["own"],
+        batch_is=about["batch_is"],
         inputs=[arrays[f"input_{at}"] for at in range(_many(arrays, "input_"))],
         outputs=[arrays[f"output_{at}"] for at in range(_many(arrays, "output_"))],
         counts=about["counts"],

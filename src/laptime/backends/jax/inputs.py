@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from typing import Any
 
 from laptime.kit.errors import TargetError, UsageError
@@ -61,11 +60,11 @@ def example(program: Program, target: str) -> Any:
 def rebatched(given: Any, batch: int) -> Any:
     """Inputs with another batch size: items repeated from the front, or cut.
 
-    The batch is the leading dimension that most arrays passed directly as arguments have: parameters in
+    The batch is the first dimension that all arrays passed directly as arguments share: parameters in
     nested containers are no items. Without such arrays that of all arrays counts.
 
     Raises:
-        UsageError: nothing in them says which part is the batch.
+        UsageError: they share none, so nothing tells which part is the batch.
     """
     import jax
     import numpy
@@ -76,7 +75,7 @@ def rebatched(given: Any, batch: int) -> Any:
     if not old:
         raise UsageError(
             f"inputs of batch {batch} cannot be made",
-            why="no array in the given inputs has a batch",
+            why=batch_is(given),
             next="give the function a `batch` argument, or pass inputs as a function of the batch size",
         )
     ours = {id(leaf) for leaf in items_of(given) if leaf.shape[0] == old}
@@ -92,9 +91,19 @@ def items_of(given: Any) -> list[Any]:
 
 
 def batch_of(given: Any) -> int | None:
-    """The batch size of inputs; None when nothing has any. See `rebatched`."""
-    lengths = Counter(int(leaf.shape[0]) for leaf in items_of(given))
-    return lengths.most_common(1)[0][0] if lengths else None
+    """The batch size of inputs; None where nothing tells. See `rebatched`."""
+    lengths = {int(leaf.shape[0]) for leaf in items_of(given)}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def batch_is(given: Any) -> str:
+    """How the batch of inputs is known, or why it is not."""
+    items = items_of(given)
+    if not items:
+        return "no array in the given inputs has a batch"
+    if batch_of(given) is None:
+        return f"the inputs share no first dimension: {words(items)}"
+    return "the first dimension of every array passed as an argument"
 
 
 def words(tree: Any) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from laptime.backends._by_batch import ByBatch
 from laptime.backends.jax import inputs, place
-from laptime.backends.jax.program import Pure, pure
+from laptime.backends.jax.program import Pure, not_counted, pure
 from laptime.kit.errors import LaptimeError
 from laptime.measure.metrics import FLOPS, PARAMETERS
 from laptime.records.environment import Device
@@ -102,6 +102,7 @@ class JaxModel(ByBatch[JaxWorkload]):
         self._device = device
         self._facts = facts
         self._rebuild = rebuild
+        self._shapes: dict[int, str] = {}
         self._example = inputs.example(program, variant.target)
         self._pure = self._taken_apart(program, self._example)
 
@@ -118,7 +119,8 @@ class JaxModel(ByBatch[JaxWorkload]):
         if program.make is not None:
             given = program.make(batch)
         elif self._rebuild is None:
-            given = inputs.rebatched(self._example, batch)
+            is_own = batch == (self.own_batch() or 1)
+            given = self._example if is_own else inputs.rebatched(self._example, batch)
         elif batch == 1:
             given = self._example
         else:
@@ -126,7 +128,25 @@ class JaxModel(ByBatch[JaxWorkload]):
             given = inputs.example(program, self._variant.target)
             made = self._taken_apart(program, given)
         args, kwargs = self._moved(arguments(given))
+        self._shapes[batch] = inputs.words(given)
         return JaxWorkload(made, args, kwargs, batch=batch, on_cpu=self._device.platform == "cpu")
+
+    def own_batch(self) -> int | None:
+        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        if self._program.make is not None or self._rebuild is not None or not inputs.items_of(self._example):
+            return 1
+        return inputs.batch_of(self._example)
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """See `measure.protocol.TellsInputs`."""
+        self.workload(batch)
+        is_given = self._program.make is None and self._rebuild is None
+        return {
+            "shapes": self._shapes[batch],
+            "origin": self._program.origin,
+            "batch_is": inputs.batch_is(self._example) if is_given else "as large as is asked for",
+            **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
+        }
 
     def facts(self) -> dict[str, Any]:
         """Source, kind of model, parameters by dtype, inputs."""
@@ -145,7 +165,8 @@ class JaxModel(ByBatch[JaxWorkload]):
             "inputs": {
                 "origin": self._program.origin,
                 "shapes": inputs.words(given),
-                "batch": inputs.batch_of(self._example),
+                "batch": self.own_batch(),
+                "batch_is": inputs.batch_is(self._example),
                 "bytes": sum(int(leaf.nbytes) for leaf in given),
             },
         }
@@ -176,7 +197,8 @@ class JaxModel(ByBatch[JaxWorkload]):
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters, and FLOPs by XLA's cost analysis of the program before it is optimised.
 
-        Lies when: it has loops whose length XLA does not see (counted once), or calls of custom kernels.
+        XLA counts the inside of a loop once (`scan`, `fori_loop`: recurrent layers), and a call of a kernel
+        or library not at all: such a count is incomplete.
         """
         work = self.workload(batch)
         series = []
@@ -186,7 +208,10 @@ class JaxModel(ByBatch[JaxWorkload]):
             series.append(Series(metric=PARAMETERS, samples=[total], probe="jax"))
         else:
             receipt["parameters"] = "a plain function: weights inside it are constants, and not counted"
-        costs = work.lowered().cost_analysis() or {}
+        lowered = work.lowered()
+        doubtful = not_counted(lowered)
+        receipt |= {"doubtful": doubtful, "complete": not doubtful}
+        costs = lowered.cost_analysis() or {}
         costs = costs[0] if isinstance(costs, list) else costs
         flops = float(costs.get("flops", 0.0))
         if flops > 0:

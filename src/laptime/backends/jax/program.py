@@ -11,10 +11,14 @@ and gives another program than the one that is used.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from laptime.backends.jax.inputs import is_array
+
+_ANNOTATIONS = {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "annotate_device_placement"}
+"""Custom calls that compute nothing."""
 
 
 class Pure(NamedTuple):
@@ -95,3 +99,11 @@ def _pytree(call: Any) -> Pure:
         return jax.tree_util.tree_unflatten(tree, whole)(*args, **kwargs)
 
     return Pure(function, [leaves[index] for index in where], "pytree")
+
+
+def not_counted(lowered: Any) -> list[str]:
+    """What XLA's cost analysis leaves out of a lowered program: loops, and calls of other libraries."""
+    text = str(lowered.compiler_ir().operation.get_asm(large_elements_limit=8))
+    calls = {*re.findall(r"stablehlo\.custom_call @([\w.$]+)", text)} - _ANNOTATIONS
+    loops = ["while (its inside is counted once)"] if "stablehlo.while" in text else []
+    return loops + [f"custom_call {name}" for name in sorted(calls)]

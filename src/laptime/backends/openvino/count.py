@@ -3,6 +3,7 @@
     Convolution                2 x outputs x weights of one output channel
     ConvolutionBackpropData    2 x inputs x weights of one input channel
     MatMul                     2 x outputs x length of the sum
+    recurrent layer            2 x items x steps x elements of both weight matrices
     attention                  both products
 
 Lies when: nodes that multiply have no formula (the receipt names them).
@@ -15,7 +16,12 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-_HEAVY = frozenset({"GRUSequence", "If", "LSTMSequence", "Loop", "RNNSequence", "TensorIterator", "Einsum"})
+_HEAVY = frozenset(
+    {
+        *("If", "Loop", "TensorIterator", "Einsum", "DFT", "IDFT", "RDFT", "IRDFT", "STFT", "Inverse"),
+        *("DeformableConvolution", "BinaryConvolution", "PagedAttentionExtension"),
+    }
+)
 
 
 def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
@@ -35,7 +41,7 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
     doubtful = sorted({*uncounted} & _HEAVY)
     receipt: dict[str, Any] = {
         "counter": "shapes of OpenVINO's graph",
-        "convention": "matrix products and convolutions; MACs = FLOPs / 2",
+        "convention": "matrix products, convolutions, recurrent layers; MACs = FLOPs / 2",
         "counted": dict(counted.most_common()),
         "uncounted": dict(uncounted.most_common()),
         "doubtful": doubtful,
@@ -65,6 +71,21 @@ def _backwards(node: Any) -> int:
     return int(2 * math.prod(node.get_input_shape(0)) * math.prod(tuple(node.get_input_shape(1))[1:]))
 
 
+def _grouped_backwards(node: Any) -> int:
+    """2 x inputs x weights of one input channel: (groups, in, out, ...)."""
+    return int(2 * math.prod(node.get_input_shape(0)) * math.prod(tuple(node.get_input_shape(1))[2:]))
+
+
+def _recurrent(weights: int) -> Callable[[Any], int]:
+    """2 x items x steps x elements of the weights of inputs and states; `weights`: the place of the first."""
+
+    def flops(node: Any) -> int:
+        steps = math.prod(tuple(node.get_input_shape(0))[:-1])
+        return int(2 * steps * sum(math.prod(node.get_input_shape(at)) for at in (weights, weights + 1)))
+
+    return flops
+
+
 def _product(node: Any) -> int:
     """2 x outputs x length of the sum."""
     is_turned = bool(node.get_attributes().get("transpose_a"))
@@ -84,6 +105,13 @@ _FORMULAS: dict[str, Callable[[Any], int]] = {
     "Convolution": _convolution,
     "GroupConvolution": _grouped,
     "ConvolutionBackpropData": _backwards,
+    "GroupConvolutionBackpropData": _grouped_backwards,
+    "LSTMSequence": _recurrent(4),
+    "GRUSequence": _recurrent(3),
+    "RNNSequence": _recurrent(3),
+    "LSTMCell": _recurrent(3),
+    "GRUCell": _recurrent(2),
+    "RNNCell": _recurrent(2),
     "MatMul": _product,
     "ScaledDotProductAttention": _attention,
 }

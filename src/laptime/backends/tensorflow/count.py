@@ -34,6 +34,15 @@ _HEAVY = (
     "PyFunc",
     "Attention",
     "If",
+    "Cholesky",
+    "Svd",
+    "Qr",
+    "Eig",
+    "MatrixInverse",
+    "MatrixSolve",
+    "MatrixTriangularSolve",
+    "MatrixDeterminant",
+    "MatrixExponential",
 )
 _NOTHING = ("Const", "Placeholder", "NoOp", "Identity", "IdentityN", "ReadVariableOp", "Shape", "Convert")
 

@@ -115,6 +115,25 @@ class TensorflowModel(ByBatch[TensorflowWorkload]):
         )
         return work
 
+    def own_batch(self) -> int | None:
+        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        given = self._program.inputs
+        if self._rebuild is not None or given is None or not structure.batched(given):
+            return 1
+        return structure.batch_of(given)
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """See `measure.protocol.TellsInputs`."""
+        is_given = self._program.make is None and self._rebuild is None
+        return {
+            "shapes": structure.words(self.workload(batch).inputs),
+            "origin": self._program.origin,
+            "batch_is": structure.batch_is(prepare.sample(self._program))
+            if is_given
+            else "as large as is asked for",
+            **({"resized": True} if is_given and batch != (self.own_batch() or 1) else {}),
+        }
+
     def facts(self) -> dict[str, Any]:
         """Source, mode, inputs, dtypes, device."""
         given = prepare.sample(self._program)
@@ -132,7 +151,8 @@ class TensorflowModel(ByBatch[TensorflowWorkload]):
             "inputs": {
                 "origin": self._program.origin,
                 "shapes": structure.words(given),
-                "batch": structure.batch_of(given),
+                "batch": self.own_batch(),
+                "batch_is": structure.batch_is(given),
                 "bytes": structure.size(given),
             },
         }

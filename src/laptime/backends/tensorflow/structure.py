@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -31,9 +30,23 @@ def passed(inputs: Any, *, is_keras: bool) -> tuple[tuple[Any, ...], dict[str, A
 
 
 def batch_of(inputs: Any) -> int | None:
-    """The batch size: the leading dimension that most tensors share; None when nothing has any."""
-    lengths = Counter(int(leaf.shape[0]) for leaf in leaves(inputs) if len(leaf.shape))
-    return lengths.most_common(1)[0][0] if lengths else None
+    """The batch size: the first dimension that all tensors share; None where there is none."""
+    lengths = {int(leaf.shape[0]) for leaf in leaves(inputs) if len(leaf.shape)}
+    return lengths.pop() if len(lengths) == 1 else None
+
+
+def batched(inputs: Any) -> bool:
+    """Whether any tensor has a dimension."""
+    return any(len(leaf.shape) for leaf in leaves(inputs))
+
+
+def batch_is(inputs: Any) -> str:
+    """How the batch of inputs is known, or why it is not."""
+    if not batched(inputs):
+        return "no tensor in the given inputs has a batch"
+    if batch_of(inputs) is None:
+        return f"the inputs share no first dimension: {words(inputs)}"
+    return "the first dimension of every input"
 
 
 def rebatched(inputs: Any, batch: int) -> Any:
@@ -51,7 +64,7 @@ def rebatched(inputs: Any, batch: int) -> Any:
     if not given:
         raise TargetError(
             f"inputs of batch {batch} cannot be made",
-            why="the given inputs are empty" if given == 0 else "no tensor in the given inputs has a batch",
+            why="the given inputs are empty" if given == 0 else batch_is(inputs),
             next="give the function a `batch` argument, or pass inputs as a function of the batch size",
         )
     order = np.arange(batch) % given

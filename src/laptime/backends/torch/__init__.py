@@ -2,7 +2,8 @@
 
 Nothing here imports torch before `open`, `open_object` or `imports` is called.
 
-    tensors     nested inputs and outputs: re-batch, move, describe
+    tensors     nested inputs and outputs: walk, move, describe
+    batching    which dimension of given inputs is the batch, and how that is known
     guess       inputs from a model's first layer
     place       devices, how to wait for them, versions and knobs
     setup       a program made ready as the variant asks, and the way back
@@ -10,6 +11,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     model       a loaded target; workload: its inputs of one batch size
     training    the same in training mode: a call is a full step
     count       parameters, MACs and FLOPs with receipt
+    formulas    FLOPs of operators that torch's counter leaves out; light: those that are no work
     cuda        event times, device memory, copies
     errors      what torch raises, as laptime's errors
     peaks       measured GEMM and copy rates of a device

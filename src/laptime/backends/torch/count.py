@@ -1,10 +1,15 @@
 """Parameters, buffers, MACs and FLOPs, with a receipt of what was counted and what was not.
 
-FLOPs come from `torch.utils.flop_counter`: one eager call runs, and each operator with a formula adds
-2 x m x n x k (matrix products), 2 x outputs x inputs of each (convolutions), both products of attention.
-MACs are FLOPs / 2. By that convention EfficientNet-B0 at 224 has 0.386 GMACs and 0.77 GFLOPs.
+FLOPs come from `torch.utils.flop_counter` and, for operators that it has no formula for, from `formulas`:
+one eager call runs, and each operator with a formula adds 2 x m x n x k (matrix products), 2 x outputs x
+inputs of each (convolutions, recurrent layers), both products of attention, 5 N log2 N (FFTs). MACs are
+FLOPs / 2. By that convention EfficientNet-B0 at 224 has 0.386 GMACs and 0.77 GFLOPs.
 
-Lies when: operators that multiply have no formula (the receipt names them), or masks skip work.
+An operator without a formula that is not known to be light (`light`) makes the count incomplete: what is told
+is then less than what is done, and every report says "at least".
+
+Lies when: masks skip work; or kernels are started past PyTorch's dispatcher (Triton, extensions that register
+no operator, NumPy, other threads), which nothing here can see.
 """
 
 from __future__ import annotations
@@ -12,9 +17,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends.torch import tensors
 from laptime.backends.torch.errors import memory_exhausted
+from laptime.backends.torch.formulas import formulas
+from laptime.backends.torch.light import is_light
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
 
@@ -23,24 +32,10 @@ if TYPE_CHECKING:
 
     import torch
 
-# Words in names of aten operators that do work of the kind that is counted, should one have no formula.
-_HEAVY = (
-    "mm",
-    "matmul",
-    "conv",
-    "linear",
-    "attention",
-    "rnn",
-    "lstm",
-    "gru",
-    "fft",
-    "bilinear",
-    "mv",
-    "dot",
-    "einsum",
-    "transformer_encoder",
+_CONVENTION = (
+    "matrix products, convolutions, attention, recurrent layers, FFTs (5 N log2 N); MACs = FLOPs / 2; "
+    "not counted: elementwise operations, sums, normalisations, pooling, interpolation, lookups"
 )
-_NOT_HEAVY = ("upsample", "norm", "_to_", "command")
 
 
 def count(
@@ -99,10 +94,10 @@ def _packed(module: Any) -> int:
 
 def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str, Any]]:
     import torch
-    from torch.utils.flop_counter import FlopCounterMode
+    from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-    backward: Any = torch.ops.aten.convolution_backward
-    counter = FlopCounterMode(display=False, custom_mapping={backward: _convolution_backward})
+    known = {str(operator) for operator in flop_registry}
+    counter = FlopCounterMode(display=False, custom_mapping=formulas(known))
     try:
         mode = torch.enable_grad() if grad else torch.no_grad()
         with torch.inference_mode(False), mode, _slow_path(), _operators() as ran, counter:
@@ -114,12 +109,17 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
             "reason": f"counting failed: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
         }
     registered = {str(operator) for operator in counter.flop_registry}
-    counted = {str(op): int(n) for op, n in counter.get_flop_counts().get("Global", {}).items()}
-    uncounted = {name: calls for name, calls in sorted(ran.items()) if name not in registered}
-    doubtful = [name for name in uncounted if _is_heavy(name)]
+    told = {str(op): int(n) for op, n in counter.get_flop_counts().get("Global", {}).items()}
+    counted = {name: number for name, number in told.items() if name not in ran.sparse}
+    uncounted = {name: calls for name, calls in sorted(ran.calls.items()) if name not in registered}
+    doubtful = [name for name in uncounted if name not in ran.light]
+    doubtful += [f"{name} (of sparse tensors)" for name in sorted(ran.sparse & registered)]
+    doubtful += [
+        f"{name} (of complex numbers, counted as real ones)" for name in sorted(ran.complex & {*counted})
+    ]
     receipt: dict[str, Any] = {
-        "counter": f"torch.utils.flop_counter of torch {torch.__version__}",
-        "convention": "matrix products, convolutions and attention; MACs = FLOPs / 2",
+        "counter": f"torch.utils.flop_counter of torch {torch.__version__}, and laptime's formulas",
+        "convention": _CONVENTION,
         "counted": dict(sorted(counted.items(), key=lambda item: -item[1])),
         "uncounted": uncounted,
         "doubtful": doubtful,
@@ -130,33 +130,10 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
         receipt["reason"] = (
             f"no operator with a formula ran; {', '.join(doubtful)} may multiply"
             if doubtful
-            else "no matrix product, convolution or attention ran"
+            else "no matrix product, convolution, attention, recurrent layer or FFT ran"
         )
         return None, receipt
     return total, receipt
-
-
-def _convolution_backward(
-    gradient: Any, inputs: Any, weight: Any, *settings: Any, out_shape: Any = None, **named: Any
-) -> int:
-    """FLOPs of a convolution's gradients, from shapes: each of the two has the products of the forward pass.
-
-    torch's own formula (2.15 and before) leaves groups out of account: it tells 32 times the work for the
-    gradient of the weights of a depthwise convolution of 32 channels.
-    """
-    from torch.utils.flop_counter import conv_flop_count
-
-    _bias, _stride, _padding, _dilation, transposed, _output_padding, _groups, output_mask = settings
-    each = int(conv_flop_count(list(inputs), list(weight), list(gradient), transposed=transposed))
-    return each * (bool(output_mask[0]) + bool(output_mask[1]))
-
-
-def _is_heavy(name: str) -> bool:
-    """Whether an operator without a formula may do work that the convention counts."""
-    namespace, _, operator = name.partition(".")
-    if any(word in operator for word in _NOT_HEAVY):
-        return False
-    return namespace not in ("aten", "prim", "prims", "profiler") or any(word in operator for word in _HEAVY)
 
 
 @contextmanager
@@ -172,17 +149,48 @@ def _slow_path() -> Iterator[None]:
         torch.backends.mha.set_fastpath_enabled(was_on)
 
 
+@dataclass
+class Ran:
+    """What ran during a call, by name of the operator.
+
+    Attributes:
+        calls: how often each did.
+        light: those that are no work by convention.
+        sparse: those that were given a sparse tensor, of which a formula sees the outer shape only.
+        complex: those that returned complex numbers, whose product is four of real ones. FFTs count right.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    light: set[str] = field(default_factory=set)
+    sparse: set[str] = field(default_factory=set)
+    complex: set[str] = field(default_factory=set)
+
+    def add(self, func: Any, inputs: Any, output: Any) -> None:
+        """One call more."""
+        import torch
+
+        name = str(getattr(func, "overloadpacket", func))
+        self.calls[name] += 1
+        if is_light(func):
+            self.light.add(name)
+        elif any(tensor.layout != torch.strided for tensor in tensors.tensors(inputs)):
+            self.sparse.add(name)
+        elif "_fft_" not in name and any(tensor.is_complex() for tensor in tensors.tensors(output)):
+            self.complex.add(name)
+
+
 @contextmanager
-def _operators() -> Iterator[Counter[str]]:
+def _operators() -> Iterator[Ran]:
     """Calls of each operator that runs inside, composite ones taken apart first by the counter above it."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    ran: Counter[str] = Counter()
+    ran = Ran()
 
     class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            ran[str(getattr(func, "overloadpacket", func))] += 1
-            return func(*args, **(kwargs or {}))
+            output = func(*args, **(kwargs or {}))
+            ran.add(func, args, output)
+            return output
 
     with Recorder():  # type: ignore[no-untyped-call, unused-ignore]
         yield ran

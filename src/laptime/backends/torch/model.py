@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._by_batch import ByBatch
-from laptime.backends.torch import count, cuda, peaks, place, tensors
+from laptime.backends.torch import batching, count, cuda, peaks, place, tensors
+from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
@@ -42,6 +43,7 @@ class TorchModel(ByBatch[TorchWorkload]):
         self._rebuild = rebuild
         self._facts = facts
         self._peak_size: int | None = None
+        self._batching: Batching | None = None
 
     def _unbound(self, error: Exception, batch: int) -> Exception:
         return translate(error, doing=f"{self._setup.variant.target}: no inputs of batch {batch}")
@@ -55,7 +57,9 @@ class TorchModel(ByBatch[TorchWorkload]):
             if self._rebuild is not None and batch != 1:
                 seed_all(setup.variant.seed)
                 program = setup.ready(self._rebuild(batch))
-            inputs = setup.inputs(program, batch, per_batch=self._rebuild is not None)
+            inputs = setup.inputs(program, batch)
+            if program.make is None and self._rebuild is None:
+                inputs = batching.resized(inputs, self.batching(), batch)
         call, eager = self._calls(program, inputs)
         return TorchWorkload(
             call=call,
@@ -65,6 +69,50 @@ class TorchModel(ByBatch[TorchWorkload]):
             inputs=inputs,
             eager=eager,
         )
+
+    def batching(self) -> Batching:
+        """The batch of the inputs as they were given. Layers that have to be asked are, once, by a call."""
+        if self._batching is None:
+            program = self._program
+            given = self._setup.inputs(program, 1)
+            args, kwargs = arguments(given)
+            call = partial(program.call, *args, **kwargs)
+            self._batching = batching.find(call, self.modules(), given)
+        return self._batching
+
+    def own_batch(self) -> int | None:
+        """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
+        is_made = self._program.make is not None or self._rebuild is not None
+        return 1 if is_made else self.batching().size
+
+    def batch_leads(self) -> bool:
+        """Whether the batch is known to be the first dimension of all inputs that have it."""
+        if self._program.make is not None or self._rebuild is not None:
+            return True
+        found = self.batching()
+        return found.size is not None and not found.fixed and not any(found.places.values())
+
+    def inputs_of(self, batch: int) -> dict[str, Any]:
+        """See `measure.protocol.TellsInputs`."""
+        inputs = self.workload(batch).inputs
+        given = self._program.inputs if self._program.make is None and self._rebuild is None else None
+        resized = {"resized": True} if given is not None and batch != (self.own_batch() or 1) else {}
+        looked = {"looked": True} if self._batching is not None and self._batching.looked else {}
+        return {
+            "shapes": tensors.words(inputs),
+            "origin": self._program.origin,
+            "batch_is": self._batch_is(),
+            "bytes": tensors.size(inputs),
+            **resized,
+            **looked,
+        }
+
+    def _batch_is(self) -> str:
+        if self._program.make is not None:
+            return "as large as is asked for: the inputs are made"
+        if self._rebuild is not None:
+            return "as large as is asked for: the function makes the inputs"
+        return self.batching().why
 
     def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
         """The call that is timed, and the same without a compiler, for counting."""
@@ -78,10 +126,8 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def facts(self) -> dict[str, Any]:
         """Source, inputs, dtypes, device and how the model was made ready."""
-        if self._program.make is None:
-            given = self._program.inputs
-        else:
-            given = self._setup.inputs(self._program, 1, per_batch=False)
+        is_made = self._program.make is not None
+        given = self._setup.inputs(self._program, 1) if is_made else self._program.inputs
         facts = {
             "target": self._setup.variant.target,
             **self._facts,
@@ -95,7 +141,8 @@ class TorchModel(ByBatch[TorchWorkload]):
         facts["inputs"] = {
             "origin": self._program.origin,
             "shapes": tensors.words(given),
-            "batch": tensors.batch_of(given),
+            "batch": self.own_batch(),
+            "batch_is": self._batch_is(),
             "bytes": tensors.size(given),
             **({"guessed_from": guessed_from} if guessed_from else {}),
         }
@@ -151,7 +198,11 @@ class TorchModel(ByBatch[TorchWorkload]):
         work = self.workload(batch)
         output = work.call()
         work.sync()
-        return {"finite": tensors.finite(output), "shape": tensors.words(output)}
+        told = {"finite": tensors.finite(output), "shape": tensors.words(output)}
+        is_first = self._batching is not None and self._batching.is_first
+        if is_first and batch > 1 and not tensors.has_length(output, batch):
+            told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
+        return told
 
     def compiles(self) -> int:
         """Graphs that torch.compile has made in this process; 0 when it was never used."""

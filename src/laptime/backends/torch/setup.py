@@ -111,17 +111,13 @@ class Setup:
                 part.momentum = momentum
         return True
 
-    def inputs(self, program: Program, batch: int, *, per_batch: bool) -> Any:
-        """Inputs of one batch size, on the device; made ones from the seed, so equal in each process."""
+    def inputs(self, program: Program, batch: int) -> Any:
+        """Inputs on the device: as given, or made for a batch size from the seed, equal in each process."""
         with seeded(self.variant.seed):
             if program.make is not None:
                 inputs = program.make(batch)
-            elif per_batch:
-                inputs = program.inputs if program.inputs is not None else ()
-            elif program.inputs is None:
-                inputs = tensors.rebatched((), batch)
             else:
-                inputs = tensors.rebatched(program.inputs, batch)
+                inputs = () if program.inputs is None else program.inputs
         return tensors.moved(inputs, self.device, dtype=self.dtype, channels_last=self.variant.channels_last)
 
     def compiled(self, call: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""Nested inputs and outputs: walk them, change the batch size, move them, put them in words.
+"""Nested inputs and outputs: walk them, move them, put them in words.
 
 A structure is made of tensors, lists, tuples, named tuples, mappings and dataclasses, nested at will;
 anything else in it is left alone.
@@ -12,8 +12,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
-
-from laptime.kit.errors import TargetError
 
 if TYPE_CHECKING:
     import torch
@@ -123,47 +121,6 @@ def is_item_list(value: Any) -> bool:
     )
 
 
-def rebatched(inputs: Any, batch: int) -> Any:
-    """Inputs with another batch size: items repeated from the front, or cut; values and dtypes stay.
-
-    Every tensor (and item list) as long as `batch_of(inputs)` is changed, the others stay as they are.
-
-    Raises:
-        TargetError: nothing in them says which part is the batch, or the batch given is empty.
-    """
-    given = batch_of(inputs)
-    if given == batch or (given is None and batch == 1):
-        return inputs
-    if not given:
-        raise TargetError(
-            f"inputs of batch {batch} cannot be made",
-            why="the given inputs are empty" if given == 0 else "no tensor in the given inputs has a batch",
-            next="give the function a `batch` argument, or pass inputs as a function of the batch size",
-        )
-
-    def change(leaf: Any) -> Any:
-        if _length(leaf) != given:
-            return leaf
-        if is_tensor(leaf):
-            return _picked(leaf, batch)
-        order = [index % given for index in range(batch)]
-        return leaf[order] if is_array(leaf) else [leaf[index] for index in order]
-
-    return mapped(change, inputs, whole=is_item_list)
-
-
-def _picked(tensor: torch.Tensor, batch: int) -> torch.Tensor:
-    import torch
-
-    index = torch.arange(batch, device=tensor.device) % tensor.shape[0]
-    picked = tensor.detach().index_select(0, index)
-    if tensor.ndim == 4 and not tensor.is_contiguous():
-        last = torch.channels_last
-        if tensor.is_contiguous(memory_format=last):
-            return picked.contiguous(memory_format=last)
-    return picked
-
-
 def moved(
     inputs: Any, device: torch.device, *, dtype: torch.dtype | None = None, channels_last: bool = False
 ) -> Any:
@@ -180,6 +137,12 @@ def moved(
         return placed
 
     return mapped(change, inputs)
+
+
+def has_length(value: Any, length: int) -> bool:
+    """Whether any tensor or list of a structure is of this length, or there is none that has one."""
+    lengths = {_length(leaf) for leaf in leaves(value, whole=is_item_list)} - {None}
+    return not lengths or length in lengths
 
 
 def size(value: Any) -> int:

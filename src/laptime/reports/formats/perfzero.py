@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from laptime.analysis.summary import Stat, headline, main_throughput, summarize
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.records.case import Case
 from laptime.records.constants import Constants
 from laptime.records.environment import Environment
@@ -143,6 +144,7 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
         },
         "metrics": {
             tag: {"unit": s.unit, "ci95": s.ci95, "n": s.n, "regime": s.regime}
+            | ({"at_least": True} if s.at_least else {})
             for tag, s in summarize(case, run.constants).items()
             if _sound(s)
         },

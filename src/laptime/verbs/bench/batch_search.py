@@ -176,7 +176,7 @@ class _Search:
             if load:
                 limit = int(available_bytes() * MEMORY_SHARE)
                 session.ask(Load(variant=self._variant, memory_limit=limit), timeout=self._timeout)
-            messages = session.ask(Prepare(batch=batch), timeout=self._timeout)
+            messages = session.ask(Prepare(batch=batch, asked=True), timeout=self._timeout)
             seconds = next(m.first_call for m in messages if isinstance(m, Prepared))
             if seconds < 2.0:
                 block = Block(batch=batch, regime=Regime.ISOLATED, seconds=0.1, min_calls=2, max_calls=20)

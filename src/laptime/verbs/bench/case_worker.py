@@ -48,22 +48,25 @@ class CaseWorker:
         loaded: the worker's answer to its first load.
         estimate: seconds of one call as far as known, by batch size.
         asynchronous: batch sizes whose calls return before their results are there.
+        inputs: what a call gets, by batch size, as far as the backend tells.
     """
 
     def __init__(
         self,
         variant: Variant,
-        batches: Sequence[int],
+        batches: Sequence[int] | None,
         *,
         emit: Emit,
         timeout: float,
         open_session: OpenSession,
     ) -> None:
         self.variant = variant
-        self.batches = list(batches)
+        self.batches = [1] if batches is None else list(batches)
         self.keys: dict[int, str] = {}
         self.failed: dict[int, Failure] = {}
         self.loaded: Loaded | None = None
+        self.inputs: dict[int, dict[str, Any]] = {}
+        self._is_asked = batches is not None
         self.estimate: dict[int, float] = {}
         self.asynchronous: set[int] = set()
         self._emit = emit
@@ -110,6 +113,8 @@ class CaseWorker:
         assert opened is not None
         first_time = self.loaded is None
         self.loaded = opened
+        if first_time and not self._is_asked:
+            self.batches = [opened.batch or 1]
         for batch in self.batches:
             self._add_case(batch, opened)
             if first_time and not isinstance(self._session, InProcessWorker):
@@ -259,7 +264,7 @@ class CaseWorker:
 
     def _prepare(self, batch: int) -> None:
         try:
-            messages = self._ask(Prepare(batch=batch))
+            messages = self._ask(Prepare(batch=batch, asked=self._is_asked))
         except CommandFailed as error:
             self._fail(batch, error.failure)
             return
@@ -268,7 +273,9 @@ class CaseWorker:
         self.estimate[batch] = prepared.first_call
         if not prepared.synchronous:
             self.asynchronous.add(batch)
-        self._single(batch, metrics.FIRST_CALL, prepared.first_call)
+        self.inputs[batch] = prepared.inputs
+        note = "after one call that showed what the batch is" if prepared.inputs.get("looked") else ""
+        self._single(batch, metrics.FIRST_CALL, prepared.first_call, note)
         if prepared.compile is not None:
             self._single(batch, metrics.COMPILE, prepared.compile, "told by the framework's compiler")
 
@@ -281,7 +288,8 @@ class CaseWorker:
             return
         device = loaded.devices[0].name if loaded and loaded.devices else self.variant.device
         held = loaded.facts.get("dtypes", {}) if loaded else {}
-        axes = axes_of(self.variant, batch, device=device, held=held)
+        is_known = self._is_asked or loaded is None or loaded.batch is not None
+        axes = axes_of(self.variant, batch if is_known else None, device=device, held=held)
         key = case_key(self.variant.target, axes)
         self.keys[batch] = key
         details: dict[str, Any] = {"model": loaded.facts} if loaded else {}

@@ -12,7 +12,7 @@ from laptime.kit.errors import UsageError, unknown
 from laptime.kit.registry import load
 from laptime.kit.text import closest
 from laptime.launch import interpreter
-from laptime.records.case import Axis
+from laptime.records.case import AS_GIVEN, Axis
 from laptime.records.finding import Finding
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.regime import Regime
@@ -66,7 +66,8 @@ class Plan(NamedTuple):
         settings: effective values with their origin, for the record.
         variants: one worker process each (times `processes`).
         notes: what was asked for and is left out.
-        batches: batch sizes; empty while a search is still to find them.
+        batches: batch sizes; empty while a search is still to find them. Where none was asked for it is [1],
+            and each worker takes the batch that its inputs have.
         precision, budget (s, all cases together), processes: as effective.
         paced_share: share of the budget for paced calls, 0 without a rate, 1 where only they are asked for.
     """
@@ -98,7 +99,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         interpreter.environment(python)  # says now what it lacks
     if request.train:
         _check_training(request.train, variants)
-    batches = request.batch if isinstance(request.batch, list) else []
+    batches = [1] if request.batch is None else request.batch if isinstance(request.batch, list) else []
     # An object of this process has one process only, however often it is asked.
     several = len(variants) > 1
     most_processes = request.processes or (preset.compared if several else preset.processes)
@@ -189,8 +190,13 @@ def _settings(
     request: BenchRequest, *, precision: float, budget: float, processes: int
 ) -> dict[str, Setting]:
     """Effective values for the record, each with where it came from."""
-    filled: dict[str, float] = {"precision": precision, "budget": budget, "processes": processes}
-    origins: dict[str, Origin] = {**dict.fromkeys(filled, "preset"), "regimes": "machine", **request.origins}
+    filled: dict[str, Any] = {"precision": precision, "budget": budget, "processes": processes}
+    filled["batch"] = [1] if request.batch is None else request.batch
+    origins: dict[str, Origin] = {
+        **dict.fromkeys(("precision", "budget", "processes"), "preset"),
+        "regimes": "machine",
+        **request.origins,
+    }
     values = {name: filled.get(name, getattr(request, name)) for name in RECORDED}
     return {
         name: Setting(value=None if value in ("", [], {}) else value, origin=origins.get(name, "default"))
@@ -284,13 +290,15 @@ def _without_twins(variants: list[Variant]) -> list[Variant]:
     return distinct
 
 
-def axes_of(variant: Variant, batch: int, *, device: str, held: dict[str, int]) -> dict[str, Axis]:
+def axes_of(variant: Variant, batch: int | None, *, device: str, held: dict[str, int]) -> dict[str, Axis]:
     """Axis values of a case, device and dtype as the worker told them.
 
     Args:
+        batch: items in a call; None where nothing tells.
         held: number of the model's tensors by dtype; names the dtype where the variant left it open.
     """
-    axes: dict[str, Axis] = {"batch": batch, **variant.axes(), "device": device}
+    size = AS_GIVEN if batch is None else batch
+    axes: dict[str, Axis] = {"batch": size, **variant.axes(), "device": device}
     floats = {dtype: number for dtype, number in held.items() if "float" in dtype}
     if variant.dtype == AS_IT_IS and floats:
         axes["dtype"] = max(floats, key=lambda dtype: floats[dtype])

@@ -176,23 +176,18 @@ class _Bench:
     def _case_workers(self) -> list[CaseWorker]:
         """One worker for every case: memory left behind by another batch size would change its speed.
 
-        The cases of a long curve and of an object in this process share one worker, and their details say so.
+        A long curve and an object in this process share one worker, and their details say so.
         """
         alone = not self._in_memory and self._plan.batches and len(self._plan.batches) <= SEPARATE
-        groups = [[batch] for batch in self._batches] if alone else [self._batches]
-        workers = []
-        for variant in self._plan.variants:
-            for batches in groups:
-                workers.append(
-                    CaseWorker(
-                        variant,
-                        batches,
-                        emit=self._live,
-                        timeout=self._request.timeout,
-                        open_session=self._open,
-                    )
-                )
-        return workers
+        groups: list[list[int] | None] = [[batch] for batch in self._batches] if alone else [self._batches]
+        if self._request.batch is None:
+            groups = [None]  # each takes the batch that its inputs have
+        timeout = self._request.timeout
+        return [
+            CaseWorker(variant, batches, emit=self._live, timeout=timeout, open_session=self._open)
+            for variant in self._plan.variants
+            for batches in groups
+        ]
 
     def _load(self, generation: int) -> None:
         # What has failed with every batch size is not waited for again.
@@ -207,6 +202,7 @@ class _Bench:
             same = [worker for worker in workers if worker.variant is variant]
             opening.load_first(same, one_by_one=self._request.preset == "strict")
         self._complete_environment()
+        self._complete_cases()
 
     def _complete_environment(self) -> None:
         """Add the workers' frameworks, devices and knobs to the environment."""
@@ -215,6 +211,20 @@ class _Bench:
             if (loaded := worker.loaded) is not None:
                 environment = environment.extended(loaded.devices, loaded.libraries, worker.knobs())
         self._live(EnvironmentChanged(environment))
+
+    def _complete_cases(self) -> None:
+        """Add to every case what its calls get, and to the plan the batch where none was asked for."""
+        for worker in self._workers:
+            for batch, inputs in worker.inputs.items():
+                if inputs:
+                    case = self._case(worker, batch)
+                    details = {**case.details, "inputs": inputs}
+                    self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+        if self._request.batch is None:
+            sizes = {case.axes["batch"]: None for case in self._live.run().cases}
+            settings = {**self._plan.settings, "batch": Setting(value=[*sizes], origin="machine")}
+            if [*sizes] != [1]:
+                self._live(PlanChanged(settings))
 
     @property
     def _is_curve(self) -> bool:

@@ -37,7 +37,7 @@ class ProfileRequest:
     step_by: str = ""
     stack: bool = True
     memory: bool = True
-    batch: int = 1
+    batch: int | None = None
     dtype: str = "float32"
     device: str = "auto"
     timeout: float = 1800.0

@@ -67,7 +67,8 @@ def profile(request: ProfileRequest, emit: Listener = ignore) -> Run:
 
 
 def _program(request: ProfileRequest) -> Program:
-    target_loop = [f"--{key}={getattr(request, key)}" for key in ("batch", "dtype", "device")]
+    asked = {key: getattr(request, key) for key in ("batch", "dtype", "device")}
+    target_loop = [f"--{key}={value}" for key, value in asked.items() if value is not None]
     return resolve(
         request.program,
         request.arguments,

@@ -63,7 +63,7 @@ _AT_LEAST_0 = click.IntRange(min=0)
     help="Record no call stacks and no modules.",
 )
 @click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="Record no memory.")
-@click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Batch size of a TARGET.")
+@click.option("--batch", type=_AT_LEAST_1, help="Batch size of a TARGET. [default: that of its inputs]")
 @click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Data type of a TARGET.")
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="Device of a TARGET.")
 @click.option(

@@ -45,7 +45,7 @@ def show(suites: Sequence[Suite]) -> int:
 
 
 def _row(benchmark: Benchmark) -> tuple[str, ...]:
-    axes = [f"batch {_listed(benchmark.batch)}"]
+    axes = [f"batch {_listed(1 if benchmark.batch is None else benchmark.batch)}"]
     axes += [f"training ({benchmark.train})"] if benchmark.train else []
     axes += [_listed(benchmark.dtype)] if benchmark.dtype != "float32" else []
     axes += [f"{_listed(benchmark.threads)} threads"] if benchmark.threads else []

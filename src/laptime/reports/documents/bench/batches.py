@@ -7,7 +7,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case

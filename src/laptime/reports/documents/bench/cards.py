@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from laptime.analysis.summary import Stat
-from laptime.kit.units import show, show_interval
+from laptime.analysis.stat import Stat
+from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -53,7 +53,7 @@ def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:
     conditions += [held] if (held := words.held(run)) else []
     return Card(
         title=title,
-        figure=show(stat.value, stat.unit, stat.ci95),
+        figure=stat.text,
         interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
         note=", ".join(conditions),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -75,7 +75,12 @@ def _work(run: Run, stats: list[Stats]) -> list[Block]:
 def _receipts(run: Run) -> dict[str, list[tuple[str, str]]]:
     """What the model is, and what was counted for its FLOPs; equal ones are shown once."""
     receipts: dict[str, list[tuple[str, str]]] = {}
-    for name, title in (("model", "The model and its inputs"), ("count", "What was counted as FLOPs")):
+    titles = {
+        "model": "The model and its inputs",
+        "inputs": "What its calls got",
+        "count": "What was counted as FLOPs",
+    }
+    for name, title in titles.items():
         for case in run.cases:
             rows = flat(case.details.get(name, {}))
             if rows and rows not in receipts.values():

@@ -29,10 +29,11 @@ SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
 Interval = tuple[float | None, float | None]
 
 
-class Metric(Struct, frozen=True, kw_only=True):
+class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One number: `value` and `ci95` (95 % interval) in `unit` (SI), from `n` samples.
 
-    `value` is null when the samples cannot support it; `note` then says why.
+    `value` is null when the samples cannot support it; `note` then says why. `at_least` is there, and
+    true, where the true number is larger: not everything could be counted, as `note` says.
     """
 
     value: float | None
@@ -43,6 +44,7 @@ class Metric(Struct, frozen=True, kw_only=True):
     title: str
     better: str
     note: str
+    at_least: bool = False
 
 
 class Measured(Struct, frozen=True, kw_only=True):

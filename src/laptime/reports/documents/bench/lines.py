@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.units import show, show_interval
-from laptime.records.case import Case
+from laptime.records.case import AS_GIVEN, Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
+from laptime.reports.documents.bench.inputs import inputs
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
 from laptime.reports.documents.bench.table import Stats, metrics
 
@@ -23,6 +24,8 @@ T = TypeVar("T")
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
+    if got := inputs(run):
+        rows.append(("inputs", got))
     rows += [("start-up", text) for text in startups(run, stats, _startup_text).values()]
     rows += _memory(run, stats)
     if hit := disturbed(run):
@@ -49,11 +52,14 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
         some = trainable is not None and trainable.value != every.value
         few = f" ({_value_text(trainable)} trainable)" if some and trainable else ""
         parts.append(f"{_value_text(every)} parameters{few}")
-    work = [
-        f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
-    ]
+    work = [s for tag in ("macs", "flops") if (s := stats.get(tag)) and s.value]
     if work:
-        parts.append(f"{' = '.join(work)} an item")
+        numbers = " = ".join(f"{show((s.value or 0.0) / case.batch, s.unit)}s" for s in work)
+        bound, missing = (
+            ("at least ", f" ({words.printable(work[0].note)})") if work[0].at_least else ("", "")
+        )
+        of = "a call" if case.axes.get("batch") == AS_GIVEN else "an item"
+        parts.append(f"{bound}{numbers} {of}{missing}")
     rated = [(c, s) for c, s in pairs if "flops/achieved" in s and s["flops/achieved"].value]
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
@@ -149,4 +155,4 @@ def _with_interval(stat: Stat) -> str:
 
 
 def _value_text(stat: Stat) -> str:
-    return show(stat.value, stat.unit, stat.ci95)
+    return stat.text

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.text import count
 from laptime.kit.units import percent
 from laptime.records.case import Case, Failure

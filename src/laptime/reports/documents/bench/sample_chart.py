@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats
-from laptime.analysis.summary import Stat
+from laptime.analysis.stat import Stat
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache, partial
 
-from laptime.analysis.summary import Stat
-from laptime.kit.units import show, show_interval
+from laptime.analysis.stat import Stat
+from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
@@ -66,7 +66,7 @@ def _numbers(index: int, case: Case, stats: Stats) -> Table:
         Row(
             cells=[
                 Cell(text=stat.tag, note=_meaning(case, stat)),
-                Cell(text=show(stat.value, stat.unit, stat.ci95), value=stat.value),
+                Cell(text=stat.text, value=stat.value),
                 Cell(
                     text=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
                 ),

@@ -6,8 +6,9 @@ import math
 
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
-from laptime.analysis.summary import Stat, throughput_regime
-from laptime.kit.units import show, show_interval
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import throughput_regime
+from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
@@ -133,7 +134,7 @@ def _cell(case: Case, stats: Stats, tag: str) -> Cell:
     if stat.value is None and tag.endswith("/p95"):
         return Cell(text=_needs(case, stat), note=stat.note)
     return Cell(
-        text=show(stat.value, stat.unit, stat.ci95),
+        text=stat.text,
         interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
         margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
         value=stat.value,

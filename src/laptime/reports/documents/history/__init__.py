@@ -98,7 +98,8 @@ def _case(history: History) -> Row:
 
 
 def _value(history: History, point: Point) -> Cell:
-    return Cell(text=show(point.value, history.unit, point.ci95), value=point.value)
+    bound = "at least " if point.at_least else ""
+    return Cell(text=bound + show(point.value, history.unit, point.ci95), value=point.value)
 
 
 def _section(history: History, by: str, number: int) -> Section:

@@ -1,0 +1,63 @@
+"""What a program makes of its device: FLOP/s, per core, and as a share of the measured peak."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from laptime.analysis.peak import Peak, measured_peak
+from laptime.analysis.stat import Stat
+from laptime.records.case import Case
+from laptime.records.constants import TODAY, Constants
+
+
+def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Constants = TODAY) -> list[Stat]:
+    """Achieved FLOP/s: counted FLOPs of one call over its time; per core or vCPU; its share of the peak.
+
+    Of an incomplete count the rates are lower bounds, and there is no share.
+
+    Args:
+        flops: FLOPs of one call.
+        rate: items per second.
+    """
+    if flops is None or not flops.value or rate is None or not rate.value:
+        return []
+    per_item = flops.value / case.batch
+    derived = [_scaled("flops/achieved", "achieved FLOP/s", rate, per_item)]
+    if case.axes.get("device") == "cpu":
+        # Where the hypervisor hides which CPUs share a core, there is no number of cores.
+        if cores := case.details.get("physical_cores"):
+            derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
+        elif vcpus := case.details.get("usable_cpus"):
+            derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
+    if flops.at_least:
+        return [structs.replace(stat, at_least=True, note=flops.note) for stat in derived]
+    peak = measured_peak(case, constants)
+    return derived if peak is None else [*derived, _share(case, derived[0], peak)]
+
+
+def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
+    """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
+    share = _scaled("flops/share_of_peak", "share of peak", rate, 1 / (peak.value or 1.0), unit="ratio")
+    if peak.value is None:
+        return structs.replace(share, value=None, ci95=None, note=peak.why_not)
+    if share.value is not None and share.value > 1:
+        note = f"the counted work is done at {share.value:.2f}x the measured peak"
+        return structs.replace(share, value=None, ci95=None, note=note)
+    ci95 = None
+    if rate.ci95 and peak.ci95:
+        ci95 = (rate.ci95[0] / peak.ci95[1], rate.ci95[1] / peak.ci95[0])
+    return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
+
+
+def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:
+    """A throughput times a constant."""
+    return Stat(
+        tag=tag,
+        title=title,
+        unit=unit,
+        value=(rate.value or 0.0) * factor,
+        ci95=(rate.ci95[0] * factor, rate.ci95[1] * factor) if rate.ci95 else None,
+        n=rate.n,
+        regime=rate.regime,
+        better="higher",
+    )
