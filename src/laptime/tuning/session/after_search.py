@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 
+from laptime.instrument.settings import Settings
+from laptime.kit.errors import LaptimeError
+from laptime.launch.script import execute
+from laptime.records.profile import Profile
 from laptime.records.tuning import Gate, Patched
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
@@ -13,16 +18,19 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, patching
 from laptime.tuning.session.diagnosis_record import is_diagnosed
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.step_parts import cost, step_parts
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_pair import TrialPair
+from laptime.tuning.session.trial_runner import START, TrialPair, TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
+from laptime.verbs import trace
+from laptime.verbs.profile import reconcile
 
 MOST_RESERVED = 0.4
 """Share of the budget that is reserved at most: where everything is slow, something is still tried."""
 SHARE_MEASURED = 0.6
 """Share of the time left after the search for measuring baseline and final; the patch gets the rest."""
+TRACED_STEPS = 1
+"""Steps of each side that a profile has."""
 
 
 def finish(
@@ -78,7 +86,7 @@ def reserve(
     step = loop_profile.step if step is None else step
     start = evaluator.costs(loop_profile).start
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
-    profiles = cost(evaluator.runner, loop_profile.step) + cost(evaluator.runner, step)
+    profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
 
 
@@ -91,12 +99,12 @@ def _profile_both(
     sources: dict[str, str],
 ) -> None:
     """Profile both sides if there is time for it; otherwise the shares of the diagnosis stay."""
-    needed = cost(evaluator.runner, search.before.step) + cost(evaluator.runner, search.after.step)
+    needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
     if evaluator.elapsed() + needed > request.budget:
         return
     say("profiling both")
     with evaluator.runner.accounting.spent_on("profile"):
-        before, after = (step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
+        before, after = (_step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
     if before and after:
         results.set(breakdown_before=before, breakdown_after=after)
 
@@ -144,3 +152,56 @@ def _gate_of_all(evaluator: TrialEvaluator, search: SearchResult) -> Gate:
         return evaluator.gate(Recipe(), search.recipe, numerics)
     except TrialFailed as failed:
         return Gate(word="undecided", reason=failed.why)
+
+
+# A profile of both sides
+
+
+def _profile_cost(runner: TrialRunner, step: float) -> float:
+    """Seconds that one side takes, about: start, three steps that are not traced, those that are."""
+    return (runner.accounting.first_step or START) + (3 + 2 * TRACED_STEPS) * step + 5.0
+
+
+def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
+    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
+
+    Args:
+        sources: files in place of the user's.
+    """
+    work = runner.folder / "profile"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    settings = Settings(
+        folder=str(work), steps=TRACED_STEPS, warmup=1, wait=1, timed=1, stack=False, memory=False,
+        primitives=False, quiet=True, sources=sources,
+    )  # fmt: skip
+    try:
+        outcome = execute(
+            runner.program,
+            settings=settings,
+            timeout=timeout,
+            output_to_stderr=True,
+            output=work / "output",
+            variables=runner.variables,
+        )
+        observed = outcome.observed[0] if outcome.observed else None
+        if observed is None or not observed.traces:
+            return {}
+        profile = reconcile.reconciled(trace.analyse([work / observed.traces[-1]]), observed)
+    except LaptimeError:
+        return {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return _seconds(profile, on_device=bool(observed.devices))
+
+
+def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
+    """On an accelerator the trace's categories; on the CPU, where they are one, phases of untraced steps."""
+    if not on_device and profile.reconciled is not None:
+        return {name: value * 1e-9 for name, value in profile.reconciled.parts_ns.items()}
+    parts, total = profile.overview.breakdown, profile.overview.breakdown.total_ns
+    if not total:
+        return {}
+    scale = profile.overview.step_ns * 1e-9 / total
+    by_part = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
+    return {name: seconds for name, seconds in by_part.items() if seconds > 0}

@@ -17,8 +17,7 @@ from laptime.tuning.gates import convergence
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import RaceTerms, word
-from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
-from laptime.tuning.session.trial_runner import SETTLED, TrialRunner, settled
+from laptime.tuning.session.trial_runner import SETTLED, TimedTrial, TrialPair, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""

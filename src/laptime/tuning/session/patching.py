@@ -20,10 +20,10 @@ from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_pair import TrialPair
+from laptime.tuning.session.trial_runner import TrialPair
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.verbs.profile.run import environment
 
 PAIRS = 2

@@ -13,8 +13,7 @@ from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round
 from laptime.tuning.session.gating import GateRunner
-from laptime.tuning.session.trial_pair import per_sample
-from laptime.tuning.session.trial_runner import RESETTLE, START, TrialRunner
+from laptime.tuning.session.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.trial.messages import Block
 
 DIAGNOSIS = 20.0

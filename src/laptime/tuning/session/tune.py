@@ -25,12 +25,12 @@ from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import patching, tuning_record
 from laptime.tuning.session.after_search import finish, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.tuning.session.work_folder import work_folder
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 

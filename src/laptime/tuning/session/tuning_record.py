@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Literal
 
@@ -34,10 +35,9 @@ from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.state import untried_rung
 from laptime.tuning.session.diagnosis_record import diagnosis, diagnosis_after, utilization
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.time_accounting import TimeAccounting
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_runner import TimeAccounting
 from laptime.verbs.profile.reconcile import STEP
 from laptime.verbs.profile.run import environment
 
@@ -82,6 +82,31 @@ def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
 
 
 # The tuning
+
+
+@dataclass
+class FinalResults:
+    """The results after a search.
+
+    Attributes:
+        run_id: of the session, for the recipe file.
+        tuning: the record with the gain, the gate of the whole set, the patch and the step's parts so far.
+        suggested: rungs of changes that are only ever suggested.
+        is_complete: nothing was left out.
+    """
+
+    run_id: str
+    tuning: Tuning
+    suggested: list[Rung] = field(default_factory=list)
+    is_complete: bool = False
+
+    def set(self, **fields: Any) -> None:
+        """Set fields of the record."""
+        self.tuning = structs.replace(self.tuning, **fields)
+
+    def set_patch(self, **fields: Any) -> None:
+        """Set fields of the record's patch."""
+        self.set(patch=structs.replace(self.tuning.patch, **fields))
 
 
 def empty(request: TuneRequest) -> Tuning:

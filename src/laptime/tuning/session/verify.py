@@ -21,11 +21,11 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tuning_record
 from laptime.tuning.session.after_search import measure
 from laptime.tuning.session.diagnosis_record import diagnosis
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.tuning.session.work_folder import work_folder
 from laptime.verbs.profile.run import environment
 

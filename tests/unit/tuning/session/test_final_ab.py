@@ -12,7 +12,7 @@ import pytest
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import after_search, final_ab
-from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
+from laptime.tuning.session.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.trial.messages import Block, TrialResult
 
 
