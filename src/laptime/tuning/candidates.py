@@ -132,8 +132,9 @@ def _with_facts_of(recipe: Recipe, loop_profile: LoopProfile) -> LoopProfile:
 def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
     with_facts = _with_facts_of(recipe, loop_profile)
-    classes = [optimization.load(change.name).numerics(with_facts, change.options) for change in recipe]
-    return max(classes, key=optimization.NUMERICS.index, default="exact")
+    return optimization.farthest(
+        optimization.load(change.name).numerics(with_facts, change.options) for change in recipe
+    )
 
 
 def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]:

@@ -20,6 +20,8 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
+SAVES = {"data": 1.0}
+"""The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
 NEEDS = frozenset({"loader", "map_dataset"})
 PRIOR = 0.8
 EXAMPLE = {"keeps": True, "draws": False, "why": ""}
@@ -113,11 +115,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if seconds > FILL:
         return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
     return ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
-    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:

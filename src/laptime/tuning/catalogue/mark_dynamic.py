@@ -15,6 +15,8 @@ from laptime.tuning.optimization import Options
 
 TITLE = "dynamic sizes in compiled code"
 NUMERICS = "reassociated"
+SAVES = {"forward": 0.9, "backward": 0.9}
+"""All but a tenth of forward and backward: a step that compiles is nothing but that."""
 NEEDS = frozenset({"compiled", "varying_shapes"})
 COMPILES = True
 PRIOR = 0.3
@@ -23,11 +25,6 @@ PRIOR = 0.3
 def why_not(loop_profile: LoopProfile) -> str:
     """Only where the script itself compiles: what `compile` adds is dynamic from the start."""
     return unmet_need(NEEDS, loop_profile.facts)
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """All but a tenth of forward and backward: a step that compiles is nothing but that."""
-    return 0.9 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

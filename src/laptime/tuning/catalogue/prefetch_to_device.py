@@ -14,6 +14,7 @@ from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "the next batch copied while the present one is used"
 NUMERICS = "exact"
+SAVES = {"transfer": 1.0}
 NEEDS = frozenset({"loader", "cuda", "pinned"})
 PRIOR = 0.4
 
@@ -22,10 +23,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     free = loop_profile.device_memory
     is_full = free is not None and free <= 2 * loop_profile.batch_bytes
     return "the device has no room for another batch" if is_full else ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("transfer")
 
 
 def apply(loop: Any, options: Options) -> None:

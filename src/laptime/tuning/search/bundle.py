@@ -13,7 +13,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from laptime.records.tuning import Rung
-from laptime.tuning.optimization import NUMERICS, Recipe
+from laptime.tuning.optimization import Recipe, farthest
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import LOOKS
@@ -43,7 +43,7 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
         members[0],
         cost=max(member.cost for member in members),
         start=sum(member.start for member in members),
-        numerics=max((member.numerics for member in members), key=NUMERICS.index),
+        numerics=farthest(member.numerics for member in members),
     )
     terms = state.terms(bundle, state.try_until)
     state.races += 1

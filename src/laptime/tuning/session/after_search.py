@@ -51,10 +51,10 @@ def finish(
     say("the gate of the whole set")
     results.set(gate=_gate_of_all(evaluator, search))
     has_script = evaluator.runner.program.subject.source != "memory"
-    sources: dict[str, str] = {}
+    patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
     if has_script:
         say("writing the patch")
-        sources = patching.write(request, evaluator, search, results)
+        sources = patch.write()
     # Where the patch has every change, the patched script is measured, not our hooks.
     is_whole = bool(sources) and not results.tuning.patch.left_out
     say("measuring the gain in new processes")
@@ -68,45 +68,27 @@ def finish(
     )
     if sources:
         say("running the patched script")
-        patching.verify(request, evaluator, search, results, pairs, sources, is_whole=is_whole)
-        _profile_both(request, evaluator, search, results, say, sources)
+        patch.verify(pairs, sources, is_whole=is_whole)
+        needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
+        # Without time for it the shares of the diagnosis stay.
+        if evaluator.elapsed() + needed <= request.budget:
+            say("profiling both")
+            _profile_both(evaluator.runner, results, sources, request.timeout)
     if has_script:
-        patching.write_recipe(request, evaluator, search.recipe, results)
+        patch.write_recipe()
     results.is_complete = True
 
 
-def reserve(
-    evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float | None = None
-) -> float:
+def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float) -> float:
     """Share of the budget for `finish`, about: three pairs, the recipe once more, two profiles, a gate.
 
     Args:
-        loop_profile: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
+        loop_profile: of the script as it is. step: the incumbent's seconds a step.
     """
-    step = loop_profile.step if step is None else step
     start = evaluator.costs(loop_profile).start
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
     profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
-
-
-def _profile_both(
-    request: TuneRequest,
-    evaluator: TrialEvaluator,
-    search: SearchResult,
-    results: FinalResults,
-    say: Callable[[str], None],
-    sources: dict[str, str],
-) -> None:
-    """Profile both sides if there is time for it; otherwise the shares of the diagnosis stay."""
-    needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
-    if evaluator.elapsed() + needed > request.budget:
-        return
-    say("profiling both")
-    with evaluator.runner.accounting.spent_on("profile"):
-        before, after = (_step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
-    if before and after:
-        results.set(breakdown_before=before, breakdown_after=after)
 
 
 def measure(
@@ -155,6 +137,15 @@ def _gate_of_all(evaluator: TrialEvaluator, search: SearchResult) -> Gate:
 
 
 # A profile of both sides
+
+
+def _profile_both(
+    runner: TrialRunner, results: FinalResults, sources: dict[str, str], timeout: float
+) -> None:
+    with runner.accounting.spent_on("profile"):
+        before, after = (_step_parts(runner, each, timeout) for each in ({}, sources))
+    if before and after:
+        results.set(breakdown_before=before, breakdown_after=after)
 
 
 def _profile_cost(runner: TrialRunner, step: float) -> float:

@@ -60,7 +60,7 @@ def changes_of(recipe: Any) -> Recipe:
             raise UsageError(f"run {recipe.id} has no recipe", why=f"it is one of laptime {recipe.verb}")
         return recipe_file.recipe_of(recipe.tuning)
     if isinstance(recipe, str | Path):
-        return recipe_file.read(Path(recipe)).changes()
+        return recipe_file.recipe_of(recipe_file.read(Path(recipe)))
     try:
         return Recipe.from_json(recipe)
     except (KeyError, TypeError, AttributeError) as error:

@@ -19,7 +19,7 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
-from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import patching, tuning_record
@@ -114,7 +114,7 @@ class _Session:
                 self._settings(loop_profile),
                 self._on_rung,
                 earlier=self._earlier,
-                on_race=self._on_race,
+                on_race=lambda candidate: self._say(f"trying {candidate.change}"),
                 on_diagnosis=self._on_diagnosis,
             )
             finish(self._request, self._evaluator, self._search, self._results, self._say)
@@ -153,9 +153,6 @@ class _Session:
 
     def _on_rung(self, rung: Rung) -> None:
         self._live(RungDecided(tuning_record.with_compile_time(rung, self._evaluator.runner.accounting)))
-
-    def _on_race(self, candidate: Candidate) -> None:
-        self._say(f"trying {candidate.change}")
 
     def _on_diagnosis(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
         if not self._is_diagnosed:

@@ -77,7 +77,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         origins=request.origins,
     )
     program = program_of(tune_request)
-    recipe = file.changes()
+    recipe = recipe_file.recipe_of(file)
     with work_folder("verify") as folder:
         runner = TrialRunner(program, folder, timeout=request.timeout)
         evaluator = TrialEvaluator(runner, choice_of(tune_request))

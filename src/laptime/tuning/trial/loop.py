@@ -186,10 +186,3 @@ class Loop:
     def _remember_undo(self, undo: Undo | None) -> None:
         if undo is not None:
             self._undos.append(undo)
-
-
-def around_step(
-    around: Callable[[Any, Callable[[], Any]], Any], optimizer: Any, step: Callable[[], Any]
-) -> Callable[[], Any]:
-    """An optimizer's step with one callback of kind `step` put around it."""
-    return lambda: around(optimizer, step)

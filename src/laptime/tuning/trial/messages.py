@@ -117,8 +117,7 @@ class Block:
         round, arm: which. seconds: wall time of each step, the device waited for at both ends of the block;
             with an accelerator its steps are the block's time divided evenly.
         losses: of each step, where a scalar was backpropagated; samples: in each step.
-        compiling: of the seconds, those of torch.compile: another shape came by. cpu: CPU seconds of the
-            block. process: 0-based number, set by who reads several trials.
+        compiling: of the seconds, those of torch.compile: another shape came by.
     """
 
     round: int
@@ -126,8 +125,6 @@ class Block:
     seconds: list[float] = field(default_factory=list)
     losses: list[float] = field(default_factory=list)
     samples: list[int] = field(default_factory=list)
-    cpu: float = 0.0
-    process: int = 0
     compiling: float = 0.0
 
 
@@ -145,7 +142,6 @@ class TrialResult:
         peak: bytes, of the process (RSS, CPU) or the device's allocator. peaks: by arm.
         optimizer_steps, batch, learning_rates: of the timed steps.
         world: processes of the job; rank. device: cpu, cuda:0 ...
-        writes: files that the script has written (into the scratch folder), as it named them.
         left: what an `undo` could not give back; empty when all is well.
         refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
         seen: signals by kind, as in `instrument.result.Observed`.
@@ -170,7 +166,6 @@ class TrialResult:
     rank: int = 0
     torch: bool = False
     device: str = "cpu"
-    writes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)

@@ -138,7 +138,6 @@ class NumericsComparison:
     totals: list[TensorComparison] = field(default_factory=list)
     tensors: list[TensorComparison] = field(default_factory=list)
     unmatched: list[str] = field(default_factory=list)
-    unmatched_count: int = 0
     dtypes: list[DtypeChange] = field(default_factory=list)
     dtypes_count: int = 0
     data: LoaderPair = LoaderPair()

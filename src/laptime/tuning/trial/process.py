@@ -28,10 +28,6 @@ MODES = {
 """The class that implements each `TrialPlan.mode`; its module is imported when it is needed."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class TrialProcess:
     """A script's process made ready for a trial, and given back."""
 
@@ -54,7 +50,7 @@ class TrialProcess:
         ]
         self._watchdog = Watchdog(plan.memory, self._over_memory_limit)
         self._undo_sandbox: Callable[[], list[str]] = list
-        self._undo_sources: Callable[[], None] = _nothing
+        self._undo_sources: Callable[[], None] = lambda: None
 
     def open(self) -> None:
         """Before the script's first line."""
@@ -107,7 +103,7 @@ class TrialProcess:
         self.hooks.undo()
         if self._seeds is not None:
             self.result.left += self._seeds.undo()
-        self.result.writes = self._undo_sandbox()
+        self._undo_sandbox()
 
     def _write(self) -> None:
         if not self.result.source and messages.Messages(self.plan.folder).latest(TrialResult) is not None:

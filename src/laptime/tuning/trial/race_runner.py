@@ -219,8 +219,8 @@ class RaceRunner(TrialMode):
         self._compilations = self._monitor.times
         if not seconds:
             return
-        block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), watch.cpu)
-        block.compiling = self._monitor.seconds - self._compile_seconds
+        compiling = self._monitor.seconds - self._compile_seconds
+        block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), compiling)
         self._samples += block.samples
         self._result.optimizer_steps += counts.optimizer_steps
         self._result.learning_rates += [float(rate) for rate in counts.rates if rate is not None]

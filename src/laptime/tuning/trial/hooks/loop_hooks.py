@@ -34,10 +34,6 @@ NARROWED = 2
 """Whole steps after which the outermost modules are known."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class LoopHooks:
     """The loop's objects, its clock, and the changes that are on.
 
@@ -74,8 +70,8 @@ class LoopHooks:
         self.scaled: tuple[Any, Any] | None = None
         self.began = perf_counter()
         self.stopped = 0
-        self.on_close: Callable[[], None] = _nothing
-        self.on_settled: Callable[[], None] = _nothing
+        self.on_close: Callable[[], None] = lambda: None
+        self.on_settled: Callable[[], None] = lambda: None
         self._mode = TrialMode()
         self._torch_hooks = TorchHooks(self)
         self._constructed_optimizers: list[Any] = []

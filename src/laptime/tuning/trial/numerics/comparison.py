@@ -140,7 +140,6 @@ def compared(
         "totals": totals,
         "tensors": _worst(rows),
         "unmatched": sorted(unmatched)[:WORST],
-        "unmatched_count": len(unmatched),
         "dtypes": [
             {"name": name, "candidate": dtypes[name][0], "base": dtypes[name][1]}
             for name in sorted(dtypes)[:WORST]
