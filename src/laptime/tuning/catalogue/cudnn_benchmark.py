@@ -6,7 +6,6 @@ Lies when: shapes vary: each new one is timed again.
 
 from typing import Any
 
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.optimization import Options
 
@@ -22,7 +21,7 @@ PRIOR = 0.2
 def apply(loop: Any, options: Options) -> None:
     import torch
 
-    loop.process(lambda: set_attribute(torch.backends.cudnn, "benchmark", True))
+    loop.set_attribute(torch.backends.cudnn, "benchmark", True)
 
 
 def edit(script: Any, options: Options) -> None:

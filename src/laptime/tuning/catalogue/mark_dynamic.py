@@ -9,7 +9,6 @@ Lies when: sizes differ a few times and then never again: kernels for known size
 
 from typing import Any
 
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Options
 
@@ -30,7 +29,7 @@ def why_not(loop_profile: LoopProfile) -> str:
 def apply(loop: Any, options: Options) -> None:
     import torch._dynamo
 
-    loop.process(lambda: set_attribute(torch._dynamo.config, "assume_static_by_default", False))
+    loop.set_attribute(torch._dynamo.config, "assume_static_by_default", False)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -9,7 +9,6 @@ takes device memory, and tensors that the script wants on the CPU are moved, too
 from typing import Any
 
 from laptime.tuning.catalogue import _inserted
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "the next batch copied while the present one is used"
@@ -36,7 +35,7 @@ def apply(loop: Any, options: Options) -> None:
     def __iter__(self: Any) -> Any:  # noqa: N807, torch's name
         return prefetched(original(self))
 
-    loop.process(lambda: set_attribute(DataLoader, "__iter__", __iter__))
+    loop.set_attribute(DataLoader, "__iter__", __iter__)
 
 
 def edit(script: Any, options: Options) -> None:
