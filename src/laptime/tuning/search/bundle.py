@@ -150,7 +150,6 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
                 reason=f"together with {others}, see {members[0].change}",
             )
         state.mark_raced(member, final=True)
-        state.rungs.append(report)
-        state.on_rung(report)
+        state.report(report)
         partly = state.recipe.plus(member.change) if at + 1 < len(members) else target
         state.adopt(member, partly, [], report.speedup)

@@ -62,17 +62,14 @@ def pairs(
             return
         measured.append(runner.pair(Recipe(), final, len(measured), sources=sources, seconds=LONG))
         yield measured
-        if len(measured) >= fewest and _half_width(effect(measured, noise)) < NARROW:
+        shown = effect(measured, noise)
+        if len(measured) >= fewest and shown is not None and shown.reach(0.025) < NARROW:
             return
 
 
 def cost(start: float, step: float) -> float:
     """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
     return start + settled(step, SETTLED) * step + max(2 * step, LONG)
-
-
-def _half_width(measured: Effect | None) -> float:
-    return measured.reach(0.025) if measured else math.inf
 
 
 def effect(pairs: list[TrialPair], noise: float) -> Effect | None:

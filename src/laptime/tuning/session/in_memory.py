@@ -100,7 +100,6 @@ class InMemoryTrial(RunningTrial):
         self._optimizers = optimizers
         self._problem = problem
         self._process = TrialProcess(plan)
-        self._is_over = False
 
     def blocks(self) -> Iterator[Block]:
         """Run steps, and give every block when it ends."""
@@ -124,16 +123,13 @@ class InMemoryTrial(RunningTrial):
         except Exception as error:
             result.ended, result.error = "raised", f"{type(error).__name__}: {error}"
         finally:
-            self._is_over = True
             result.status = os.EX_OK
             self._process.close()
         yield from self._messages.new_blocks()
 
     def stop(self) -> None:
-        """Nothing runs between two blocks: its hooks are undone, and that is all."""
-        if not self._is_over:
-            self._process.close()
-            self._is_over = True
+        """Nothing runs between two blocks: its hooks are undone, and that is all. Safe to call twice."""
+        self._process.close()
 
     def finished(self) -> TrialResult:
         """Its account."""

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Literal
 
 from laptime.analysis.tuned import exit_code
-from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
@@ -122,7 +122,9 @@ class _Session:
             if tuning.baseline is not None and tuning.final is not None:
                 self._live(GainMeasured(tuning.baseline, tuning.final))
         except TrialFailed as failed:
-            raise self._refusal(failed) from failed
+            name = self._request.program
+            spawns = failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes
+            raise (several_ranks(name) if spawns else refusal(name, failed)) from failed
         except KeyboardInterrupt:
             if not self._is_diagnosed:
                 raise
@@ -164,12 +166,6 @@ class _Session:
         budget = self._request.budget
         done = min(0.99, self._evaluator.elapsed() / budget)
         self._live.say(text, done, (1.0 - done) * budget)
-
-    def _refusal(self, failed: TrialFailed) -> LaptimeError:
-        name = self._request.program
-        if failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes:
-            return several_ranks(name)
-        return refusal(name, failed)
 
 
 def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:

@@ -14,6 +14,5 @@ and, inside functions, torch.
     batches           tensors in a batch; a cached batch; source_sites: places in the user's source
     sandbox/          the script's writes go to a folder of their own
     memory_limit, seeds    of the process
-    applied           changes that are on without a trial: `laptime.apply`
     state_snapshot    a training in this process, restored afterwards: no trial of a Problem is remembered
 """

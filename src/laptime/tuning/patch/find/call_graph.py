@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from laptime.tuning.patch.find.calls import last_name
 from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.names import last_name
 from laptime.tuning.patch.find.sites import Place
 from laptime.tuning.patch.find.syntax_tree import Tree
 

@@ -234,9 +234,7 @@ class NumericsCapture(TrialMode):
     # What is kept.
 
     def _keep_step(self) -> None:
-        parameters, buffers = self._named_tensors()
-        states = tensor_summary.states(self._hooks.optimizers, parameters)
-        groups = {"parameters": parameters, "buffers": buffers, "optimizer": states}
+        groups = tensor_summary.groups(*self._named_tensors(), self._hooks.optimizers)
         summaries = {
             name: tensor_summary.summaries(tensors, self._stride) for name, tensors in groups.items()
         }
