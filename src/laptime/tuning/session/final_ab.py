@@ -39,8 +39,6 @@ def pairs(
     end: float,
     noise: float,
     sources: dict[str, str] | None = None,
-    fewest: int = FEWEST,
-    most: int = MOST,
 ) -> Iterator[list[TrialPair]]:
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
@@ -55,15 +53,15 @@ def pairs(
     """
     measured: list[TrialPair] = []
     began = runner.elapsed()
-    while len(measured) < most:
+    while len(measured) < MOST:
         seconds = (runner.elapsed() - began) / len(measured) if measured else 0.0
-        limit = until if len(measured) >= fewest else end
+        limit = until if len(measured) >= FEWEST else end
         if len(measured) >= LEAST and runner.elapsed() + seconds > limit:
             return
         measured.append(runner.pair(Recipe(), final, len(measured), sources=sources, seconds=LONG))
         yield measured
         shown = effect(measured, noise)
-        if len(measured) >= fewest and shown is not None and shown.reach(0.025) < NARROW:
+        if len(measured) >= FEWEST and shown is not None and shown.reach(0.025) < NARROW:
             return
 
 

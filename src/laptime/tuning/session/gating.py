@@ -7,7 +7,8 @@ script as it is happens once a session, when it is first needed.
 
 from __future__ import annotations
 
-from functools import partial
+from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,10 +56,7 @@ class GateRunner:
         self._most_samples = cut if is_cut else None
         seconds = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
         self._batches = max(4, min(BATCHES, int(LONGEST_DATA / seconds)))
-        self._repeated: NumericsComparison | None = None
-        self._repeated_samples: NumericsComparison | None = None
         self._rounded: dict[Rounding, NumericsComparison | None] = {}
-        self._has_double: bool | None = None
 
     def gate(self, recipe: Recipe, numerics: str) -> Gate:
         """The gate of a recipe.
@@ -73,7 +71,7 @@ class GateRunner:
         self._base()
         reference = None
         if "reassociated" in classes and "precision" not in classes:
-            reference = self._double()
+            reference = self._double
         rounded = self._rounding(_half(recipe)) if "precision" in classes else None
         comparison = self._capture(recipe, "candidate", compare=self._file("base"), reference=reference)
         is_of_data = any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
@@ -81,10 +79,10 @@ class GateRunner:
             judge,
             classes,
             comparison,
-            again=self._repeat(),
+            again=self._repeated,
             rounded=rounded,
             samples=self._samples(recipe) if is_of_data else None,
-            samples_again=self._repeat_samples() if is_of_data else None,
+            samples_again=self._repeated_samples if is_of_data else None,
             needs_samples=is_of_data,
         )
         gate = judged()
@@ -101,21 +99,18 @@ class GateRunner:
         if not Path(self._file("base")).is_file():
             self._capture(Recipe(), "base")
 
-    def _repeat(self) -> NumericsComparison | None:
+    @cached_property
+    def _repeated(self) -> NumericsComparison | None:
         """Against its first run: the script's own non-determinism."""
-        if self._repeated is None:
-            self._repeated = self._capture(Recipe(), "again", compare=self._file("base"))
-        return self._repeated
+        return self._capture(Recipe(), "again", compare=self._file("base"))
 
+    @cached_property
     def _double(self) -> str | None:
         """The file of its numerics in double precision; None where it does not run so."""
-        if self._has_double is None:
-            try:
-                self._capture(Recipe(), "double", double=True)
-                self._has_double = Path(self._file("double")).is_file()
-            except TrialFailed:
-                self._has_double = False
-        return self._file("double") if self._has_double else None
+        with suppress(TrialFailed):
+            self._capture(Recipe(), "double", double=True)
+            return self._file("double") if Path(self._file("double")).is_file() else None
+        return None
 
     def _rounding(self, rounding: Rounding) -> NumericsComparison | None:
         """The effect of rounded activations alone; None where it does not run so."""
@@ -137,12 +132,10 @@ class GateRunner:
             self._run(Recipe(), CapturePlan(write=base, samples=self._batches))
         return self._run(recipe, CapturePlan(compare=base, samples=self._batches))
 
-    def _repeat_samples(self) -> NumericsComparison | None:
+    @cached_property
+    def _repeated_samples(self) -> NumericsComparison | None:
         """The script's own, once more."""
-        if self._repeated_samples is None:
-            plan = CapturePlan(compare=self._file("samples"), samples=self._batches)
-            self._repeated_samples = self._run(Recipe(), plan)
-        return self._repeated_samples
+        return self._run(Recipe(), CapturePlan(compare=self._file("samples"), samples=self._batches))
 
     # Trials.
 

@@ -153,24 +153,18 @@ class PatchWriter:
             pairs: by which the gain was measured; of the patched script itself if `is_whole`.
         """
         same: bool | None = None
-        runner, search, budget = self._evaluator.runner, self._search, self._request.budget
+        runner, search = self._evaluator.runner, self._search
         try:
             with runner.accounting.spent_on("patch"):
                 if is_whole and pairs:
                     recipe = runner.timed(search.recipe, 0, seconds=final_ab.LONG)
                     same = final_ab.same_losses(pairs, [recipe])
                 elif not is_whole:
-                    looks = final_ab.pairs(
-                        runner,
-                        Recipe(),
-                        until=budget,
-                        end=budget,
-                        noise=search.noise,
-                        sources=sources,
-                        fewest=PAIRS,
-                        most=PAIRS,
-                    )
-                    pairs = [*looks][-1]
+                    as_it_is, seconds = Recipe(), final_ab.LONG
+                    pairs = [
+                        runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
+                        for seed in range(PAIRS)
+                    ]
         except TrialFailed as failed:
             sentence = f"the patched script does not run: {failed.why}"
             self._results.set_patch(sentence=sentence, same_losses=False)

@@ -64,7 +64,7 @@ class TrialPlan:
 
     Attributes:
         folder: where its messages go.
-        mode: race, diagnose, gate, or plain (a script timed with no hooks of a recipe).
+        mode: race, diagnose or gate.
         base: changes that are on from the start to the end, as `Recipe.to_json`.
         arms: changes on top of it, one list an arm; arms alternate in random order, a block each, round by
             round. One empty arm times the base alone. Several arms need changes whose TOGGLE is live.

@@ -21,7 +21,6 @@ from laptime.tuning.trial.seeds import SeedShift
 
 MODES = {
     "race": "race_runner:RaceRunner",
-    "plain": "race_runner:RaceRunner",
     "diagnose": "diagnosis.ablation_runner:AblationRunner",
     "gate": "numerics.capture:NumericsCapture",
 }

@@ -1,4 +1,4 @@
-"""Modes race and plain: blocks of timed steps under alternating arms.
+"""Mode race: blocks of timed steps under alternating arms.
 
 settle     until enough steps have passed, and the last one compiled nothing
 resettle   an arm was put on: steps that do not count; as many as to settle when it is on for the first time

@@ -41,8 +41,8 @@ ORDER: dict[str, tuple[str, ...]] = {
         "static_graph",
     }.items()
 }
-"""Parameters that may be given by position, by class or method: what is not here has no known order, there only
-keywords can be set. Source: signatures of torch 2.15. A parameter that is keyword-only is not listed."""
+"""Parameters that may be given by position, by class or method; where nothing is listed only keywords can be
+set. Source: signatures of torch 2.15. A parameter that is keyword-only is not listed."""
 
 
 def order(tree: Tree, call: cst.Call, kind: str, detail: str) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -253,13 +253,6 @@ class TorchHooks(Hooks):
         self._loop.parallel_constructed(module)
 
 
-def _family(cls: type) -> Iterator[type]:
-    """A class and all that derive from it, each once."""
-    family: set[type] = set()
-    waiting = [cls]
-    while waiting:
-        cls = waiting.pop()
-        if cls not in family:
-            family.add(cls)
-            yield cls
-            waiting.extend(type.__subclasses__(cls))
+def _family(cls: type) -> set[type]:
+    """A class and all that derive from it."""
+    return {cls}.union(*map(_family, type.__subclasses__(cls)))
