@@ -114,7 +114,6 @@ class Recipe:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the optimizations."""
         return tuple(change.name for change in self.changes)
 
     def plus(self, change: Change) -> Recipe:
@@ -124,7 +123,6 @@ class Recipe:
         return Recipe((*self.changes, change))
 
     def without(self, name: str) -> Recipe:
-        """Without the optimization of this name."""
         return Recipe(tuple(change for change in self.changes if change.name != name))
 
     def to_json(self) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.trial.numerics_comparison import LoaderPair, LoaderSamples
+from laptime.tuning.trial.messages import LoaderPair, LoaderSamples
 
 FEWEST = 20
 """Samples of each side from which on distributions are compared."""

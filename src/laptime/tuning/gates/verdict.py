@@ -9,7 +9,7 @@ from laptime.records.tuning import Gate, GateCheck, GateWord, Numerics
 from laptime.tuning.gates import data, invariants, numeric
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.optimization import farthest
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
+from laptime.tuning.trial.messages import NumericsComparison
 
 CAUSES = (
     *("dtype", "steps", "effective_batch", "learning_rate", "optimizer_settings", "clipping"),

@@ -4,7 +4,6 @@ request            the options of `laptime tune`; api: `laptime.tune`; apply: `l
 tune               the session from the diagnosis to the patch
 trial_evaluator    diagnoses, races and gates by trials, each recipe once: the `Evaluator` of the search
 trial_runner       starts trials, times them alone and in pairs; in_memory: trials in this process
-gating             the trials of a gate
 after_search       what follows the search, in order
 final_ab           the gain, measured afresh: baseline against final in new processes
 patching           the patch and the recipe file

@@ -132,7 +132,6 @@ class InMemoryTrial(RunningTrial):
         self._process.close()
 
     def finished(self) -> TrialResult:
-        """Its account."""
         self.stop()
         return self._process.result
 

@@ -169,7 +169,6 @@ class TrialRunner:
         steps: int = 0,
         max_memory: int | None = None,
         step_by: str = "",
-        seed: int = 0,
     ) -> None:
         self.program, self.folder = program, folder
         self.accounting = TimeAccounting()
@@ -177,7 +176,7 @@ class TrialRunner:
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
-        self._random = random.Random(seed)  # noqa: S311, an order of trials
+        self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
         # What is compiled once comes out of a cache that goes with the session.
@@ -216,7 +215,6 @@ class TrialRunner:
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[RunningTrial]:
-        """A trial by its plan."""
         self.accounting.trials += 1
         with trials.start(
             self.program.words,

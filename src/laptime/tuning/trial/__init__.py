@@ -1,7 +1,7 @@
 """A user's script in a process of its own, with a recipe applied, observed step by step. Standard library
 and, inside functions, torch.
 
-    messages          what crosses into a trial and out of it; numerics_comparison: the largest of them
+    messages          what crosses into a trial and out of it
     __main__          `python -m laptime.tuning.trial script.py`: stands in for `python script.py`
     process           the script's process made ready for a trial, and given back
     loop              what an optimization can attach to: its `apply` is given a `Loop`

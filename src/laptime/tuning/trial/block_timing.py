@@ -105,7 +105,6 @@ class StepCounts:
             self._losses.append(root.detach())
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
         self._optimizer_steps += 1
         if self._rate is None:
             self._rate = optimizer.param_groups[0].get("lr")

@@ -28,8 +28,6 @@ MODES = {
 
 
 class TrialProcess:
-    """A script's process made ready for a trial, and given back."""
-
     def __init__(self, plan: TrialPlan) -> None:
         self.plan = plan
         self.hooks = LoopHooks(plan)

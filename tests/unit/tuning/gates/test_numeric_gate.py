@@ -11,7 +11,7 @@ from laptime.records.tuning import Gate
 from laptime.tuning import wire_format
 from laptime.tuning.gates import verdict
 from laptime.tuning.optimization import farthest
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
+from laptime.tuning.trial.messages import NumericsComparison
 
 
 def judge(classes: list[str], candidate: Any, *, needs_samples: bool = False, **baseline: Any) -> Gate:

@@ -20,9 +20,8 @@ from laptime.tuning.session.in_memory import InMemoryTrialRunner, copy_loader, g
 from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
-from laptime.tuning.trial.messages import CapturePlan, TrialPlan
+from laptime.tuning.trial.messages import CapturePlan, NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot, training
 
 torch = pytest.importorskip("torch")

@@ -261,7 +261,6 @@ class LoopHooks:
         self.changes.meet("model", module)
 
     def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
-        """A backward pass."""
         self.region.leave()
         loader, self._last_loader = self._last_loader, None
         if loader is not None and not any(loader is trained_on for trained_on in self.loaders):
@@ -285,7 +284,6 @@ class LoopHooks:
         return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
     def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        """An optimizer steps."""
         self.region.leave()
         if id(optimizer) not in self._stepped_optimizers:
             self._stepped_optimizers.add(id(optimizer))

@@ -69,7 +69,6 @@ class WriteSandbox:
         ]
 
     def install(self) -> None:
-        """Wrap."""
         self._is_active = True
         wrapped: list[tuple[Any, tuple[str, ...], Callable[..., Any]]] = [
             (builtins, ("open",), self._open),
