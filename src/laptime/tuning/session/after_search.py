@@ -10,7 +10,7 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
-from laptime.records.tuning import Gate, Patched
+from laptime.records.tuning import Gate, GateWord, Patched
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -49,7 +49,8 @@ def finish(
     if is_diagnosed(search, evaluator):
         results.set(breakdown_after=dict(search.after.shares))
     say("the gate of the whole set")
-    results.set(gate=_gate_of_all(evaluator, search))
+    # Known already when the last kept change was gated with the same set.
+    results.set(gate=gate_of(evaluator, search.recipe, search.before, "undecided"))
     has_script = evaluator.runner.program.subject.source != "memory"
     patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
     if has_script:
@@ -127,13 +128,14 @@ def measure(
     return pairs
 
 
-def _gate_of_all(evaluator: TrialEvaluator, search: SearchResult) -> Gate:
-    """The gate of the whole set; known already when the last kept change was gated with the same set."""
-    numerics = numerics_of(search.recipe, search.before)
+def gate_of(
+    evaluator: TrialEvaluator, recipe: Recipe, loop_profile: LoopProfile, broken: GateWord, why: str = ""
+) -> Gate:
+    """The gate of a whole recipe; where it does not run, the word `broken` with the reason."""
     try:
-        return evaluator.gate(Recipe(), search.recipe, numerics)
+        return evaluator.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
     except TrialFailed as failed:
-        return Gate(word="undecided", reason=failed.why)
+        return Gate(word=broken, reason=why + failed.why)
 
 
 # A profile of both sides

@@ -6,6 +6,8 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import structs
+
 from laptime.kit.text import from_here
 from laptime.records.tuning import Rung, Speedup
 from laptime.store.folder import write_whole
@@ -16,8 +18,9 @@ from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
-from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.state import untried_rung
 from laptime.tuning.session import final_ab
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
@@ -51,19 +54,9 @@ def suggestions(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> tuple[l
             reason = "suggested, not applied: see the diff"
         except CannotEdit as error:
             reason = f"suggested, not applied; {error}"
-        rungs.append(
-            Rung(
-                name=change.name,
-                label=str(change),
-                title=module.TITLE,
-                options=change.options,
-                numerics=module.NUMERICS,
-                verdict="suggested",
-                bound=module.bound(loop_profile, change.options),
-                reason=reason,
-                suggestion=diff,
-            )
-        )
+        bound = module.bound(loop_profile, change.options)
+        rung = untried_rung(Candidate(change, module.TITLE, module.NUMERICS, bound))
+        rungs.append(structs.replace(rung, verdict="suggested", reason=reason, suggestion=diff))
     return rungs, diff
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from laptime.analysis.tuned import exit_code
+from msgspec import structs
+
+from laptime.analysis.tuned import DRY, exit_code
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
@@ -151,7 +153,15 @@ class _Session:
         rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = tuning_record.with_suggested(rungs, suggested)
         ruled_out = evaluator.candidates(loop_profile, Recipe()).ruled_out
-        return tuning_record.dry_run(self._request, evaluator, loop_profile, rungs, ruled_out)
+        return structs.replace(
+            tuning_record.empty(self._request),
+            before=diagnosis(Recipe(), loop_profile, evaluator.choice),
+            ladder=rungs,
+            ruled_out=ruled_out,
+            trials=evaluator.runner.accounting.trials,
+            seconds_by=evaluator.runner.accounting.seconds,
+            ended=DRY,
+        )
 
     def _on_rung(self, rung: Rung) -> None:
         self._live(RungDecided(tuning_record.with_compile_time(rung, self._evaluator.runner.accounting)))

@@ -28,13 +28,11 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.records.tuning import Measured, Rung, Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.state import untried_rung
-from laptime.tuning.session.diagnosis_record import diagnosis, diagnosis_after, utilization
+from laptime.tuning.session.diagnosis_record import diagnosis_after, utilization
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TimeAccounting
@@ -116,26 +114,6 @@ def empty(request: TuneRequest) -> Tuning:
         mode="certify" if request.certify else "fast",
         budget=request.budget,
         ended="interrupted",
-    )
-
-
-def dry_run(
-    request: TuneRequest,
-    evaluator: TrialEvaluator,
-    loop_profile: LoopProfile,
-    rungs: list[Rung],
-    ruled_out: dict[str, str],
-) -> Tuning:
-    """The tuning of a dry run."""
-    accounting = evaluator.runner.accounting
-    return structs.replace(
-        empty(request),
-        before=diagnosis(Recipe(), loop_profile, evaluator.choice),
-        ladder=rungs,
-        ruled_out=ruled_out,
-        trials=accounting.trials,
-        seconds_by=accounting.seconds,
-        ended=DRY,
     )
 
 

@@ -173,18 +173,15 @@ class RaceRunner(TrialMode):
         """The next arm, in random order within each round."""
         if not self._queue:
             self._round += 1
-            arms = range(len(self._plan.arms) or 1) if self._world == 1 else range(1)
+            arms = range(len(self._plan.arms)) if self._world == 1 else range(1)
             self._queue = self._random.sample(arms, len(arms))
         return self._queue.pop(0)
-
-    def _changes_of(self, arm: int) -> list[dict[str, Any]]:
-        return self._plan.arms[arm] if self._plan.arms else []
 
     def _switch(self, arm: int) -> None:
         """Take off the arm that is on, and put on this one."""
         if arm == self._arm:
             return
-        changes = self._changes_of(arm)
+        changes = self._plan.arms[arm]
         is_same = self._arm is None and not changes
         self._hooks.take_off(self._loops)
         self._loops = self._hooks.put_on(changes)
@@ -195,7 +192,7 @@ class RaceRunner(TrialMode):
 
     def _open_block(self) -> None:
         assert self._arm is not None
-        if self._hooks.refuses(self._loops, self._changes_of(self._arm)):
+        if self._hooks.refuses(self._loops, self._plan.arms[self._arm]):
             self._end("refused", self._hooks.refused[-1]["why"])
         self._next_arm = None
         self._counts.clear()
