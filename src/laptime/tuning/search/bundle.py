@@ -85,9 +85,8 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
         speedup = speedups.get(str(candidate.change), 1.0)
         if speedup < HARMLESS or candidate.change.name in {member.change.name for member in members}:
             continue
-        if ranking.rivals(candidate, adopted, state.script):
-            continue
-        if ranking.missing(candidate, adopted, state.loop_profile, state.script):
+        lacking = ranking.missing(candidate, adopted, state.loop_profile, state.script)
+        if lacking or ranking.rivals(candidate, adopted, state.script):
             continue
         adopted[candidate.change.name] = candidate
         target = target.plus(candidate.change)

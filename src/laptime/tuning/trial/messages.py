@@ -1,9 +1,9 @@
 """What crosses into a trial and out of it, all of it JSON as in `tuning.wire_format`.
 
 in     a `TrialPlan`, in an environment variable; a file `stop` in its folder ends the trial at the next
-boundary out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProfile` or
-`NumericsComparison` where
-       the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
+       boundary
+out    FILE in its folder, a message a line: a `Block` as each ends, a `LoopProfile` or `NumericsComparison`
+       where the mode gives one, a `TrialResult` at the end. Of these three the last one of its kind counts
 """
 
 from __future__ import annotations
