@@ -16,6 +16,8 @@ GIVES = frozenset({"compiled"})
 COMPILES = True
 PRIOR = 0.25
 
+why_not = _bounds.no_products
+
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """With CUDA graphs first, as torch does it by default; without them where there is no GPU."""
@@ -23,10 +25,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
         return []
     graphs: list[Options] = [{"mode": "max-autotune"}] if "cuda" in loop_profile.facts else []
     return [*graphs, {"mode": "max-autotune-no-cudagraphs"}]
-
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return _bounds.no_products(loop_profile)
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:

@@ -18,9 +18,7 @@ PRIOR = 0.4
 
 PARTS = ("matmul", "conv")
 
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return _bounds.no_products(loop_profile)
+why_not = _bounds.no_products
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
