@@ -195,7 +195,7 @@ def main() -> int:
             print("\n".join(map(str, recipes)))
             return 0
         if asked.recipe:
-            kept = recipe_file.read(asked.recipe).changes()
+            kept = recipe_file.recipe_of(recipe_file.read(asked.recipe))
         else:
             kept = tuned(script, arguments, asked.knobs, asked.budget, Path(folder))
         at = next((at for at, recipe in enumerate(recipes) if same(recipe, kept)), len(recipes))

@@ -9,9 +9,9 @@ with start(words, python=..., plan=plan, timeout=600) as trial:
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
 from typing import TypeVar
@@ -21,7 +21,7 @@ from laptime.launch.process import Process, ending, last_line, tail, unwound_by_
 from laptime.tuning import wire_format
 from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
-_T = TypeVar("_T")
+_Document = TypeVar("_Document")
 LOOK = 0.02
 """Seconds between two looks for new blocks."""
 GRACE = 10.0
@@ -30,26 +30,52 @@ LONGEST_SOCKET, SOCKET = 100, 35
 """Bytes of a UNIX socket's path (104 to 108, unix(7)), and what multiprocessing adds to the folder."""
 
 
-@dataclass
-class Running:
-    """A trial that was started.
+class RunningTrial(ABC):
+    """A trial that was started, in a process of its own or in this one.
 
     Attributes:
-        folder: where it writes. timeout: seconds that it may take; hung: it took longer, and was ended.
-        status: exit status once it has ended; negative is a signal.
+        hung: it took longer than it may, and was ended.
     """
 
-    process: Process
-    folder: Path
-    timeout: float
-    hung: bool = False
-    status: int | None = None
+    def __init__(self, folder: str | Path) -> None:
+        self.hung = False
+        self._messages = Messages(folder)
 
-    def __post_init__(self) -> None:
-        self._messages = Messages(self.folder)
+    @abstractmethod
+    def blocks(self) -> Iterator[Block]:
+        """Blocks of timed steps as they end, until the trial does."""
+
+    @abstractmethod
+    def finished(self) -> TrialResult:
+        """Its own account; it is stopped where it still runs."""
+
+    def last_words(self) -> str:
+        """How it ended, where it left no account."""
+        return "it ended without an account"
+
+    def wait(self) -> None:
+        """Until it has ended, or its timeout has passed."""
+        for _ in self.blocks():
+            pass
+
+    def document(self, kind: type[_Document]) -> _Document | None:
+        """The last `LoopProfile` or `NumericsComparison` that it has written, None without one."""
+        return self._messages.latest(kind)
+
+
+class Running(RunningTrial):
+    """A process. Beyond `timeout` seconds it is ended, and `hung` is set.
+
+    Attributes:
+        folder: where it writes. status: exit status once it has ended; negative is a signal.
+    """
+
+    def __init__(self, process: Process, folder: Path, timeout: float) -> None:
+        super().__init__(folder)
+        self.process, self.folder, self.timeout = process, folder, timeout
+        self.status: int | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks as they end, until the trial does. Beyond its timeout it is ended, and `hung` is set."""
         while True:
             yield from self._messages.new_blocks()
             if self.process.poll() is not None:
@@ -60,11 +86,6 @@ class Running:
                 self._end()
                 return
             self.process.ends_within(LOOK)
-
-    def wait(self) -> None:
-        """Until it has ended, or its timeout has passed."""
-        for _ in self.blocks():
-            pass
 
     def stop(self) -> None:
         """Ask it to end after its current step, and end it."""
@@ -81,10 +102,6 @@ class Running:
         self.stop()
         result = self._messages.latest(TrialResult)
         return result or TrialResult(ended="died", status=self.status or 0, error=self.last_words())
-
-    def document(self, kind: type[_T]) -> _T | None:
-        """The last `LoopProfile` or `NumericsComparison` that it has written, None without one."""
-        return self._messages.latest(kind)
 
     def output(self) -> str:
         """The end of what the script has printed."""

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
-from laptime.tuning.trial.loop import KINDS, ConstructorCall, Loop, around_step
+from laptime.tuning.trial.loop import KINDS, ConstructorCall, Loop
 
 
 class FakeLoop(Loop):
@@ -70,7 +71,7 @@ class FakeLoop(Loop):
         """One step of an optimizer."""
         run: Callable[[], Any] = optimizer.step
         for around in self.callbacks["step"]:
-            run = around_step(around, optimizer, run)
+            run = partial(around, optimizer, run)
         return run()
 
     def zeroing(self, **arguments: Any) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
     for name, module in modules.items():
         # A kept change must not stand in the way of its own other options.
         given_by_itself = module.GIVES if name in recipe.names else frozenset()
-        facts = (with_facts.facts | givable_needs(module, givable)) - given_by_itself
+        facts = (with_facts.facts | (module.NEEDS & givable - module.GIVES)) - given_by_itself
         why = _why_not(module, name, facts, choice)
         if why:
             ruled_out[name] = why
@@ -132,14 +132,9 @@ def _with_facts_of(recipe: Recipe, loop_profile: LoopProfile) -> LoopProfile:
 def numerics_of(recipe: Recipe, loop_profile: LoopProfile) -> str:
     """The most far-reaching class of a recipe's changes; exact for none."""
     with_facts = _with_facts_of(recipe, loop_profile)
-    classes = [optimization.load(change.name).numerics(with_facts, change.options) for change in recipe]
-    return max(classes, key=optimization.NUMERICS.index, default="exact")
-
-
-def givable_needs(module: ModuleType, givable: frozenset[str]) -> frozenset[str]:
-    """Facts that a change needs and another one could give."""
-    others: frozenset[str] = givable - module.GIVES
-    return frozenset(need for need in module.NEEDS if not need.startswith("!")) & others
+    return optimization.farthest(
+        optimization.load(change.name).numerics(with_facts, change.options) for change in recipe
+    )
 
 
 def _why_not(module: ModuleType, name: str, facts: frozenset[str], choice: Choice) -> str:

@@ -197,12 +197,16 @@ class LoopProfile:
         return (self.details.get(name) or {}).get(key, default)
 
     @property
-    def bound(self) -> str:
-        """What limits the step: its largest part; forward, backward and optimizer count as compute."""
-        parts = {
+    def bottlenecks(self) -> dict[str, float]:
+        """Seconds of what can limit the step; forward, backward and optimizer count as compute."""
+        return {
             "data": self.share("data"),
             "transfer": self.share("transfer"),
             "compute": self.share("forward", "backward", "optimizer"),
             "other": self.share("other"),
         }
-        return max(parts, key=lambda name: parts[name])
+
+    @property
+    def bound(self) -> str:
+        """What limits the step: the largest of `bottlenecks`."""
+        return max(self.bottlenecks, key=self.bottlenecks.__getitem__)

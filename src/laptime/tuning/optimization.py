@@ -5,6 +5,9 @@ A module has
 
     TITLE: str      what it does, in a few words: "memory format channels_last"
     NUMERICS: str   how far results may move, which picks the gate: one of `NUMERICS` below
+    SAVES: dict[str, float]
+            what share of each part of a step (`loop_profile.SHARES`) it can save at most; or, where that
+            depends on more,
     bound(loop_profile, options) -> float
             seconds of a step that it can save at most
     apply(loop, options) -> None
@@ -67,6 +70,11 @@ NUMERICS = ("exact", "reassociated", "random", "precision", "algorithm")
 """Classes from harmless to far-reaching; see docs/tune.md."""
 
 
+def farthest(classes: Iterable[str]) -> str:
+    """The most far-reaching of these classes, whose gate a recipe of several changes has to pass."""
+    return max(classes, key=NUMERICS.index, default="exact")
+
+
 class CannotEdit(Exception):
     """The user's source cannot be edited for a change; the text says why. The recipe still holds it."""
 
@@ -106,7 +114,6 @@ class Recipe:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the optimizations."""
         return tuple(change.name for change in self.changes)
 
     def plus(self, change: Change) -> Recipe:
@@ -116,7 +123,6 @@ class Recipe:
         return Recipe((*self.changes, change))
 
     def without(self, name: str) -> Recipe:
-        """Without the optimization of this name."""
         return Recipe(tuple(change for change in self.changes if change.name != name))
 
     def to_json(self) -> list[dict[str, Any]]:
@@ -134,7 +140,7 @@ class Recipe:
 
 
 REQUIRED = ("TITLE", "NUMERICS", "bound", "apply", "edit")
-"""What every module has."""
+"""What every module has; SAVES stands for bound."""
 
 
 def load(name: str) -> ModuleType:
@@ -148,6 +154,9 @@ def load(name: str) -> ModuleType:
     """
     module = _from_file(name) if name.endswith(".py") else registry.load("optimizations", name)
     defaults: dict[str, Any] = {
+        "bound": lambda loop_profile, options: float(
+            sum(saved * loop_profile.share(part) for part, saved in module.SAVES.items())
+        ),
         "propose": lambda loop_profile: [] if module.why_not(loop_profile) else [{}],
         "why_not": lambda loop_profile: "",
         "numerics": lambda loop_profile, options: module.NUMERICS,
@@ -184,7 +193,8 @@ def _from_file(name: str) -> ModuleType:
         raise UsageError(
             f"{name} is broken", why=f"{type(error).__name__}: {error}", next=f"python {name}   shows where"
         ) from error
-    if lacking := [part for part in REQUIRED if not hasattr(module, part)]:
+    given = {"bound", *vars(module)} if hasattr(module, "SAVES") else vars(module)
+    if lacking := [part for part in REQUIRED if part not in given]:
         raise UsageError(
             f"{name} is no optimization",
             why=f"it lacks {', '.join(lacking)}",

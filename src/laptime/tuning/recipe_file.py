@@ -43,10 +43,6 @@ class RecipeFile(Struct, frozen=True, kw_only=True):
     environment: dict[str, Any] = {}
     run: str = ""
 
-    def changes(self) -> Recipe:
-        """The recipe."""
-        return Recipe(tuple(Change(change.name, change.options) for change in self.recipe))
-
 
 def environment_of(environment: Environment) -> dict[str, Any]:
     """Versions and devices, which `verify` compares."""
@@ -93,6 +89,6 @@ def applied(recipe: Recipe) -> list[Applied]:
     return [Applied(name=change.name, options=change.options) for change in recipe]
 
 
-def recipe_of(tuning: Tuning) -> Recipe:
-    """The recipe that a session has kept."""
-    return Recipe(tuple(Change(change.name, change.options) for change in tuning.recipe))
+def recipe_of(record: Tuning | RecipeFile) -> Recipe:
+    """The recipe that a session has kept, or that a file has."""
+    return Recipe(tuple(Change(change.name, change.options) for change in record.recipe))

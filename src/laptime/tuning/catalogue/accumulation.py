@@ -12,12 +12,15 @@ micro-batches are another training.
 
 from typing import Any
 
-from laptime.tuning.catalogue import _bounds, _loader
+from laptime.tuning.catalogue import _loader
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "larger micro-batches, the effective batch kept"
 NUMERICS = "algorithm"
+SAVES = {"forward": 0.5, "backward": 0.5, "transfer": 0.5, "other": 0.5}
+"""All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
+through half and twice the batch; without these half of forward and backward."""
 NEEDS = frozenset({"loader", "accumulation", "!several_optimizers", "!custom_batch_sampler", "!batchnorm"})
 GIVES = frozenset({"accumulation"})
 CONFLICTS = frozenset({"batch_size", "grad_scaler"})
@@ -48,13 +51,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if {"clipping", "scheduler"} & loop_profile.facts:
         return "gradient clipping and schedules that run once a step of the script would run too seldom"
     return "" if _loader.batch_size(loop_profile) else "the loader has no batch size of its own"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """All that a micro-batch costs besides its samples is at most what half of them take: so says T(b)
-    through half and twice the batch; without these half of forward and backward."""
-    compute = loop_profile.share("forward", "backward", "transfer", "other")
-    return _bounds.within(loop_profile, 0.5 * compute)
 
 
 def apply(loop: Any, options: Options) -> None:

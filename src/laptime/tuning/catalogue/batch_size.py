@@ -9,9 +9,11 @@ et al. 2022 for the rules.
 Lies when: a larger batch needs more epochs: throughput is not progress.
 """
 
+import inspect
+import re
 from typing import Any
 
-from laptime.tuning.catalogue import _bounds, _learning_rate, _loader
+from laptime.tuning.catalogue import _bounds, _loader
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "larger batch, learning rate by rule"
@@ -25,20 +27,23 @@ LARGEST = 64
 """Times the present batch, at most."""
 ROOM = 0.8
 """Share of the free memory that larger batches may take."""
+RULES = {"sgd": "linear", "adam": "sqrt", "adamw": "sqrt", "adagrad": "sqrt"}
+"""By the fact that names the optimizer."""
+SIMPLE = re.compile(r"[\w.]+(e-?\d+)?")
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
     """Twice the batch, four times, ... up to the knee and what memory holds."""
     if why_not(loop_profile):
         return []
-    size, rule = _loader.batch_size(loop_profile), _learning_rate.rule(loop_profile.facts)
+    size, rule = _loader.batch_size(loop_profile), _rule(loop_profile.facts)
     return [{"value": size * times, "times": times, "lr": rule} for times in _times(loop_profile)]
 
 
 def why_not(loop_profile: LoopProfile) -> str:
     if _loader.batch_size(loop_profile) < 1:
         return "the loader has no batch size of its own"
-    if not _learning_rate.rule(loop_profile.facts):
+    if not _rule(loop_profile.facts):
         return "no rule is known for the learning rate of this optimizer"
     if _fixed(loop_profile) is None:
         return "it is not known what half and twice the batch take"
@@ -56,16 +61,16 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 def apply(loop: Any, options: Options) -> None:
     """batch_size of every DataLoader that makes batches of this size itself; lr of every optimizer."""
     times = float(options["times"])
-    by = _learning_rate.factor(str(options["lr"]), times)
+    by = _factor(str(options["lr"]), times)
     _loader.enlarge_batch(loop, int(options["value"]), times)
-    loop.optimizer(lambda call: _learning_rate.scale(call, by))
+    loop.optimizer(lambda call: _scale_rate(call, by))
 
 
 def edit(script: Any, options: Options) -> None:
     """Two arguments: of the training loader and of the optimizer."""
     if not script.has_site("loader"):
         raise CannotEdit("the loader is made by a library: set the batch size and the learning rate there")
-    _learning_rate.edit(script, _learning_rate.factor(str(options["lr"]), float(options["times"])))
+    _edit_rate(script, _factor(str(options["lr"]), float(options["times"])))
     script.set_arguments("loader", batch_size=str(int(options["value"])))
 
 
@@ -96,3 +101,45 @@ def _has_room(loop_profile: LoopProfile, times: int) -> bool:
         return times <= 4
     grows = max(loop_profile.batch_bytes, loop_profile.peak - loop_profile.state_bytes)
     return grows * (times - 1) < ROOM * free
+
+
+# The learning rate that goes with another batch size: a rule, said openly, not a proof. Linear for SGD, Goyal
+# et al., "Accurate, Large Minibatch SGD", 2017; square root for Adam, Malladi et al., "On the SDEs and
+# Scaling Rules for Adaptive Gradient Algorithms", NeurIPS 2022.
+
+
+def _rule(facts: frozenset[str]) -> str:
+    """linear or sqrt; "" where no rule is known, or the optimizers want two."""
+    rules = {RULES[fact] for fact in facts & RULES.keys()}
+    return rules.pop() if len(rules) == 1 else ""
+
+
+def _factor(name: str, times: float) -> float:
+    """What the learning rate is multiplied by when the batch is `times` as large."""
+    return times if name == "linear" else times**0.5
+
+
+def _scale_rate(call: Any, by: float) -> None:
+    """The learning rates of an optimizer's constructor call, those of single groups too."""
+    rate = call.arguments.get("lr")
+    if rate is None:
+        parameter = inspect.signature(call.cls.__init__).parameters.get("lr")
+        rate = (
+            None if parameter is None or parameter.default is inspect.Parameter.empty else parameter.default
+        )
+    if rate is not None:
+        call.arguments["lr"] = rate * by
+    groups = call.arguments.get("params")
+    if isinstance(groups, (list, tuple)) and all(isinstance(group, dict) for group in groups):
+        call.arguments["params"] = [
+            {**group, "lr": group["lr"] * by} if "lr" in group else group for group in groups
+        ]
+
+
+def _edit_rate(script: Any, by: float) -> None:
+    """The same in the source: `lr=0.1` becomes `lr=0.1 * 2`."""
+    rate = script.argument("optimizer", "lr")
+    if rate is None:
+        raise CannotEdit(f"the optimizer is given no lr: multiply its default by {by:.6g}")
+    template = "{}" if SIMPLE.fullmatch(rate) else "({})"
+    script.wrap_argument("optimizer", "lr", f"{template} * {by:.6g}")

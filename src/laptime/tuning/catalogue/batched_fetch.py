@@ -13,6 +13,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "rows fetched a batch at a time"
 NUMERICS = "exact"
+SAVES = {"data": 1.0}
 NEEDS = frozenset({"loader", "map_dataset", "!custom_collate"})
 CONFLICTS = frozenset({"cache_dataset", "seed_by_sample"})
 EXAMPLE = True
@@ -35,10 +36,6 @@ def _is_tensors(dataset: Any) -> bool:
 def why_not(loop_profile: LoopProfile) -> str:
     is_tensors = loop_profile.details.get("batched_fetch")
     return "" if is_tensors else "the dataset is no TensorDataset; others can have __getitems__ themselves"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -20,6 +20,8 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "samples read once and kept in shared memory"
 NUMERICS = "exact"
+SAVES = {"data": 1.0}
+"""The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
 NEEDS = frozenset({"loader", "map_dataset"})
 PRIOR = 0.8
 EXAMPLE = {"keeps": True, "draws": False, "why": ""}
@@ -109,15 +111,10 @@ def why_not(loop_profile: LoopProfile) -> str:
     ):
         if free is not None and length * size > share * free:
             return f"its samples take {length * size >> 20} MiB: over {share:.0%} of what {name} has free"
-    seconds = _reading(loop_profile)
+    seconds = loop_profile.loader_seconds * length / max(1, loop_profile.batch)
     if seconds > FILL:
         return f"one pass over {length} samples takes {seconds:.0f} s, longer than a trial can wait"
     return ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The wait for batches, from the second epoch on; a script of one epoch gains nothing."""
-    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:
@@ -153,9 +150,3 @@ def apply(loop: Any, options: Options) -> None:
 def edit(script: Any, options: Options) -> None:
     _inserted.define(script, "cached_dataset")
     script.wrap_argument("loader", "dataset", "CachedDataset({})")
-
-
-def _reading(loop_profile: LoopProfile) -> float:
-    """Seconds of one pass over the dataset by one process."""
-    batches = (loop_profile.dataset_length or 0) / max(1, loop_profile.batch)
-    return batches * (loop_profile.loader_seconds or 0.0)

@@ -5,10 +5,9 @@ Lies when: the run is short. Compiling takes seconds to minutes, and pays back o
 it costs.
 """
 
-from typing import Any
-
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._compiling import compile_models, edit_compile
+from laptime.tuning.catalogue._compiling import apply as apply
+from laptime.tuning.catalogue._compiling import edit as edit
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "torch.compile"
@@ -26,11 +25,3 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     return _bounds.compiled(loop_profile) * loop_profile.share("forward", "backward", "other")
-
-
-def apply(loop: Any, options: Options) -> None:
-    compile_models(loop, **options)
-
-
-def edit(script: Any, options: Options) -> None:
-    edit_compile(script, **options)

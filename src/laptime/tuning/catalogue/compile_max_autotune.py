@@ -4,10 +4,9 @@ Source: torch.compile, mode "max-autotune".
 Lies when: the run is short: it compiles for minutes.
 """
 
-from typing import Any
-
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._compiling import compile_models, edit_compile
+from laptime.tuning.catalogue._compiling import apply as apply
+from laptime.tuning.catalogue._compiling import edit as edit
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "torch.compile, kernels picked by timing"
@@ -16,6 +15,8 @@ NEEDS = frozenset({"gcc", "!compiled", "!varying_shapes"})
 GIVES = frozenset({"compiled"})
 COMPILES = True
 PRIOR = 0.25
+
+why_not = _bounds.no_products
 
 
 def propose(loop_profile: LoopProfile) -> list[Options]:
@@ -26,18 +27,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
     return [*graphs, {"mode": "max-autotune-no-cudagraphs"}]
 
 
-def why_not(loop_profile: LoopProfile) -> str:
-    return _bounds.no_products(loop_profile)
-
-
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """As of compile, and a tenth more for the picked kernels."""
     return (0.1 + _bounds.compiled(loop_profile)) * loop_profile.share("forward", "backward", "other")
-
-
-def apply(loop: Any, options: Options) -> None:
-    compile_models(loop, **options)
-
-
-def edit(script: Any, options: Options) -> None:
-    edit_compile(script, **options)

@@ -6,8 +6,7 @@ Lies when: a step is much longer than its launches. A CUDA graph holds its memor
 
 from typing import Any
 
-from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._compiling import compile_models, edit_compile
+from laptime.tuning.catalogue import _bounds, _compiling
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "torch.compile, launches as CUDA graphs"
@@ -17,7 +16,7 @@ GIVES = frozenset({"compiled"})
 COMPILES = True
 PRIOR = 0.4
 
-MODE = "reduce-overhead"
+MODE = {"mode": "reduce-overhead"}
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -29,8 +28,8 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    compile_models(loop, mode=MODE)
+    _compiling.apply(loop, MODE)
 
 
 def edit(script: Any, options: Options) -> None:
-    edit_compile(script, mode=MODE)
+    _compiling.edit(script, MODE)

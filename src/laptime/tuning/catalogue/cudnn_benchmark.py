@@ -6,26 +6,22 @@ Lies when: shapes vary: each new one is timed again.
 
 from typing import Any
 
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
-from laptime.tuning.optimization import LoopProfile, Options
+from laptime.tuning.optimization import Options
 
 TITLE = "cuDNN picks algorithms by timing"
 NUMERICS = "reassociated"
+SAVES = {"forward": 1 / 3, "backward": 1 / 3}
 TOGGLE = "live"
 NEEDS = frozenset({"cuda", "conv", "!cudnn_benchmark_on", "!varying_shapes"})
 GIVES = frozenset({"cudnn_benchmark_on"})
 PRIOR = 0.2
 
 
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("forward", "backward") / 3
-
-
 def apply(loop: Any, options: Options) -> None:
     import torch
 
-    loop.process(lambda: set_attribute(torch.backends.cudnn, "benchmark", True))
+    loop.set_attribute(torch.backends.cudnn, "benchmark", True)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -6,19 +6,16 @@ Lies when: ranks do not wait for the network.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
+from laptime.tuning.optimization import Options
 
 TITLE = "gradients sent as bfloat16"
 NUMERICS = "precision"
+SAVES = {"backward": 0.5}
+"""Half of the backward pass: no more than that can be waiting for half of the bytes."""
 NEEDS = frozenset({"ddp"})
 PRIOR = 0.3
 
 HOOKS = "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Half of the backward pass: no more than that can be waiting for half of the bytes."""
-    return 0.5 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

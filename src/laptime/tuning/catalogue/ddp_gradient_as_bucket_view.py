@@ -6,17 +6,14 @@ Lies when: the script calls detach_() on gradients: that fails then.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
+from laptime.tuning.optimization import Options
 
 TITLE = "gradients as views of buckets"
 NUMERICS = "exact"
+SAVES = {"backward": 0.1}
+"""A tenth of the backward pass: two copies of each gradient."""
 NEEDS = frozenset({"ddp"})
 PRIOR = 0.3
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """A tenth of the backward pass: two copies of each gradient."""
-    return 0.1 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

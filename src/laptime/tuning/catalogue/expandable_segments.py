@@ -7,7 +7,6 @@ Lies when: sizes are the same in every step: then nothing is lost.
 import os
 from typing import Any
 
-from laptime.tuning.catalogue._switches import set_environment
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "allocator with expandable segments"
@@ -62,17 +61,12 @@ def apply(loop: Any, options: Options) -> None:
         cuda: Any = torch.cuda
         if cuda.is_initialized() and cuda.memory_allocated():
             loop.refuse("CUDA's allocator is in use already")
-        restore = set_environment(VARIABLE, SETTING)
         configure: Any = getattr(torch._C, "_accelerator_setAllocatorSettings", lambda setting: None)
         configure(SETTING)
-
-        def back() -> None:
-            restore()
-            configure(SETTING.replace("True", "False"))
-
-        return back
+        return lambda: configure(SETTING.replace("True", "False"))
 
     loop.process(switch)
+    loop.set_environment(VARIABLE, SETTING)
 
 
 def edit(script: Any, options: Options) -> None:

@@ -11,6 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "no search for unused parameters"
 NUMERICS = "exact"
+SAVES = {"forward": 0.1, "backward": 0.1}
 NEEDS = frozenset({"ddp", "find_unused"})
 CONFLICTS = frozenset({"ddp_static_graph"})
 
@@ -27,10 +28,6 @@ def look(hooks: Any) -> dict[str, int]:
 def why_not(loop_profile: LoopProfile) -> str:
     unused = loop_profile.detail("find_unused_parameters", "unused", 0)
     return f"{unused} parameters are unused" if unused else ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return 0.1 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

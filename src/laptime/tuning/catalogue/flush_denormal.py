@@ -29,14 +29,14 @@ def look(hooks: Any) -> dict[str, float]:
 
 
 def why_not(loop_profile: LoopProfile) -> str:
-    if _share(loop_profile) >= MATTERS:
+    if loop_profile.detail("flush_denormal", "share", 0.0) >= MATTERS:
         return ""
     return "parameters, gradients and optimizer state have no denormal numbers to speak of"
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
     """The part of computing that goes into denormals, each a hundred times as slow as another number."""
-    share = _share(loop_profile)
+    share = float(loop_profile.detail("flush_denormal", "share", 0.0))
     part = 100 * share / (100 * share + 1 - share)
     return part * loop_profile.share("forward", "backward", "optimizer")
 
@@ -56,10 +56,6 @@ def apply(loop: Any, options: Options) -> None:
 
 def edit(script: Any, options: Options) -> None:
     script.at_start("torch.set_flush_denormal(True)", "import torch")
-
-
-def _share(loop_profile: LoopProfile) -> float:
-    return float(loop_profile.detail("flush_denormal", "share", 0.0))
 
 
 def _tensors(hooks: Any) -> Any:

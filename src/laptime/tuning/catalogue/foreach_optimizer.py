@@ -11,6 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "optimizer on lists of tensors"
 NUMERICS = "reassociated"
+SAVES = {"optimizer": 2 / 3}
 TOGGLE = "live"
 NEEDS = frozenset({"!fused", "!foreach"})
 CONFLICTS = frozenset({"fused"})
@@ -19,10 +20,6 @@ PRIOR = 0.2
 
 def why_not(loop_profile: LoopProfile) -> str:
     return "it is torch's default on this device" if {"cuda", "xpu"} & loop_profile.facts else ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return 2 / 3 * loop_profile.share("optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -13,6 +13,8 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "fused optimizer"
 NUMERICS = "reassociated"
+SAVES = {"optimizer": 0.9}
+"""All but a tenth of the optimizer: parameters, gradients and state still have to be read and written."""
 TOGGLE = "live"
 NEEDS = frozenset({"!fused"})
 GIVES = frozenset({"fused"})
@@ -24,11 +26,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     name = loop_profile.optimizer.get("class") or "the optimizer"
     has_fused = FUSED & loop_profile.facts
     return "" if has_fused else f"{name} has no fused version: SGD, Adam, AdamW and Adagrad have"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """All but a tenth of the optimizer: parameters, gradients and state still have to be read and written."""
-    return 0.9 * loop_profile.share("optimizer")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._switches import set_environment
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "huge pages for large tensors"
@@ -42,7 +41,7 @@ def bound(loop_profile: LoopProfile, options: Options) -> float:
 
 
 def apply(loop: Any, options: Options) -> None:
-    loop.process(lambda: set_environment(VARIABLE, "1"))
+    loop.set_environment(VARIABLE, "1")
 
 
 def edit(script: Any, options: Options) -> None:

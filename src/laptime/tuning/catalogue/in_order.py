@@ -13,6 +13,7 @@ from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "batches in the order in which they are ready"
 NUMERICS = "random"
+SAVES = {"data": 1.0}
 NEEDS = frozenset({"loader", "workers"})
 PRIOR = 0.1
 
@@ -21,10 +22,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if _loader.workers(loop_profile) < 2:
         return "one worker finishes its batches in their order"
     return "the script sets in_order itself" if loop_profile.loader.get("in_order") is False else ""
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -6,7 +6,6 @@ Lies when: later batches are larger than those that were tried: memory runs out 
 
 from typing import Any
 
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.catalogue._trainers import by_trainer
 from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
@@ -45,8 +44,8 @@ def apply(loop: Any, options: Options) -> None:
         model.gradient_checkpointing_disable()
         return model.gradient_checkpointing_enable
 
-    loop.process(lambda: set_attribute(library, "checkpoint", _straight))
-    loop.process(lambda: set_attribute(library, "checkpoint_sequential", _sequential))
+    loop.set_attribute(library, "checkpoint", _straight)
+    loop.set_attribute(library, "checkpoint_sequential", _sequential)
     loop.model(convert)
 
 

@@ -4,11 +4,9 @@ Source: torch.backends.mkldnn.matmul.fp32_precision and .conv.fp32_precision, Py
 Lies when: tensors are small; then converting them inside each operator costs more than it saves.
 """
 
-from functools import partial
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.catalogue._switches import set_attribute
 from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "oneDNN computes float32 in bfloat16"
@@ -20,9 +18,7 @@ PRIOR = 0.4
 
 PARTS = ("matmul", "conv")
 
-
-def why_not(loop_profile: LoopProfile) -> str:
-    return _bounds.no_products(loop_profile)
+why_not = _bounds.no_products
 
 
 def bound(loop_profile: LoopProfile, options: Options) -> float:
@@ -37,7 +33,7 @@ def apply(loop: Any, options: Options) -> None:
     if not all(hasattr(part, "fp32_precision") for part in parts):
         loop.refuse(f"PyTorch {torch.__version__} has no switch for oneDNN's precision")
     for part in parts:
-        loop.process(partial(set_attribute, part, "fp32_precision", "bf16"))
+        loop.set_attribute(part, "fp32_precision", "bf16")
 
 
 def edit(script: Any, options: Options) -> None:

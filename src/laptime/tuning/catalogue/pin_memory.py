@@ -12,19 +12,16 @@ then fails and is left out. Pinning takes a thread and memory that cannot be swa
 
 from typing import Any
 
-from laptime.tuning.catalogue import _bounds, _loader
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
+from laptime.tuning.catalogue import _loader
+from laptime.tuning.optimization import CannotEdit, Options
 
 TITLE = "page-locked batches, copied without waiting"
 NUMERICS = "exact"
+SAVES = {"transfer": 1.0, "data": 0.25}
+"""The copies to the device, and the part of the wait that the loader's thread could take over."""
 NEEDS = frozenset({"loader", "cuda", "!pinned"})
 GIVES = frozenset({"pinned"})
 PRIOR = 0.6
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """The copies to the device, and the part of the wait that the loader's thread could take over."""
-    return _bounds.within(loop_profile, loop_profile.share("transfer") + 0.25 * loop_profile.share("data"))
 
 
 def apply(loop: Any, options: Options) -> None:

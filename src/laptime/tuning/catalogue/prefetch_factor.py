@@ -11,6 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "more batches held ready by each worker"
 NUMERICS = "exact"
+SAVES = {"data": 1.0}
 NEEDS = frozenset({"loader", "workers"})
 GIVES: frozenset[str] = frozenset()
 PRIOR = 0.2
@@ -29,10 +30,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if propose(loop_profile):
         return ""
     return "it is high already, or memory and /dev/shm have no room for more batches"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("data")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -15,6 +15,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "attention in one operator"
 NUMERICS = "reassociated"
+SAVES = {"forward": 0.5, "backward": 0.5}
 PRIOR = 0.4
 EXAMPLE = ["eager"]
 
@@ -36,10 +37,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if "attention" in loop_profile.facts:
         return "only models of transformers can switch; write scaled_dot_product_attention by hand"
     return "the trained models have no attention"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return 0.5 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

@@ -7,18 +7,15 @@ does not move.
 
 from typing import Any
 
-from laptime.tuning.optimization import LoopProfile, Options
+from laptime.tuning.optimization import Options
 
 TITLE = "gradients set to None"
 NUMERICS = "exact"
+SAVES = {"optimizer": 0.5, "other": 0.5, "backward": 0.05}
+"""Filling is one write of what the optimizer reads and writes several times, and adding to the zeros
+one more: at most half of the optimizer and a twentieth of the backward pass."""
 TOGGLE = "live"
 NEEDS = frozenset({"zero_grad_to_zero"})
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Filling is one write of what the optimizer reads and writes several times, and adding to the zeros
-    one more: at most half of the optimizer and a twentieth of the backward pass."""
-    return 0.5 * loop_profile.share("optimizer", "other") + 0.05 * loop_profile.share("backward")
 
 
 def apply(loop: Any, options: Options) -> None:

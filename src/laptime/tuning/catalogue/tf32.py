@@ -11,6 +11,9 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "TF32 matrix products"
 NUMERICS = "precision"
+SAVES = {"forward": 2 / 3, "backward": 2 / 3}
+"""Two thirds of forward and backward: "up to 3x" on matrix products (Hugging Face, "Methods and tools for
+efficient training on a single GPU")."""
 TOGGLE = "live"
 NEEDS = frozenset({"cuda", "tf32", "!tf32_on", "!autocast"})
 GIVES = frozenset({"tf32_on"})
@@ -21,12 +24,6 @@ def why_not(loop_profile: LoopProfile) -> str:
     if {"linear", "attention", "embedding"} & loop_profile.facts:
         return ""
     return "the trained models have no matrix products; convolutions use TF32 by default"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    """Two thirds of forward and backward: "up to 3x" on matrix products (Hugging Face, "Methods and tools for
-    efficient training on a single GPU")."""
-    return 2 / 3 * loop_profile.share("forward", "backward")
 
 
 def apply(loop: Any, options: Options) -> None:

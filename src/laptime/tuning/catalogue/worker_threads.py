@@ -15,6 +15,7 @@ from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
 
 TITLE = "one thread for other libraries in each worker"
 NUMERICS = "reassociated"
+SAVES = {"data": 1.0}
 NEEDS = frozenset({"loader", "workers"})
 PRIOR = 0.4
 EXAMPLE = ["cv2", "threadpoolctl"]
@@ -45,10 +46,6 @@ def propose(loop_profile: LoopProfile) -> list[Options]:
 
 def why_not(loop_profile: LoopProfile) -> str:
     return "" if propose(loop_profile) else "no library with threads of its own is loaded beside torch"
-
-
-def bound(loop_profile: LoopProfile, options: Options) -> float:
-    return loop_profile.share("data")
 
 
 class Limited:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import math
 from statistics import fmean, stdev
 
+from msgspec import structs
+
 from laptime.analysis.student_t import t_quantile
 from laptime.records.tuning import Convergence, ConvergenceWord
 
@@ -55,22 +57,18 @@ def judged(baseline: list[list[float]], final: list[list[float]], allowed: float
     pairs = [(one, other) for one, other in zip(baseline, final, strict=False) if one and other]
     steps = min((min(len(one), len(other)) for one, other in pairs), default=0)
 
-    def result(
-        word: ConvergenceWord, sentence: str, *, difference: float | None = None, upper: float | None = None
-    ) -> Convergence:
-        note = f" ({steps} steps: a smoke test)" if steps < HORIZON else ""
-        return Convergence(
-            word=word,
-            margin=allowed,
-            seeds=len(pairs),
-            steps=steps,
-            smoke_test=steps < HORIZON,
-            sentence=sentence + note,
-            baseline=baseline,
-            final=final,
-            difference=difference,
-            upper=upper,
-        )
+    known = Convergence(
+        margin=allowed,
+        seeds=len(pairs),
+        steps=steps,
+        smoke_test=steps < HORIZON,
+        baseline=baseline,
+        final=final,
+    )
+
+    def result(word: ConvergenceWord, sentence: str, **measured: float) -> Convergence:
+        note = f" ({steps} steps: a smoke test)" if known.smoke_test else ""
+        return structs.replace(known, word=word, sentence=sentence + note, **measured)
 
     ends = [(final_loss(one[:steps]), final_loss(other[:steps])) for one, other in pairs] if steps else []
     for one, other in ends:
@@ -87,13 +85,10 @@ def judged(baseline: list[list[float]], final: list[list[float]], allowed: float
         return result("holds", "the losses are the same", difference=0.0, upper=0.0)
     mean = fmean(differences)
     reach = t_quantile(LEVEL, len(differences) - 1) * stdev(differences) / math.sqrt(len(differences))
+    measured = {"difference": mean, "upper": mean + reach}
     text = f"loss {mean:+.4g} on average over {len(differences)} seeds, {mean + reach:+.4g} at most"
     if mean + reach < allowed:
-        return result(
-            "holds", f"{text}, below the margin of {allowed:.4g}", difference=mean, upper=mean + reach
-        )
+        return result("holds", f"{text}, below the margin of {allowed:.4g}", **measured)
     if mean - reach > allowed:
-        return result(
-            "fails", f"{text}: more than the margin of {allowed:.4g}", difference=mean, upper=mean + reach
-        )
-    return result("inconclusive", f"{text}; the margin is {allowed:.4g}", difference=mean, upper=mean + reach)
+        return result("fails", f"{text}: more than the margin of {allowed:.4g}", **measured)
+    return result("inconclusive", f"{text}; the margin is {allowed:.4g}", **measured)

@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.trial.numerics_comparison import LoaderPair, LoaderSamples
+from laptime.tuning.trial.messages import LoaderPair, LoaderSamples
 
 FEWEST = 20
 """Samples of each side from which on distributions are compared."""
@@ -105,9 +105,8 @@ def _batches(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     new = len(candidate.sizes) if candidate.complete else candidate.length
     old = len(base.sizes) if base.complete else base.length
     if new is None or old is None:
-        return checked(
-            "batches", "unknown", "an epoch is longer than what was read, and its length is unknown"
-        )
+        text = "an epoch is longer than what was read, and its length is unknown"
+        return checked("batches", "unknown", text)
     if new != old:
         return checked("batches", "fail", f"{new} batches an epoch, {old} before", new, old)
     return checked("batches", "ok", f"{new} batches an epoch, as before", new, old)
@@ -180,11 +179,8 @@ def _augmentation(candidate: LoaderSamples, base: LoaderSamples) -> GateCheck:
     if not new.is_random:
         return checked(name, "fail", "random transforms give the same result each time")
     if new.is_shared and not old.is_shared:
-        return checked(
-            name,
-            "fail",
-            f"workers share their random numbers: {candidate.workers} workers, same augmentations",
-        )
+        text = f"workers share their random numbers: {candidate.workers} workers, same augmentations"
+        return checked(name, "fail", text)
     if new.repeats and not old.repeats:
         return checked(name, "fail", "every epoch repeats the augmentations of the one before")
     return checked(name, "ok", "random transforms differ between reads, workers and epochs")

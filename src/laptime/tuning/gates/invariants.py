@@ -11,7 +11,7 @@ from itertools import zip_longest
 from typing import Literal
 
 from laptime.records.tuning import GateCheck
-from laptime.tuning.trial.numerics_comparison import CapturedStep, NumericsComparison
+from laptime.tuning.trial.messages import CapturedStep, NumericsComparison
 
 CLIPPED = 0.99
 """Gradients count as clipped when their norm has become this share of what it was, or less."""

@@ -35,7 +35,7 @@ import math
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.trial.numerics_comparison import NumericsComparison, TensorComparison
+from laptime.tuning.trial.messages import NumericsComparison, TensorComparison
 
 TOLERANCE = 1e-4
 """Relative, of the first step: dynamo's default `tol`."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from laptime.tuning.trial.numerics_comparison import TensorComparison
+from laptime.tuning.trial.messages import TensorComparison
 
 LAST_BITS_TIMES = 3.0
 """As for a baseline that differs from itself (`numeric.FLOOR`)."""

@@ -8,8 +8,8 @@ from typing import cast
 from laptime.records.tuning import Gate, GateCheck, GateWord, Numerics
 from laptime.tuning.gates import data, invariants, numeric
 from laptime.tuning.gates.invariants import checked
-from laptime.tuning.optimization import NUMERICS
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
+from laptime.tuning.optimization import farthest
+from laptime.tuning.trial.messages import NumericsComparison
 
 CAUSES = (
     *("dtype", "steps", "effective_batch", "learning_rate", "optimizer_settings", "clipping"),
@@ -17,11 +17,6 @@ CAUSES = (
     *("batchnorm", "finite", "gradient_norm", "gradient_direction"),
 )
 """Checks that explain the others; the first of them that failed is the reason."""
-
-
-def farthest(classes: Iterable[str]) -> Numerics:
-    """The most far-reaching class: the one whose gate a recipe of several changes has to pass."""
-    return cast(Numerics, max(classes, key=NUMERICS.index, default="exact"))
 
 
 def judge(
@@ -48,7 +43,7 @@ def judge(
         needs_samples: without `samples` nothing is decided. So it is for the classes random and algorithm.
     """
     all_classes = set(classes)
-    numerics = farthest(all_classes)
+    numerics = cast(Numerics, farthest(all_classes))
     checks: list[GateCheck] = []
     if candidate is None or not candidate.steps:
         checks.append(checked("steps", "unknown", "no training step was captured"))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from laptime.records.tuning import Rung
-from laptime.tuning.optimization import NUMERICS, Recipe
+from laptime.tuning.optimization import Recipe, farthest
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.race import LOOKS
@@ -43,7 +43,7 @@ def race_together(state: SearchState, least: float, *, untried: bool = False) ->
         members[0],
         cost=max(member.cost for member in members),
         start=sum(member.start for member in members),
-        numerics=max((member.numerics for member in members), key=NUMERICS.index),
+        numerics=farthest(member.numerics for member in members),
     )
     terms = state.terms(bundle, state.try_until)
     state.races += 1
@@ -85,9 +85,8 @@ def _members(state: SearchState, least: float, untried: bool) -> tuple[list[Cand
         speedup = speedups.get(str(candidate.change), 1.0)
         if speedup < HARMLESS or candidate.change.name in {member.change.name for member in members}:
             continue
-        if ranking.rivals(candidate, adopted, state.script):
-            continue
-        if ranking.missing(candidate, adopted, state.loop_profile, state.script):
+        lacking = ranking.missing(candidate, adopted, state.loop_profile, state.script)
+        if lacking or ranking.rivals(candidate, adopted, state.script):
             continue
         adopted[candidate.change.name] = candidate
         target = target.plus(candidate.change)
@@ -150,7 +149,6 @@ def _keep(state: SearchState, members: list[Candidate], target: Recipe, rung: Ru
                 reason=f"together with {others}, see {members[0].change}",
             )
         state.mark_raced(member, final=True)
-        state.rungs.append(report)
-        state.on_rung(report)
+        state.report(report)
         partly = state.recipe.plus(member.change) if at + 1 < len(members) else target
         state.adopt(member, partly, [], report.speedup)

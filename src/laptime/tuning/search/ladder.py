@@ -21,7 +21,7 @@ from msgspec import structs
 
 from laptime.records.tuning import Rung
 from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ranking
 from laptime.tuning.search.bundle import promise, race_together
 from laptime.tuning.search.evaluator import Candidate, Evaluator
@@ -174,7 +174,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         least = _detectable(state, state.settings.looks or LONGEST)
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
-    return "budget" if _too_long(state, candidate) else ""
+    first = candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
+    return "budget" if state.evaluator.elapsed() + first > state.try_until else ""
 
 
 def _open(state: SearchState, candidate: Candidate) -> bool:
@@ -193,20 +194,14 @@ def _open(state: SearchState, candidate: Candidate) -> bool:
     return again and not before.final and not is_control(candidate)
 
 
-def _too_long(state: SearchState, candidate: Candidate) -> bool:
-    looks = state.settings.looks or (3,)
-    first = candidate.start + looks[0] * candidate.cost
-    return state.evaluator.elapsed() + first > state.try_until
-
-
 def _climb(state: SearchState, candidate: Candidate) -> None:
     """Race a candidate and, where it has a space, the options beside it; then look where time goes now."""
     before = state.recipe
-    left = candidate.bound
+    left = candidate.bound  # what the options before have not saved of it
     climb = Climb(ranking.line(candidate), candidate.change, state.settings.climb)
     for change in climb:
-        one = _option(state, candidate, change, left)
-        if one is None or _obstacle(state, one):
+        one = replace(candidate, change=change, bound=left)
+        if _obstacle(state, one):
             continue
         step = state.loop_profile.step
         rung = state.attempt(one)
@@ -215,16 +210,6 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
         climb.record(change, rung.verdict, kept=rung.kept)
     if state.recipe != before:
         state.rediagnose()
-
-
-def _option(state: SearchState, candidate: Candidate, change: Change, left: float) -> Candidate | None:
-    """The candidate with another option of its line; None when that was raced.
-
-    Args:
-        left: seconds of its bound that the options before it have not saved.
-    """
-    one = replace(candidate, change=change, bound=left)
-    return one if _open(state, one) else None
 
 
 def _report_untried(state: SearchState) -> bool:
@@ -244,9 +229,7 @@ def _report_untried(state: SearchState) -> bool:
 
 
 def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:
-    rung = structs.replace(untried_rung(candidate), reason=why)
-    state.rungs.append(rung)
-    state.on_rung(rung)
+    state.report(structs.replace(untried_rung(candidate), reason=why))
 
 
 def planned(

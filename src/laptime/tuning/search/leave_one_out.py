@@ -8,7 +8,6 @@ choosing it.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from laptime.tuning.search import ranking
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
@@ -18,13 +17,6 @@ from laptime.tuning.search.state import SearchState, race_summary
 
 CERTAIN = 1.1
 """Low end of a speedup's interval from which the race that kept the newest change is not repeated."""
-
-
-class Decision(NamedTuple):
-    """Whether a change stays, and why."""
-
-    stays: bool
-    why: str
 
 
 def leave_one_out(state: SearchState) -> bool:
@@ -51,11 +43,11 @@ def leave_one_out(state: SearchState) -> bool:
             complete = False
             state.revise(name, kept=True, reason="no time was left to leave it out")
             continue
-        decision = _without(state, candidate, waiting=len(weakest_first) - at)
-        if not decision.stays:
+        stays, why = _without(state, candidate, waiting=len(weakest_first) - at)
+        if not stays:
             state.recipe = state.recipe.without(name)
             state.adopted.pop(name)
-        state.revise(name, kept=decision.stays, dropped=not decision.stays, reason=decision.why)
+        state.revise(name, kept=stays, dropped=not stays, reason=why)
     return complete
 
 
@@ -73,27 +65,27 @@ def _no_time(state: SearchState, candidate: Candidate) -> bool:
     return state.evaluator.elapsed() + candidate.start + 3 * candidate.cost > until
 
 
-def _without(state: SearchState, candidate: Candidate, waiting: int) -> Decision:
-    """What the change is worth now: the final set against itself without it. `waiting`: races left."""
+def _without(state: SearchState, candidate: Candidate, waiting: int) -> tuple[bool, str]:
+    """Whether it stays, by the final set against itself without it, and why. `waiting`: races left."""
     rest = state.recipe.without(candidate.change.name)
     # Nothing is chosen here, so there is nothing to correct for.
     terms = replace(state.terms(candidate, state.leave_until, waiting), alpha=FAST_ALPHA)
     try:
         result = race(state.evaluator.race(rest, state.recipe, fresh=state.settings.certify), terms)
     except TrialFailed as failure:
-        return Decision(True, f"the rest does not run without it ({failure.why})")
+        return True, f"the rest does not run without it ({failure.why})"
     return _judged(result, certify=state.settings.certify, margin=state.margin)
 
 
-def _judged(result: RaceResult, *, certify: bool, margin: float) -> Decision:
+def _judged(result: RaceResult, *, certify: bool, margin: float) -> tuple[bool, str]:
     numbers = race_summary(result)
     if result.word in WON:
-        return Decision(True, f"worth {numbers} when it alone is left out of the final set")
+        return True, f"worth {numbers} when it alone is left out of the final set"
     if result.word != "unclear":
-        return Decision(False, f"dropped: when it is left out, nothing is lost ({result.word}, {numbers})")
+        return False, f"dropped: when it is left out, nothing is lost ({result.word}, {numbers})"
     if result.out_of_time:
-        return Decision(True, f"leaving it out stayed unclear: {numbers}")
+        return True, f"leaving it out stayed unclear: {numbers}"
     mean = result.effect.mean if result.effect else 0.0
     if not certify and -mean > margin:
-        return Decision(True, f"leaving it out stayed unclear, its value is probably {numbers}")
-    return Decision(False, f"dropped: leaving it out does not show what it is worth ({numbers})")
+        return True, f"leaving it out stayed unclear, its value is probably {numbers}"
+    return False, f"dropped: leaving it out does not show what it is worth ({numbers})"

@@ -129,7 +129,10 @@ def race(rounds: Iterator[Round], terms: RaceTerms) -> RaceResult:
         close = getattr(rounds, "close", None)
         if close is not None:
             close()
-    return _cut_short(usable, terms, why.format(n=len(usable)))
+    # Their number may be no look: it takes the place of the next one, so the chance of error stays.
+    enough = len(usable) >= min(3, terms.looks[0])
+    said = word(_effect(usable, terms), terms) if enough else "unclear"
+    return _result(said, usable, terms, why.format(n=len(usable)), out_of_time=True)
 
 
 def _value(one: Round, goal: str) -> float | None:
@@ -205,14 +208,6 @@ def _hopeless(measured: Effect, terms: RaceTerms) -> str:
     if hoped + 2.0 * final > -edge:
         return f"{last} rounds would not make a gain of its size certain"
     return ""
-
-
-def _cut_short(rounds: list[Round], terms: RaceTerms, why: str) -> RaceResult:
-    """The result when there are no more rounds. Their number may be no look: it takes the place of the next
-    one, so the chance of error stays."""
-    enough = len(rounds) >= min(3, terms.looks[0])
-    said = word(_effect(rounds, terms), terms) if enough else "unclear"
-    return _result(said, rounds, terms, why, out_of_time=True)
 
 
 def _result(

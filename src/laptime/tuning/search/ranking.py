@@ -56,8 +56,7 @@ def has_one_bottleneck(loop_profile: LoopProfile) -> bool:
     """
     if is_concurrent(loop_profile):
         return False
-    parts = [("data",), ("transfer",), ("forward", "backward", "optimizer"), ("other",)]
-    shares = [loop_profile.share(*names) for names in parts]
+    shares = loop_profile.bottlenecks.values()
     whole = sum(shares)  # not the step, which follows what was gained since
     return whole > 0 and whole - max(shares) < ONE_BOTTLENECK * whole
 

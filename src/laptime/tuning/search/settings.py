@@ -9,10 +9,6 @@ from typing import Literal
 from laptime.analysis.paired import MARGIN
 
 
-def _usual_reserve(step: float) -> float:
-    return 0.15
-
-
 @dataclass(frozen=True, kw_only=True)
 class SearchSettings:
     """The settings of a search.
@@ -30,7 +26,7 @@ class SearchSettings:
     """
 
     budget: float = 600.0
-    reserve: Callable[[float], float] = _usual_reserve
+    reserve: Callable[[float], float] = lambda step: 0.15
     leave_out: float = 0.15
     certify: bool = False
     goal: Literal["throughput", "memory"] = "throughput"

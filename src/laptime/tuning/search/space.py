@@ -46,7 +46,10 @@ class Climb:
             return self._start
         start = self._words[self._start]
         if start == "won":
-            return self._beyond(+1) if self._up_goes_on() else self._beyond_down()
+            up = self._beyond(+1)
+            # Downwards only when nothing above has won: behind a knee there is no second one.
+            is_behind_knee = up is None and self._words.get(self._start + 1) == "won"
+            return up if up is not None or is_behind_knee else self._beyond(-1)
         # The recommended option did not win: one look at what is less, and at more unless more hurts.
         below, above = self._start - 1, self._start + 1
         if start not in LOST and above < len(self.line) and above not in self._words:
@@ -56,18 +59,6 @@ class Climb:
         if below >= 0 and below not in self._words:
             return below
         return self._beyond(-1) if self._words.get(below) == "won" else None
-
-    def _up_goes_on(self) -> bool:
-        at = self._start
-        while self._words.get(at) == "won":
-            at += 1
-        return at < len(self.line) and at not in self._words
-
-    def _beyond_down(self) -> int | None:
-        """Downwards only when nothing above has won: behind a knee there is no second one."""
-        if self._words.get(self._start + 1) == "won":
-            return None
-        return self._beyond(-1)
 
     def _beyond(self, direction: int) -> int | None:
         """The first open option in this direction, when all before it have won."""

@@ -216,14 +216,14 @@ class SearchState:
             self.out_of_time = self.out_of_time or (result.out_of_time and result.word == "unclear")
         except TrialFailed as failure:
             word = "not tried" if failure.kind == "budget" else "failed"
-            rung = structs.replace(rung, verdict=word, kept=False, reason=_failure(failure))
+            why = failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
+            rung = structs.replace(rung, verdict=word, kept=False, reason=why)
         rung = structs.replace(rung, seconds=self.evaluator.elapsed() - began)
         if is_control(candidate):
             rung = self.control = self._controlled(rung)
         self.mark_raced(candidate, final=rung.kept or rung.verdict == "failed" or rung.verdict in WON)
         # Before what it replaces is reported again: a session that is killed in between has the newer one.
-        self.rungs.append(rung)
-        self.on_rung(rung)
+        self.report(rung)
         if rung.kept:
             self.adopt(candidate, target, replaced, rung.speedup)
         return rung
@@ -313,6 +313,11 @@ class SearchState:
             if change not in self.raced_before and ranking.excludes(candidate, one):
                 self.candidates[change] = replace(one, bound=max(0.0, one.bound - max(0.0, saved)))
 
+    def report(self, rung: Rung) -> None:
+        """A rung is decided."""
+        self.rungs.append(rung)
+        self.on_rung(rung)
+
     def revise(
         self, name: str, *, kept: bool, reason: str, dropped: bool = False, newest: bool = True
     ) -> None:
@@ -367,10 +372,6 @@ def race_summary(result: RaceResult) -> str:
     if result.reason:
         parts.append(result.reason)
     return ", ".join(parts)
-
-
-def _failure(failure: TrialFailed) -> str:
-    return failure.why if failure.kind in ("budget", "refused") else f"{failure.kind}: {failure.why}"
 
 
 def _gated(rung: Rung, gate: Gate) -> Rung:

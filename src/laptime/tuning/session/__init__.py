@@ -3,15 +3,13 @@
 request            the options of `laptime tune`; api: `laptime.tune`; apply: `laptime.apply`
 tune               the session from the diagnosis to the patch
 trial_evaluator    diagnoses, races and gates by trials, each recipe once: the `Evaluator` of the search
-trial_runner       starts trials; in_memory: in this process, with loader_copy; trial_pair: two timed trials
-gating             the trials of a gate
-after_search       what follows the search, in order; final_results: what it comes to
+trial_runner       starts trials, times them alone and in pairs; in_memory: trials in this process
+after_search       what follows the search, in order
 final_ab           the gain, measured afresh: baseline against final in new processes
-patching           the patch and the recipe file; step_parts: a profile of both sides
+patching           the patch and the recipe file
 verify             `laptime verify`: does an earlier result still hold?
-tuning_record      the record of a session; diagnosis_record: of a loop profile
+tuning_record      the record of a session, filled step by step; diagnosis_record: of a loop profile
 journal            decided rungs on disk, for --resume
-time_accounting    what the session spends its time on
 refusals           why a script cannot be tuned
 work_folder        the session's temporary folder
 """

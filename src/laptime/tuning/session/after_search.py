@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 
-from laptime.records.tuning import Gate, Patched
+from laptime.instrument.settings import Settings
+from laptime.kit.errors import LaptimeError
+from laptime.launch.script import execute
+from laptime.records.profile import Profile
+from laptime.records.tuning import Gate, GateWord, Patched
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
@@ -13,16 +18,19 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.session import final_ab, patching
 from laptime.tuning.session.diagnosis_record import is_diagnosed
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.step_parts import cost, step_parts
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_pair import TrialPair
+from laptime.tuning.session.trial_runner import START, TrialPair, TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
+from laptime.verbs import trace
+from laptime.verbs.profile import reconcile
 
 MOST_RESERVED = 0.4
 """Share of the budget that is reserved at most: where everything is slow, something is still tried."""
 SHARE_MEASURED = 0.6
 """Share of the time left after the search for measuring baseline and final; the patch gets the rest."""
+TRACED_STEPS = 1
+"""Steps of each side that a profile has."""
 
 
 def finish(
@@ -41,12 +49,13 @@ def finish(
     if is_diagnosed(search, evaluator):
         results.set(breakdown_after=dict(search.after.shares))
     say("the gate of the whole set")
-    results.set(gate=_gate_of_all(evaluator, search))
+    # Known already when the last kept change was gated with the same set.
+    results.set(gate=gate_of(evaluator, search.recipe, search.before, "undecided"))
     has_script = evaluator.runner.program.subject.source != "memory"
-    sources: dict[str, str] = {}
+    patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
     if has_script:
         say("writing the patch")
-        sources = patching.write(request, evaluator, search, results)
+        sources = patch.write()
     # Where the patch has every change, the patched script is measured, not our hooks.
     is_whole = bool(sources) and not results.tuning.patch.left_out
     say("measuring the gain in new processes")
@@ -60,45 +69,27 @@ def finish(
     )
     if sources:
         say("running the patched script")
-        patching.verify(request, evaluator, search, results, pairs, sources, is_whole=is_whole)
-        _profile_both(request, evaluator, search, results, say, sources)
+        patch.verify(pairs, sources, is_whole=is_whole)
+        needed = sum(_profile_cost(evaluator.runner, side.step) for side in (search.before, search.after))
+        # Without time for it the shares of the diagnosis stay.
+        if evaluator.elapsed() + needed <= request.budget:
+            say("profiling both")
+            _profile_both(evaluator.runner, results, sources, request.timeout)
     if has_script:
-        patching.write_recipe(request, evaluator, search.recipe, results)
+        patch.write_recipe()
     results.is_complete = True
 
 
-def reserve(
-    evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float | None = None
-) -> float:
+def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float) -> float:
     """Share of the budget for `finish`, about: three pairs, the recipe once more, two profiles, a gate.
 
     Args:
-        loop_profile: of the script as it is. step: the incumbent's seconds a step; None: as the script's.
+        loop_profile: of the script as it is. step: the incumbent's seconds a step.
     """
-    step = loop_profile.step if step is None else step
     start = evaluator.costs(loop_profile).start
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
-    profiles = cost(evaluator.runner, loop_profile.step) + cost(evaluator.runner, step)
+    profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
-
-
-def _profile_both(
-    request: TuneRequest,
-    evaluator: TrialEvaluator,
-    search: SearchResult,
-    results: FinalResults,
-    say: Callable[[str], None],
-    sources: dict[str, str],
-) -> None:
-    """Profile both sides if there is time for it; otherwise the shares of the diagnosis stay."""
-    needed = cost(evaluator.runner, search.before.step) + cost(evaluator.runner, search.after.step)
-    if evaluator.elapsed() + needed > request.budget:
-        return
-    say("profiling both")
-    with evaluator.runner.accounting.spent_on("profile"):
-        before, after = (step_parts(evaluator.runner, files, request.timeout) for files in ({}, sources))
-    if before and after:
-        results.set(breakdown_before=before, breakdown_after=after)
 
 
 def measure(
@@ -137,10 +128,73 @@ def measure(
     return pairs
 
 
-def _gate_of_all(evaluator: TrialEvaluator, search: SearchResult) -> Gate:
-    """The gate of the whole set; known already when the last kept change was gated with the same set."""
-    numerics = numerics_of(search.recipe, search.before)
+def gate_of(
+    evaluator: TrialEvaluator, recipe: Recipe, loop_profile: LoopProfile, broken: GateWord, why: str = ""
+) -> Gate:
+    """The gate of a whole recipe; where it does not run, the word `broken` with the reason."""
     try:
-        return evaluator.gate(Recipe(), search.recipe, numerics)
+        return evaluator.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
     except TrialFailed as failed:
-        return Gate(word="undecided", reason=failed.why)
+        return Gate(word=broken, reason=why + failed.why)
+
+
+# A profile of both sides
+
+
+def _profile_both(
+    runner: TrialRunner, results: FinalResults, sources: dict[str, str], timeout: float
+) -> None:
+    with runner.accounting.spent_on("profile"):
+        before, after = (_step_parts(runner, each, timeout) for each in ({}, sources))
+    if before and after:
+        results.set(breakdown_before=before, breakdown_after=after)
+
+
+def _profile_cost(runner: TrialRunner, step: float) -> float:
+    """Seconds that one side takes, about: start, three steps that are not traced, those that are."""
+    return (runner.accounting.first_step or START) + (3 + 2 * TRACED_STEPS) * step + 5.0
+
+
+def _step_parts(runner: TrialRunner, sources: dict[str, str], timeout: float) -> dict[str, float]:
+    """Seconds of a step by part, as `laptime trace` tells them; {} when there is no trace.
+
+    Args:
+        sources: files in place of the user's.
+    """
+    work = runner.folder / "profile"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    settings = Settings(
+        folder=str(work), steps=TRACED_STEPS, warmup=1, wait=1, timed=1, stack=False, memory=False,
+        primitives=False, quiet=True, sources=sources,
+    )  # fmt: skip
+    try:
+        outcome = execute(
+            runner.program,
+            settings=settings,
+            timeout=timeout,
+            output_to_stderr=True,
+            output=work / "output",
+            variables=runner.variables,
+        )
+        observed = outcome.observed[0] if outcome.observed else None
+        if observed is None or not observed.traces:
+            return {}
+        profile = reconcile.reconciled(trace.analyse([work / observed.traces[-1]]), observed)
+    except LaptimeError:
+        return {}
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return _seconds(profile, on_device=bool(observed.devices))
+
+
+def _seconds(profile: Profile, *, on_device: bool) -> dict[str, float]:
+    """On an accelerator the trace's categories; on the CPU, where they are one, phases of untraced steps."""
+    if not on_device and profile.reconciled is not None:
+        return {name: value * 1e-9 for name, value in profile.reconciled.parts_ns.items()}
+    parts, total = profile.overview.breakdown, profile.overview.breakdown.total_ns
+    if not total:
+        return {}
+    scale = profile.overview.step_ns * 1e-9 / total
+    by_part = {name.removesuffix("_ns"): getattr(parts, name) * scale for name in parts.__struct_fields__}
+    return {name: seconds for name, seconds in by_part.items() if seconds > 0}

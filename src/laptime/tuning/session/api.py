@@ -71,9 +71,12 @@ def tune(
     )
 
     def work(emit: Listener) -> Run:
-        if isinstance(problem, Problem):
-            return _in_memory(problem, request, emit)
-        return _tune.tune(request, emit)
+        if not isinstance(problem, Problem):
+            return _tune.tune(request, emit)
+        with work_folder("tune") as folder:
+            runner = InMemoryTrialRunner(problem, folder, steps=steps, timeout=trial_limit(budget))
+            evaluator = TrialEvaluator(runner, choice_of(request))
+            return _tune.run_session(request, evaluator, emit, save=False)
 
     if not save:
         return work(on_event or ignore)
@@ -81,13 +84,6 @@ def tune(
     if complaint is not None:
         warnings.warn(str(complaint), stacklevel=2)
     return run
-
-
-def _in_memory(problem: Problem, request: TuneRequest, emit: Listener) -> Run:
-    with work_folder("tune") as folder:
-        timeout = trial_limit(request.budget)
-        runner = InMemoryTrialRunner(problem, folder, steps=request.steps, timeout=timeout)
-        return _tune.run_session(request, TrialEvaluator(runner, choice_of(request)), emit, save=False)
 
 
 __all__ = ["Problem", "tune"]

@@ -62,13 +62,8 @@ def diagnosis(recipe: Recipe, loop_profile: LoopProfile, choice: Choice | None =
 
 def bound_by(loop_profile: LoopProfile) -> str:
     """What bounds the step, in words."""
-    parts = {
-        "data": loop_profile.share("data"),
-        "transfer": loop_profile.share("transfer"),
-        "compute": loop_profile.share("forward", "backward", "optimizer"),
-        "other": loop_profile.share("other"),
-    }
-    share = parts[loop_profile.bound] / loop_profile.step if loop_profile.step else 0.0
+    seconds = loop_profile.bottlenecks[loop_profile.bound]
+    share = seconds / loop_profile.step if loop_profile.step else 0.0
     bottleneck = _BOTTLENECKS[loop_profile.bound]
     return f"{share:.0%} of a step of {show(loop_profile.step, 's')} is {bottleneck}"
 

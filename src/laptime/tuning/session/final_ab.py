@@ -17,8 +17,7 @@ from laptime.tuning.gates import convergence
 from laptime.tuning.loop_profile import UNKNOWN_NOISE
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.race import RaceTerms, word
-from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
-from laptime.tuning.session.trial_runner import SETTLED, TrialRunner, settled
+from laptime.tuning.session.trial_runner import SETTLED, TimedTrial, TrialPair, TrialRunner, settled
 
 FEWEST, MOST = 3, 7
 """Pairs of fresh processes. Three give an interval; seven are enough for one of 1 % on a quiet machine."""
@@ -40,8 +39,6 @@ def pairs(
     end: float,
     noise: float,
     sources: dict[str, str] | None = None,
-    fewest: int = FEWEST,
-    most: int = MOST,
 ) -> Iterator[list[TrialPair]]:
     """All pairs so far, after each one, until the interval is narrow or the time is up.
 
@@ -56,24 +53,21 @@ def pairs(
     """
     measured: list[TrialPair] = []
     began = runner.elapsed()
-    while len(measured) < most:
+    while len(measured) < MOST:
         seconds = (runner.elapsed() - began) / len(measured) if measured else 0.0
-        limit = until if len(measured) >= fewest else end
+        limit = until if len(measured) >= FEWEST else end
         if len(measured) >= LEAST and runner.elapsed() + seconds > limit:
             return
         measured.append(runner.pair(Recipe(), final, len(measured), sources=sources, seconds=LONG))
         yield measured
-        if len(measured) >= fewest and _half_width(effect(measured, noise)) < NARROW:
+        shown = effect(measured, noise)
+        if len(measured) >= FEWEST and shown is not None and shown.reach(0.025) < NARROW:
             return
 
 
 def cost(start: float, step: float) -> float:
     """Seconds of one side, about: to the end of its first step, steps that do not count, those that do."""
     return start + settled(step, SETTLED) * step + max(2 * step, LONG)
-
-
-def _half_width(measured: Effect | None) -> float:
-    return measured.reach(0.025) if measured else math.inf
 
 
 def effect(pairs: list[TrialPair], noise: float) -> Effect | None:

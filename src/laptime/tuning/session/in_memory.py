@@ -13,25 +13,29 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from laptime.instrument.step_observer import Stop
 from laptime.launch.script import Program
+from laptime.launch.trial import RunningTrial
 from laptime.records.run import Subject
 from laptime.tuning import optimization
 from laptime.tuning.search.evaluator import Candidate
-from laptime.tuning.session.loader_copy import copy_loader, generators
-from laptime.tuning.session.trial_runner import RunningTrial, TrialRunner
-from laptime.tuning.trial.messages import Block, Messages, TrialPlan, TrialResult
+from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 from laptime.tuning.trial.process import TrialProcess
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot
 
-_Document = TypeVar("_Document")
 _NEEDS_PROCESS = "is decided when a process starts; this one has"
 _OF_THE_OPTIMIZER = ("batch_size",)
 """Changes of the loader that need an optimizer with another rate, from its construction on."""
 EPOCHS = 10_000
 """Passes over the loader at most: a trial ends itself long before."""
+_LOADER_ARGUMENTS = (
+    "num_workers", "collate_fn", "pin_memory", "timeout", "worker_init_fn", "multiprocessing_context",
+    "generator", "prefetch_factor", "persistent_workers",
+)  # fmt: skip
+_WORKER_ARGUMENTS = ("prefetch_factor", "persistent_workers", "multiprocessing_context")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,17 +91,15 @@ class InMemoryTrialRunner(TrialRunner):
             gc.collect()
 
 
-class InMemoryTrial:
-    """A `RunningTrial` in this process."""
+class InMemoryTrial(RunningTrial):
+    """A trial in this process."""
 
     def __init__(self, problem: Problem, plan: TrialPlan, timeout: float, optimizers: list[Any]) -> None:
-        self.hung = False
+        super().__init__(plan.folder)
         self._until = time.monotonic() + timeout
         self._optimizers = optimizers
         self._problem = problem
         self._process = TrialProcess(plan)
-        self._messages = Messages(plan.folder)
-        self._is_over = False
 
     def blocks(self) -> Iterator[Block]:
         """Run steps, and give every block when it ends."""
@@ -121,31 +123,55 @@ class InMemoryTrial:
         except Exception as error:
             result.ended, result.error = "raised", f"{type(error).__name__}: {error}"
         finally:
-            self._is_over = True
             result.status = os.EX_OK
             self._process.close()
         yield from self._messages.new_blocks()
 
-    def wait(self) -> None:
-        """Until the trial has enough."""
-        for _ in self.blocks():
-            pass
-
     def stop(self) -> None:
-        """Nothing runs between two blocks: its hooks are undone, and that is all."""
-        if not self._is_over:
-            self._process.close()
-            self._is_over = True
+        """Nothing runs between two blocks: its hooks are undone, and that is all. Safe to call twice."""
+        self._process.close()
 
     def finished(self) -> TrialResult:
-        """Its account."""
         self.stop()
         return self._process.result
 
-    def document(self, kind: type[_Document]) -> _Document | None:
-        """The last `LoopProfile` or `NumericsComparison` that it has left, None without one."""
-        return self._messages.latest(kind)
 
-    def last_words(self) -> str:
-        """Unused: here a trial ends with an exception, whose text is in its account."""
-        return "it ended without an account"
+def copy_loader(loader: Iterable[Any]) -> Iterable[Any]:
+    """A DataLoader constructed as it was, so that changes see its construction; others as they are."""
+    if not _is_data_loader(loader):
+        return loader
+    original: Any = loader
+    arguments: dict[str, Any] = {name: getattr(original, name) for name in _LOADER_ARGUMENTS}
+    if original.batch_size is not None:  # torch has made the batch sampler
+        arguments |= {"batch_size": original.batch_size, "drop_last": original.drop_last}
+        kind = type(original.sampler).__name__
+        if kind == "RandomSampler" and not original.sampler.replacement:
+            arguments["shuffle"] = True
+        elif kind not in ("SequentialSampler", "_InfiniteConstantSampler"):
+            arguments["sampler"] = original.sampler
+    elif original.batch_sampler is not None:
+        arguments["batch_sampler"] = original.batch_sampler
+    else:
+        arguments |= {"batch_size": None, "sampler": original.sampler}
+    if not arguments["num_workers"]:
+        for name in _WORKER_ARGUMENTS:
+            arguments.pop(name)
+    copy: Iterable[Any] = type(original)(original.dataset, **arguments)
+    return copy
+
+
+def generators(loader: Any) -> list[Any]:
+    """The generators that a loader of torch draws from beside the process's own, each once."""
+    unique: dict[int, Any] = {}
+    for owner in (loader, getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)):
+        generator = getattr(owner, "generator", None)
+        if _is_data_loader(loader) and hasattr(generator, "get_state"):
+            unique[id(generator)] = generator
+    return list(unique.values())
+
+
+def _is_data_loader(loader: Any) -> bool:
+    return any(
+        kind.__name__ == "DataLoader" and kind.__module__.startswith("torch.")
+        for kind in type(loader).__mro__
+    )

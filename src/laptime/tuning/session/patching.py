@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+
+from msgspec import structs
 
 from laptime.kit.text import from_here
 from laptime.records.tuning import Rung, Speedup
@@ -17,13 +18,14 @@ from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
-from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.search.ladder import SearchResult
+from laptime.tuning.search.state import untried_rung
 from laptime.tuning.session import final_ab
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
-from laptime.tuning.session.trial_pair import TrialPair
+from laptime.tuning.session.trial_runner import TrialPair
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.verbs.profile.run import environment
 
 PAIRS = 2
@@ -52,90 +54,118 @@ def suggestions(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> tuple[l
             reason = "suggested, not applied: see the diff"
         except CannotEdit as error:
             reason = f"suggested, not applied; {error}"
-        rungs.append(
-            Rung(
-                name=change.name,
-                label=str(change),
-                title=module.TITLE,
-                options=change.options,
-                numerics=module.NUMERICS,
-                verdict="suggested",
-                bound=module.bound(loop_profile, change.options),
-                reason=reason,
-                suggestion=diff,
-            )
-        )
+        bound = module.bound(loop_profile, change.options)
+        rung = untried_rung(Candidate(change, module.TITLE, module.NUMERICS, bound))
+        rungs.append(structs.replace(rung, verdict="suggested", reason=reason, suggestion=diff))
     return rungs, diff
 
 
-def write(
-    request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
-) -> dict[str, str]:
-    """Write the patch beside the script, or where the request says.
+class PatchWriter:
+    """The patch and the recipe file of one session: written, checked, run, timed."""
 
-    Returns:
-        Copies of the edited files, by the path that each stands in for; none when nothing could be edited.
-    """
-    sources, hunks, left_out = _edited(evaluator, search.before, search.recipe, search.ladder)
-    text = sources.diff()
-    results.set_patch(text=text, hunks=hunks, left_out=left_out)
-    if not text:
+    def __init__(
+        self, request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
+    ) -> None:
+        """`results` takes what comes of it."""
+        self._request, self._evaluator, self._search, self._results = request, evaluator, search, results
+
+    def write(self) -> dict[str, str]:
+        """Write the patch beside the script, or where the request says.
+
+        Returns:
+            Copies of the edited files, by the path that each stands in for; none when nothing was edited.
+        """
+        sources, hunks, left_out = self._edited()
+        text = sources.diff()
+        self._results.set_patch(text=text, hunks=hunks, left_out=left_out)
+        if not text:
+            return {}
+        self._results.set_patch(applies=patch_check.applies(text, sources.root))
+        path = self._patch_path()
+        if self._is_written(path, text.encode()):
+            self._results.set_patch(path=from_here(path))
+        # What runs is the very diff that the user gets; one that does not apply cannot run.
+        with suppress(patch_check.DoesNotApply):
+            return patch_check.patched(text, sources.root, self._evaluator.runner.folder / "patched")
         return {}
-    applies = patch_check.applies(text, sources.root)
-    results.set_patch(applies=applies)
-    path = _patch_path(request, evaluator)
-    try:
-        write_whole(path, text.encode())
-        results.set_patch(path=from_here(path))
-    except OSError as error:
-        results.set_patch(sentence=_not_written(error))
-    # What runs is the very diff that the user gets; one that does not apply cannot run.
-    with suppress(patch_check.DoesNotApply):
-        return patch_check.patched(text, sources.root, evaluator.runner.folder / "patched")
-    return {}
 
+    def write_recipe(self) -> None:
+        """Write the file for `laptime verify` and `laptime.apply` beside the patch."""
+        patch, request, runner = self._patch_path(), self._request, self._evaluator.runner
+        path = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
+        file = RecipeFile(
+            program=request.program,
+            arguments=request.arguments,
+            module=request.module,
+            sha256=runner.program.subject.sha256,
+            recipe=applied(self._search.recipe),
+            speedup=self._results.tuning.speedup,
+            environment=environment_of(environment(runner.newest)),
+            run=self._results.run_id,
+        )
+        if self._is_written(path, encoded(file)):
+            self._results.set(recipe_path=from_here(path))
 
-def _not_written(error: OSError) -> str:
-    return f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
-
-
-def write_recipe(
-    request: TuneRequest, evaluator: TrialEvaluator, recipe: Recipe, results: FinalResults
-) -> None:
-    """Write the file for `laptime verify` and `laptime.apply` beside the patch."""
-    patch = _patch_path(request, evaluator)
-    path = patch.with_name(patch.name.removesuffix(".patch").removesuffix(".laptime") + ".laptime.json")
-    file = RecipeFile(
-        program=request.program,
-        arguments=request.arguments,
-        module=request.module,
-        sha256=evaluator.runner.program.subject.sha256,
-        recipe=applied(recipe),
-        speedup=results.tuning.speedup,
-        environment=environment_of(environment(evaluator.runner.newest)),
-        run=results.run_id,
-    )
-    try:
-        write_whole(path, encoded(file))
-        results.set(recipe_path=from_here(path))
-    except OSError as error:
-        results.set_patch(sentence=_not_written(error))
-
-
-def _edited(
-    evaluator: TrialEvaluator, loop_profile: LoopProfile, recipe: Recipe, ladder: Iterable[Rung]
-) -> tuple[Sources, list[str], dict[str, str]]:
-    """The edited sources, the names of the changes in them, and of those that are not, with the reason."""
-    sources = Sources(loop_profile.sites, main_file(evaluator), loop_profile.device)
-    hunks, left_out = [], {}
-    kept = {(rung.name, str(rung.options)): rung for rung in ladder if rung.kept}
-    for change in recipe:
+    def _is_written(self, path: Path, content: bytes) -> bool:
+        """Write a file; where that fails, the record says so."""
         try:
-            sources.apply(change, _comment(str(change), kept.get((change.name, str(change.options)))))
-            hunks.append(change.name)
-        except CannotEdit as error:
-            left_out[change.name] = str(error)
-    return sources, hunks, left_out
+            write_whole(path, content)
+        except OSError as error:
+            sentence = f"it could not be written: {error.strerror or error}; --patch another/FILE.patch"
+            self._results.set_patch(sentence=sentence)
+            return False
+        return True
+
+    def _edited(self) -> tuple[Sources, list[str], dict[str, str]]:
+        """The edited sources, names of the changes in them, and of those that are not, with the reason."""
+        loop_profile = self._search.before
+        sources = Sources(loop_profile.sites, main_file(self._evaluator), loop_profile.device)
+        hunks, left_out = [], {}
+        kept = {(rung.name, str(rung.options)): rung for rung in self._search.ladder if rung.kept}
+        for change in self._search.recipe:
+            try:
+                sources.apply(change, _comment(str(change), kept.get((change.name, str(change.options)))))
+                hunks.append(change.name)
+            except CannotEdit as error:
+                left_out[change.name] = str(error)
+        return sources, hunks, left_out
+
+    def _patch_path(self) -> Path:
+        """Where the patch goes: as requested, beside the script, or here where that cannot be written."""
+        if self._request.patch is not None:
+            return Path(self._request.patch)
+        main = main_file(self._evaluator)
+        script = Path(main) if main else Path(self._request.program.rpartition(".")[2])
+        home = script.parent if os.access(script.parent, os.W_OK) else Path()
+        return home / f"{script.stem}.laptime.patch"
+
+    def verify(self, pairs: list[TrialPair], sources: dict[str, str], *, is_whole: bool) -> None:
+        """Run the patched script without a recipe: does it have the gain, does it train as with the recipe?
+
+        Args:
+            pairs: by which the gain was measured; of the patched script itself if `is_whole`.
+        """
+        same: bool | None = None
+        runner, search = self._evaluator.runner, self._search
+        try:
+            with runner.accounting.spent_on("patch"):
+                if is_whole and pairs:
+                    recipe = runner.timed(search.recipe, 0, seconds=final_ab.LONG)
+                    same = final_ab.same_losses(pairs, [recipe])
+                elif not is_whole:
+                    as_it_is, seconds = Recipe(), final_ab.LONG
+                    pairs = [
+                        runner.pair(as_it_is, as_it_is, seed, sources=sources, seconds=seconds)
+                        for seed in range(PAIRS)
+                    ]
+        except TrialFailed as failed:
+            sentence = f"the patched script does not run: {failed.why}"
+            self._results.set_patch(sentence=sentence, same_losses=False)
+            return
+        gain = final_ab.speedup(pairs, search.noise)
+        # A patch that could not be written matters more than what it would have done.
+        sentence = self._results.tuning.patch.sentence or _sentence(gain, same)
+        self._results.set_patch(speedup=gain, same_losses=same, sentence=sentence)
 
 
 def _comment(label: str, rung: Rung | None) -> str:
@@ -143,59 +173,6 @@ def _comment(label: str, rung: Rung | None) -> str:
         return label
     low, high = rung.ci95
     return f"{label}, {rung.speedup:.2f}x [{low:.2f}, {high:.2f}]"
-
-
-def _patch_path(request: TuneRequest, evaluator: TrialEvaluator) -> Path:
-    """Where the patch goes: as requested, beside the script, or here when that folder cannot be written."""
-    if request.patch is not None:
-        return Path(request.patch)
-    main = main_file(evaluator)
-    script = Path(main) if main else Path(request.program.rpartition(".")[2])
-    home = script.parent if os.access(script.parent, os.W_OK) else Path()
-    return home / f"{script.stem}.laptime.patch"
-
-
-def verify(
-    request: TuneRequest,
-    evaluator: TrialEvaluator,
-    search: SearchResult,
-    results: FinalResults,
-    pairs: list[TrialPair],
-    sources: dict[str, str],
-    *,
-    is_whole: bool,
-) -> None:
-    """Run the patched script without a recipe: does it have the gain, does it train as with the recipe?
-
-    Args:
-        pairs: by which the gain was measured; of the patched script itself if `is_whole`.
-    """
-    same: bool | None = None
-    try:
-        with evaluator.runner.accounting.spent_on("patch"):
-            if is_whole and pairs:
-                recipe = evaluator.runner.timed(search.recipe, 0, seconds=final_ab.LONG)
-                same = final_ab.same_losses(pairs, [recipe])
-            elif not is_whole:
-                looks = final_ab.pairs(
-                    evaluator.runner,
-                    Recipe(),
-                    until=request.budget,
-                    end=request.budget,
-                    noise=search.noise,
-                    sources=sources,
-                    fewest=PAIRS,
-                    most=PAIRS,
-                )
-                pairs = [*looks][-1]
-    except TrialFailed as failed:
-        sentence = f"the patched script does not run: {failed.why}"
-        results.set_patch(sentence=sentence, same_losses=False)
-        return
-    gain = final_ab.speedup(pairs, search.noise)
-    # A patch that could not be written matters more than what it would have done.
-    sentence = results.tuning.patch.sentence or _sentence(gain, same)
-    results.set_patch(speedup=gain, same_losses=same, sentence=sentence)
 
 
 def _sentence(gain: Speedup | None, same: bool | None) -> str:

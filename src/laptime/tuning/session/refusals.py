@@ -17,7 +17,11 @@ def refusal(name: str, failed: TrialFailed) -> LaptimeError:
         return OutOfMemory(f"{name} needs more memory than its limit", why=why, next="--max-memory 8GB")
     if failed.kind == "crashed":
         return _crashed(name, why)
-    return _without_steps(name, why)
+    return UsageError(
+        f"no training was found in {name}",
+        why=f"{why}; a training step is a backward pass and the step of a torch optimizer",
+        next="laptime tune a script that trains for 20 steps or more   or   laptime profile",
+    )
 
 
 def _crashed(name: str, why: str) -> LaptimeError:
@@ -54,14 +58,6 @@ def _crashed(name: str, why: str) -> LaptimeError:
             next="run it once without laptime from this folder: trials run in the current folder",
         )
     return UserCodeError(f"{name} failed", why=why, next=f"run it without laptime first: python {name}")
-
-
-def _without_steps(name: str, why: str) -> LaptimeError:
-    return UsageError(
-        f"no training was found in {name}",
-        why=f"{why}; a training step is a backward pass and the step of a torch optimizer",
-        next="laptime tune a script that trains for 20 steps or more   or   laptime profile",
-    )
 
 
 def several_ranks(name: str) -> LaptimeError:

@@ -1,4 +1,7 @@
-"""Starts trials: processes that run the user's script with a recipe, under hooks that time its steps."""
+"""Starts trials: processes that run the user's script with a recipe, under hooks that time its steps.
+
+A trial is timed alone or beside another one, in fresh processes; what all of them cost is added up.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +10,20 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from statistics import median
+from typing import Any
 
 import psutil
 
 from laptime.launch import trial as trials
 from laptime.launch.script import Program
+from laptime.launch.trial import RunningTrial
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
-from laptime.tuning.session.time_accounting import TimeAccounting
-from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
-_Document = TypeVar("_Document")
 RESERVED_MEMORY = 0.1
 """Share of the memory that was free when the session began which no trial may take."""
 START = 10.0
@@ -41,29 +44,109 @@ def settled(step: float, usual: int = 3) -> int:
     return 2 if step > SLOW_STEP else usual
 
 
-class RunningTrial(Protocol):
-    """A trial that was started: `launch.trial.Running`, or one in this process.
+@dataclass
+class TimeAccounting:
+    """Seconds and processes that a session has used.
 
     Attributes:
-        hung: it was ended for its silence or its length.
+        seconds: by activity: diagnose, race, gate, measure, patch, profile, and compile, which the others
+            are without. trials: processes that were started.
+        first_step: seconds from the start of a process to the end of its first step; None before one ended.
+        longest_compile: seconds of torch.compile in one process; None before one compiled.
+        compile_seconds: of torch.compile in all processes. compiled_by: the longest, by label of the change.
     """
 
-    hung: bool
+    seconds: dict[str, float] = field(default_factory=dict)
+    trials: int = 0
+    first_step: float | None = None
+    longest_compile: float | None = None
+    compile_seconds: float = 0.0
+    compiled_by: dict[str, float] = field(default_factory=dict)
+    _is_inside: bool = False
 
-    def blocks(self) -> Iterator[Block]:
-        """Blocks of timed steps, each when it ends."""
+    @contextmanager
+    def spent_on(self, activity: str) -> Iterator[None]:
+        """Add the time of the block to this activity; inside another one, nothing is added."""
+        if self._is_inside:
+            yield
+            return
+        self._is_inside = True
+        began, compiled = time.monotonic(), self.compile_seconds
+        try:
+            yield
+        finally:
+            self._is_inside = False
+            compiling = self.compile_seconds - compiled
+            self._add(activity, max(0.0, time.monotonic() - began - compiling))
+            self._add("compile", compiling)
 
-    def wait(self) -> None:
-        """Until it ends."""
+    def _add(self, activity: str, seconds: float) -> None:
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
 
-    def finished(self) -> TrialResult:
-        """Its own account; stops it where it still runs."""
+    def add_trial(self, result: TrialResult) -> None:
+        """Take the start and the compile time of a trial that has ended."""
+        if result.compile_seconds:
+            self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
+            self.compile_seconds += result.compile_seconds
+        elif result.first is not None:
+            self.first_step = result.first
 
-    def document(self, kind: type[_Document]) -> _Document | None:
-        """The last `LoopProfile` or `NumericsComparison` that it has left, None without one."""
+    def add_compile(self, change: str, seconds: float) -> None:
+        """Take the compile time of a change; of several the longest, as later trials find its cache."""
+        self.compiled_by[change] = max(seconds, self.compiled_by.get(change, 0.0))
 
-    def last_words(self) -> str:
-        """How it ended, where it left no account."""
+
+@dataclass(frozen=True)
+class TimedTrial:
+    """One fresh process: its blocks of timed steps, and its own account."""
+
+    blocks: list[Block]
+    result: TrialResult
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of all timed steps."""
+        return [seconds for block in self.blocks for seconds in block.seconds]
+
+    @property
+    def per_sample(self) -> float:
+        """Seconds per sample, median over blocks."""
+        return median(per_sample(block) for block in self.blocks)
+
+    @property
+    def losses(self) -> list[float]:
+        """Of all timed steps."""
+        return [loss for block in self.blocks for loss in block.losses]
+
+
+@dataclass(frozen=True)
+class TrialPair:
+    """Two fresh processes with the same seed, one after the other."""
+
+    baseline: TimedTrial
+    final: TimedTrial
+
+    @property
+    def ratio(self) -> float:
+        """Time per sample, final over baseline."""
+        return self.final.per_sample / self.baseline.per_sample
+
+    @property
+    def memory(self) -> float | None:
+        """Peak, final over baseline; None where one is unknown."""
+        baseline, final = self.baseline.result.peak, self.final.result.peak
+        return final / baseline if baseline and final else None
+
+
+def per_sample(block: Block) -> float:
+    """Seconds per sample over the whole block, without compiling.
+
+    Not the median of its steps: with prefetching workers steps come in bursts, and a median would hide the
+    wait for data. Compiling is paid once, not in every block.
+    """
+    samples = sum(block.samples) or len(block.seconds)
+    least = len(block.seconds) * min(block.seconds)
+    return max(sum(block.seconds) - block.compiling, least) / samples
 
 
 class TrialRunner:
@@ -86,7 +169,6 @@ class TrialRunner:
         steps: int = 0,
         max_memory: int | None = None,
         step_by: str = "",
-        seed: int = 0,
     ) -> None:
         self.program, self.folder = program, folder
         self.accounting = TimeAccounting()
@@ -94,7 +176,7 @@ class TrialRunner:
         self.newest = TrialResult()
         self.timeout, self._steps, self._step_by = timeout, steps, step_by
         self._memory = max_memory or int(psutil.virtual_memory().available * (1 - RESERVED_MEMORY))
-        self._random = random.Random(seed)  # noqa: S311, an order of trials
+        self._random = random.Random(0)  # noqa: S311, an order of trials
         self._numbers = itertools.count()
         self._began = time.monotonic()
         # What is compiled once comes out of a cache that goes with the session.
@@ -133,7 +215,6 @@ class TrialRunner:
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[RunningTrial]:
-        """A trial by its plan."""
         self.accounting.trials += 1
         with trials.start(
             self.program.words,

@@ -10,8 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from laptime.analysis.tuned import exit_code
-from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from msgspec import structs
+
+from laptime.analysis.tuned import DRY, exit_code
+from laptime.kit.errors import ExitCode, UsageError
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
@@ -19,18 +21,18 @@ from laptime.store.live_run import LiveRun
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search import ladder
-from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import patching, tuning_record
 from laptime.tuning.session.after_search import finish, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of, resume_terms, trial_limit
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.tuning.session.work_folder import work_folder
 from laptime.tuning.trial.hooks.torch_hooks import SPAWNS
 
@@ -114,7 +116,7 @@ class _Session:
                 self._settings(loop_profile),
                 self._on_rung,
                 earlier=self._earlier,
-                on_race=self._on_race,
+                on_race=lambda candidate: self._say(f"trying {candidate.change}"),
                 on_diagnosis=self._on_diagnosis,
             )
             finish(self._request, self._evaluator, self._search, self._results, self._say)
@@ -122,7 +124,9 @@ class _Session:
             if tuning.baseline is not None and tuning.final is not None:
                 self._live(GainMeasured(tuning.baseline, tuning.final))
         except TrialFailed as failed:
-            raise self._refusal(failed) from failed
+            name = self._request.program
+            spawns = failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes
+            raise (several_ranks(name) if spawns else refusal(name, failed)) from failed
         except KeyboardInterrupt:
             if not self._is_diagnosed:
                 raise
@@ -149,13 +153,18 @@ class _Session:
         rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = tuning_record.with_suggested(rungs, suggested)
         ruled_out = evaluator.candidates(loop_profile, Recipe()).ruled_out
-        return tuning_record.dry_run(self._request, evaluator, loop_profile, rungs, ruled_out)
+        return structs.replace(
+            tuning_record.empty(self._request),
+            before=diagnosis(Recipe(), loop_profile, evaluator.choice),
+            ladder=rungs,
+            ruled_out=ruled_out,
+            trials=evaluator.runner.accounting.trials,
+            seconds_by=evaluator.runner.accounting.seconds,
+            ended=DRY,
+        )
 
     def _on_rung(self, rung: Rung) -> None:
         self._live(RungDecided(tuning_record.with_compile_time(rung, self._evaluator.runner.accounting)))
-
-    def _on_race(self, candidate: Candidate) -> None:
-        self._say(f"trying {candidate.change}")
 
     def _on_diagnosis(self, recipe: Recipe, loop_profile: LoopProfile) -> None:
         if not self._is_diagnosed:
@@ -167,12 +176,6 @@ class _Session:
         budget = self._request.budget
         done = min(0.99, self._evaluator.elapsed() / budget)
         self._live.say(text, done, (1.0 - done) * budget)
-
-    def _refusal(self, failed: TrialFailed) -> LaptimeError:
-        name = self._request.program
-        if failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes:
-            return several_ranks(name)
-        return refusal(name, failed)
 
 
 def _refuse_unfit(name: str, loop_profile: LoopProfile, runner: TrialRunner) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, Literal
 
@@ -27,17 +28,14 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.records.tuning import Measured, Rung, Tuning
 from laptime.store.live_run import LiveRun
-from laptime.tuning.loop_profile import LoopProfile
-from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import applied
 from laptime.tuning.search.evaluator import Candidate
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.state import untried_rung
-from laptime.tuning.session.diagnosis_record import diagnosis, diagnosis_after, utilization
-from laptime.tuning.session.final_results import FinalResults
+from laptime.tuning.session.diagnosis_record import diagnosis_after, utilization
 from laptime.tuning.session.request import TuneRequest
-from laptime.tuning.session.time_accounting import TimeAccounting
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_runner import TimeAccounting
 from laptime.verbs.profile.reconcile import STEP
 from laptime.verbs.profile.run import environment
 
@@ -84,6 +82,31 @@ def with_suggested(ladder: list[Rung], suggested: list[Rung]) -> list[Rung]:
 # The tuning
 
 
+@dataclass
+class FinalResults:
+    """The results after a search.
+
+    Attributes:
+        run_id: of the session, for the recipe file.
+        tuning: the record with the gain, the gate of the whole set, the patch and the step's parts so far.
+        suggested: rungs of changes that are only ever suggested.
+        is_complete: nothing was left out.
+    """
+
+    run_id: str
+    tuning: Tuning
+    suggested: list[Rung] = field(default_factory=list)
+    is_complete: bool = False
+
+    def set(self, **fields: Any) -> None:
+        """Set fields of the record."""
+        self.tuning = structs.replace(self.tuning, **fields)
+
+    def set_patch(self, **fields: Any) -> None:
+        """Set fields of the record's patch."""
+        self.set(patch=structs.replace(self.tuning.patch, **fields))
+
+
 def empty(request: TuneRequest) -> Tuning:
     """The tuning of a session that begins."""
     return Tuning(
@@ -91,26 +114,6 @@ def empty(request: TuneRequest) -> Tuning:
         mode="certify" if request.certify else "fast",
         budget=request.budget,
         ended="interrupted",
-    )
-
-
-def dry_run(
-    request: TuneRequest,
-    evaluator: TrialEvaluator,
-    loop_profile: LoopProfile,
-    rungs: list[Rung],
-    ruled_out: dict[str, str],
-) -> Tuning:
-    """The tuning of a dry run."""
-    accounting = evaluator.runner.accounting
-    return structs.replace(
-        empty(request),
-        before=diagnosis(Recipe(), loop_profile, evaluator.choice),
-        ladder=rungs,
-        ruled_out=ruled_out,
-        trials=accounting.trials,
-        seconds_by=accounting.seconds,
-        ended=DRY,
     )
 
 

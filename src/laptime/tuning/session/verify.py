@@ -10,22 +10,20 @@ from laptime.records.event import Diagnosed, FindingAdded, GainMeasured, Listene
 from laptime.records.finding import Finding
 from laptime.records.plan import Origin
 from laptime.records.run import Run
-from laptime.records.tuning import Gate, Speedup, Tuning
+from laptime.records.tuning import Speedup, Tuning
 from laptime.store.live_run import LiveRun
 from laptime.tuning import recipe_file
-from laptime.tuning.candidates import numerics_of
-from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import RecipeFile, environment_of
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.session import tuning_record
-from laptime.tuning.session.after_search import measure
+from laptime.tuning.session.after_search import gate_of, measure
 from laptime.tuning.session.diagnosis_record import diagnosis
-from laptime.tuning.session.final_results import FinalResults
 from laptime.tuning.session.refusals import refusal
 from laptime.tuning.session.request import TuneRequest, choice_of, program_of
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TrialRunner
+from laptime.tuning.session.tuning_record import FinalResults
 from laptime.tuning.session.work_folder import work_folder
 from laptime.verbs.profile.run import environment
 
@@ -77,7 +75,7 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         origins=request.origins,
     )
     program = program_of(tune_request)
-    recipe = file.changes()
+    recipe = recipe_file.recipe_of(file)
     with work_folder("verify") as folder:
         runner = TrialRunner(program, folder, timeout=request.timeout)
         evaluator = TrialEvaluator(runner, choice_of(tune_request))
@@ -89,7 +87,8 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
             loop_profile = evaluator.diagnose(Recipe())
             results.set(before=diagnosis(Recipe(), loop_profile))
             live(Diagnosed(diagnosis(Recipe(), loop_profile)))
-            results.set(gate=_gate(evaluator, recipe, loop_profile))
+            broken = "the recipe does not run any more: "
+            results.set(gate=gate_of(evaluator, recipe, loop_profile, "failed", broken))
             live.say("measuring in new processes", 0.4, 0.6 * request.budget)
             measure(evaluator, recipe, results, budget=request.budget, noise=loop_profile.noise)
         except TrialFailed as failed:
@@ -102,13 +101,6 @@ def verify(request: VerifyRequest, emit: Listener = ignore) -> Run:
         is_edited = program.subject.sha256 != file.sha256
         live(FindingAdded(_since_then(file, tuning.speedup, now, is_edited=is_edited)))
         return tuning_record.finish(live, evaluator, tuning, status="complete")
-
-
-def _gate(evaluator: TrialEvaluator, recipe: Recipe, loop_profile: LoopProfile) -> Gate:
-    try:
-        return evaluator.gate(Recipe(), recipe, numerics_of(recipe, loop_profile))
-    except TrialFailed as failed:
-        return Gate(word="failed", reason=f"the recipe does not run any more: {failed.why}")
 
 
 def holds(run: Run) -> bool | None:

@@ -1,19 +1,18 @@
 """A user's script in a process of its own, with a recipe applied, observed step by step. Standard library
 and, inside functions, torch.
 
-    messages          what crosses into a trial and out of it; numerics_comparison: the largest of them
+    messages          what crosses into a trial and out of it
     __main__          `python -m laptime.tuning.trial script.py`: stands in for `python script.py`
     process           the script's process made ready for a trial, and given back
     loop              what an optimization can attach to: its `apply` is given a `Loop`
     hooks/            torch's functions wrapped; everything that the loop does goes through `LoopHooks` to the
                       callbacks of the changes that are on, and to the trial's mode
     trial_mode        a mode: what a trial does with the loop
-      race_runner     race, plain: blocks of steps under alternating arms; block_timing measures one
+      race_runner     race: blocks of steps under alternating arms; block_timing measures one
       diagnosis/      diagnose: steps with parts left out, facts, synchronising calls -> LoopProfile
       numerics/       gate: values of a few steps captured and compared -> NumericsComparison
     batches           tensors in a batch; a cached batch; source_sites: places in the user's source
     sandbox/          the script's writes go to a folder of their own
     memory_limit, seeds    of the process
-    applied           changes that are on without a trial: `laptime.apply`
     state_snapshot    a training in this process, restored afterwards: no trial of a Problem is remembered
 """

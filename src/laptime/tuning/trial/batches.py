@@ -104,11 +104,7 @@ class CachedBatch:
         if is_rows(self.batch):
             return CachedBatch(self.batch[: len(self.batch) // 2])
         samples = self._shared()
-        if samples < 2:
-            return None
-        return CachedBatch(
-            mapped(self.batch, lambda tensor: tensor[: samples // 2] if tensor.dim() else tensor)
-        )
+        return self._resized(lambda tensor: tensor[: samples // 2]) if samples >= 2 else None
 
     def double(self) -> CachedBatch | None:
         """Twice the batch, one behind the other; None where it cannot be."""
@@ -116,11 +112,10 @@ class CachedBatch:
 
         if is_rows(self.batch):
             return CachedBatch([*self.batch, *self.batch])
-        if self._shared() < 1:
-            return None
-        return CachedBatch(
-            mapped(self.batch, lambda tensor: torch.cat([tensor, tensor]) if tensor.dim() else tensor)
-        )
+        return self._resized(lambda tensor: torch.cat([tensor, tensor])) if self._shared() >= 1 else None
+
+    def _resized(self, change: Callable[[Any], Any]) -> CachedBatch:
+        return CachedBatch(mapped(self.batch, lambda tensor: change(tensor) if tensor.dim() else tensor))
 
     def _shared(self) -> int:
         """The leading dimension of every tensor; 0 when there are several, or something is no tensor."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from time import perf_counter_ns, process_time_ns
+from time import perf_counter_ns
 from typing import Any
 
 from laptime.instrument.importing import WhenImported
@@ -23,11 +23,9 @@ class Stopwatch:
         self._device = device
         self._waits = device.name != "cpu"
         self._begun: int | None = None
-        self._cpu_begun = 0
         self._steps: list[int] = []
         self._elapsed = 0
         self._count = 0
-        self.cpu = 0.0
 
     def __len__(self) -> int:
         """Steps that have ended."""
@@ -37,7 +35,6 @@ class Stopwatch:
         """A stretch of steps begins; `before` nanoseconds before it count with it."""
         if self._waits:
             self._device.wait()
-        self._cpu_begun = process_time_ns()
         self._begun = perf_counter_ns() - before
 
     def lap(self, now: int) -> None:
@@ -56,7 +53,6 @@ class Stopwatch:
         if self._waits:
             self._device.wait()
             self._elapsed += perf_counter_ns() - self._begun
-        self.cpu += (process_time_ns() - self._cpu_begun) / 1e9
         self._begun = None
 
     def seconds(self) -> list[float]:
@@ -109,7 +105,6 @@ class StepCounts:
             self._losses.append(root.detach())
 
     def stepped(self, optimizer: Any) -> None:
-        """An optimizer is about to step."""
         self._optimizer_steps += 1
         if self._rate is None:
             self._rate = optimizer.param_groups[0].get("lr")

@@ -8,6 +8,7 @@ Callbacks import torch themselves, and may return a function without arguments t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -81,6 +82,25 @@ class Loop:
     def process(self, do: Callable[[], Undo | None]) -> None:
         """Call `do` now, for switches of the whole process; torch is imported already."""
         self._remember_undo(do())
+
+    def set_attribute(self, owner: Any, name: str, value: Any) -> None:
+        """Set an attribute now, such as a switch of torch's; it is put back in the end."""
+        before = getattr(owner, name)
+        setattr(owner, name, value)
+        self.process(lambda: lambda: setattr(owner, name, before))
+
+    def set_environment(self, name: str, value: str) -> None:
+        """Set a variable for this process and those that it starts; it is put back in the end."""
+        before = os.environ.get(name)
+        os.environ[name] = value
+
+        def back() -> None:
+            if before is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = before
+
+        self.process(lambda: back)
 
     def loader(self, rewrite: Callable[[ConstructorCall], None]) -> None:
         """Before the script constructs a DataLoader. Only from a process's start."""
@@ -186,10 +206,3 @@ class Loop:
     def _remember_undo(self, undo: Undo | None) -> None:
         if undo is not None:
             self._undos.append(undo)
-
-
-def around_step(
-    around: Callable[[Any, Callable[[], Any]], Any], optimizer: Any, step: Callable[[], Any]
-) -> Callable[[], Any]:
-    """An optimizer's step with one callback of kind `step` put around it."""
-    return lambda: around(optimizer, step)

@@ -111,13 +111,10 @@ class Watchdog:
                 continue
             shared = shares(pids)
             if shared > self._limit and not self._over.is_set():
-                self._end(shared)
-
-    def _end(self, used_bytes: int) -> None:
-        with suppress(Exception):  # the process must end, whatever cannot be written
-            self._on_passed(used_bytes)
-        kill_children()
-        os._exit(1)
+                with suppress(Exception):  # the process must end, whatever cannot be written
+                    self._on_passed(shared)
+                kill_children()
+                os._exit(1)
 
 
 def kill_children() -> None:

@@ -21,20 +21,13 @@ from laptime.tuning.trial.seeds import SeedShift
 
 MODES = {
     "race": "race_runner:RaceRunner",
-    "plain": "race_runner:RaceRunner",
     "diagnose": "diagnosis.ablation_runner:AblationRunner",
     "gate": "numerics.capture:NumericsCapture",
 }
 """The class that implements each `TrialPlan.mode`; its module is imported when it is needed."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class TrialProcess:
-    """A script's process made ready for a trial, and given back."""
-
     def __init__(self, plan: TrialPlan) -> None:
         self.plan = plan
         self.hooks = LoopHooks(plan)
@@ -54,7 +47,7 @@ class TrialProcess:
         ]
         self._watchdog = Watchdog(plan.memory, self._over_memory_limit)
         self._undo_sandbox: Callable[[], list[str]] = list
-        self._undo_sources: Callable[[], None] = _nothing
+        self._undo_sources: Callable[[], None] = lambda: None
 
     def open(self) -> None:
         """Before the script's first line."""
@@ -107,7 +100,7 @@ class TrialProcess:
         self.hooks.undo()
         if self._seeds is not None:
             self.result.left += self._seeds.undo()
-        self.result.writes = self._undo_sandbox()
+        self._undo_sandbox()
 
     def _write(self) -> None:
         if not self.result.source and messages.Messages(self.plan.folder).latest(TrialResult) is not None:

@@ -1,4 +1,4 @@
-"""Modes race and plain: blocks of timed steps under alternating arms.
+"""Mode race: blocks of timed steps under alternating arms.
 
 settle     until enough steps have passed, and the last one compiled nothing
 resettle   an arm was put on: steps that do not count; as many as to settle when it is on for the first time
@@ -173,18 +173,15 @@ class RaceRunner(TrialMode):
         """The next arm, in random order within each round."""
         if not self._queue:
             self._round += 1
-            arms = range(len(self._plan.arms) or 1) if self._world == 1 else range(1)
+            arms = range(len(self._plan.arms)) if self._world == 1 else range(1)
             self._queue = self._random.sample(arms, len(arms))
         return self._queue.pop(0)
-
-    def _changes_of(self, arm: int) -> list[dict[str, Any]]:
-        return self._plan.arms[arm] if self._plan.arms else []
 
     def _switch(self, arm: int) -> None:
         """Take off the arm that is on, and put on this one."""
         if arm == self._arm:
             return
-        changes = self._changes_of(arm)
+        changes = self._plan.arms[arm]
         is_same = self._arm is None and not changes
         self._hooks.take_off(self._loops)
         self._loops = self._hooks.put_on(changes)
@@ -195,7 +192,7 @@ class RaceRunner(TrialMode):
 
     def _open_block(self) -> None:
         assert self._arm is not None
-        if self._hooks.refuses(self._loops, self._changes_of(self._arm)):
+        if self._hooks.refuses(self._loops, self._plan.arms[self._arm]):
             self._end("refused", self._hooks.refused[-1]["why"])
         self._next_arm = None
         self._counts.clear()
@@ -219,8 +216,8 @@ class RaceRunner(TrialMode):
         self._compilations = self._monitor.times
         if not seconds:
             return
-        block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), watch.cpu)
-        block.compiling = self._monitor.seconds - self._compile_seconds
+        compiling = self._monitor.seconds - self._compile_seconds
+        block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), compiling)
         self._samples += block.samples
         self._result.optimizer_steps += counts.optimizer_steps
         self._result.learning_rates += [float(rate) for rate in counts.rates if rate is not None]

@@ -87,7 +87,7 @@ def scaling(scale: float = 2.0**16, **others: Any) -> tuple[Any, FakeLoop, Calla
     """Loss scaling in float32, where it must change nothing at all."""
     import torch
 
-    from laptime.tuning.catalogue._grad_scaler import Scaling
+    from laptime.tuning.catalogue.fp16_autocast import Scaling
 
     loop, scaled = FakeLoop(), Scaling(torch.amp.GradScaler("cpu", init_scale=scale, **others))
     loop.optimizers(scaled.meet)

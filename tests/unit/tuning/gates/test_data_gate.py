@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from laptime.tuning.gates.data import checks, kolmogorov_smirnov
-from laptime.tuning.trial.numerics_comparison import LoaderPair, LoaderSamples
+from laptime.tuning.trial.messages import LoaderPair, LoaderSamples
 
 VARIED = [[[f"{p}{w}{n}" for n in range(8)] for w in range(2)] for p in range(2)]
 FIXED = [[["a"] * 8 for _ in range(2)] for _ in range(2)]

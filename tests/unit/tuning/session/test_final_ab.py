@@ -12,7 +12,7 @@ import pytest
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.session import after_search, final_ab
-from laptime.tuning.session.trial_pair import TimedTrial, TrialPair
+from laptime.tuning.session.trial_runner import TimedTrial, TrialPair
 from laptime.tuning.trial.messages import Block, TrialResult
 
 
@@ -124,7 +124,7 @@ def test_time_is_reserved_for_it() -> None:
             costs=lambda loop_profile: SimpleNamespace(start=start),
             runner=SimpleNamespace(accounting=SimpleNamespace(first_step=start)),
         )
-        return after_search.reserve(evaluator, LoopProfile(step=seconds), budget, step)
+        return after_search.reserve(evaluator, LoopProfile(step=seconds), budget, step or seconds)
 
     assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= after_search.MOST_RESERVED
     assert reserved(5.0, 30.0, 60) == after_search.MOST_RESERVED

@@ -14,9 +14,8 @@ from laptime.records.tuning import Gate
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session import gating
-from laptime.tuning.trial.messages import TrialPlan, TrialResult
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
+from laptime.tuning.session import trial_evaluator
+from laptime.tuning.trial.messages import NumericsComparison, TrialPlan, TrialResult
 
 
 @pytest.fixture
@@ -28,7 +27,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         asked.append({"classes": classes, **given})
         return Gate(word="passed")
 
-    monkeypatch.setattr(gating, "judge", judge)
+    monkeypatch.setattr(trial_evaluator, "judge", judge)
     return asked
 
 

@@ -16,14 +16,12 @@ from laptime.kit.errors import LaptimeError
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
-from laptime.tuning.session.in_memory import InMemoryTrialRunner
-from laptime.tuning.session.loader_copy import copy_loader, generators
+from laptime.tuning.session.in_memory import InMemoryTrialRunner, copy_loader, generators
 from laptime.tuning.session.request import TuneRequest, choice_of
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
-from laptime.tuning.trial.messages import CapturePlan, TrialPlan
+from laptime.tuning.trial.messages import CapturePlan, NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics.capture import NumericsCapture
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
 from laptime.tuning.trial.state_snapshot import TrainingSnapshot, training
 
 torch = pytest.importorskip("torch")

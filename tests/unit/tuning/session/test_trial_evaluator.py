@@ -12,7 +12,7 @@ from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import tuning_record
-from laptime.tuning.session.trial_pair import TimedTrial
+from laptime.tuning.session.trial_runner import TimedTrial
 from laptime.tuning.trial.messages import TrialResult
 
 

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from laptime.instrument.step_observer import Stop
-from laptime.tuning.loop_profile import FACTS, LoopProfile
+from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile
 from laptime.tuning.trial.diagnosis import ablation_blocks, ablation_runner
 from laptime.tuning.trial.diagnosis.ablation_blocks import (
-    PARTS,
     SECONDS,
     LoopTraits,
     TimedBlock,
@@ -60,7 +59,7 @@ def loop_profile(folder: Path) -> LoopProfile:
 
 
 def test_shares_add_up_and_are_never_negative() -> None:
-    parts = dict(zip(PARTS, (0.5, 0.1, 0.2, 0.3, 0.1, 0.05), strict=True))
+    parts = dict(zip(SHARES, (0.5, 0.1, 0.2, 0.3, 0.1, 0.05), strict=True))
     for accelerator in (False, True):
         for workers in (False, True):
             for cached in (0.2, 0.9, 1.4):
@@ -71,14 +70,14 @@ def test_shares_add_up_and_are_never_negative() -> None:
 
 
 def test_data_that_an_accelerator_hides_is_no_share() -> None:
-    parts = dict(zip(PARTS, (0.5, 0.0, 0.5, 0.5, 0.1, 0.0), strict=True))
+    parts = dict(zip(SHARES, (0.5, 0.0, 0.5, 0.5, 0.1, 0.0), strict=True))
     found = shares({"whole": 1.0, "cached": 1.0}, parts, accelerator=True, workers=False)
     assert found["data"] == 0.0
     assert shares({"whole": 1.6}, parts, accelerator=False, workers=False)["data"] == pytest.approx(0.5)
 
 
 def test_workers_that_take_the_loops_cores_count_as_data() -> None:
-    parts = dict(zip(PARTS, (0.0, 0.0, 0.6, 0.4, 0.0, 0.0), strict=True))
+    parts = dict(zip(SHARES, (0.0, 0.0, 0.6, 0.4, 0.0, 0.0), strict=True))
     found = shares({"whole": 1.0, "cached": 0.7}, parts, accelerator=False, workers=True)
     assert found["data"] == pytest.approx(0.3)
     assert found["forward"] == pytest.approx(0.6 * 0.7)
@@ -103,7 +102,7 @@ def test_one_ratio_of_a_process_that_warms_up_says_little_of_noise() -> None:
 
 
 def test_modes_that_follow_from_parts_are_derived() -> None:
-    parts = dict(zip(PARTS, (0.5, 0.0, 0.2, 0.2, 0.1, 0.0), strict=True))
+    parts = dict(zip(SHARES, (0.5, 0.0, 0.2, 0.2, 0.1, 0.0), strict=True))
     found = derived({"whole": 1.0}, parts)
     assert found == pytest.approx({"no_optimizer": 0.9, "forward_backward": 0.4, "forward": 0.2})
 

@@ -1,6 +1,6 @@
 """What edits a node that was found: text put into a file at offsets, in its indentation and newlines.
 
-arguments         of a call: found, added, replaced, removed; parameter_order: of torch's classes
+arguments         of a call: found, added, replaced, removed
 statements        put behind, before and around others
 top_level         imports, definitions and statements of the whole process
 models, batches   statements for models and optimizers; what a training loop does with its batches

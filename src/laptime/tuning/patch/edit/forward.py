@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import statements
-from laptime.tuning.patch.find.call_graph import (
-    Scope,
-    calls_in,
-    is_without_gradients,
-    leads,
-    reaching,
-    scope_of,
-)
+from laptime.tuning.patch.find.calls import last_name
 from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place
 from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import Mark, flat
 
+Scope = cst.FunctionDef | cst.Lambda | cst.Module
 NAMES = ("loss", "step_loss", "batch_loss", "total_loss")
 
 
@@ -72,18 +67,18 @@ def _header(sources: LocatedSites, header: str) -> str:
 
 
 def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.Call]]:
-    """Functions in which the backward pass is seen, with the call that leads to it: its own one first."""
+    """Functions in which the backward pass is seen, with the call that _leads to it: its own one first."""
     tree = place.file.tree
     call = next((inner for inner in tree.inside(place.node()) if isinstance(inner, cst.Call)), None)
     if call is None:
         raise CannotEdit(f"there is no backward call at {place.where}")
-    scopes: list[tuple[File, Scope, cst.Call]] = [(place.file, scope_of(tree, call), call)]
-    names = reaching(sources.files.values(), [place])
+    scopes: list[tuple[File, Scope, cst.Call]] = [(place.file, _scope_of(tree, call), call)]
+    names = _reaching(sources.files.values(), [place])
     others = {step.mark.offset for step in sources.places_of("step", "zero_grad")}
     for outer in [*sources.places_of("forward"), *sources.places_of("fetch")]:
         tree = outer.file.tree
-        scope = scope_of(tree, outer.node())
-        leading = [call for call in calls_in(tree, scope) if leads(tree, call, names, others)]
+        scope = _scope_of(tree, outer.node())
+        leading = [call for call in _calls_in(tree, scope) if _leads(tree, call, names, others)]
         if leading and not any(scope is known for _, known, _ in scopes):
             scopes.append((outer.file, scope, leading[0]))
     return scopes
@@ -100,7 +95,7 @@ def _region(sources: LocatedSites, file: File, scope: Scope, end: cst.Call) -> R
     backwards = {place.mark.offset for place in sources.places_of("backward", file=file)}
     earlier = [
         call
-        for call in calls_in(tree, scope)
+        for call in _calls_in(tree, scope)
         if tree.paren(call) in backwards and tree.end(call) < tree.start(end)
     ]
     forwards = _forwards(sources, file, scope)
@@ -122,17 +117,17 @@ def _forwards(sources: LocatedSites, file: File, scope: Scope) -> list[cst.Call]
     places = sources.places_of("forward")
     here = [place for place in places if place.file is file]
     marks = {place.mark.offset for place in here}
-    expressions = {flat(place.site.expression) for place in here if scope_of(tree, place.node()) is scope} - {
-        ""
-    }
-    away = [place for place in places if scope_of(place.file.tree, place.node()) is not scope]
-    names = reaching(sources.files.values(), away)
+    expressions = {
+        flat(place.site.expression) for place in here if _scope_of(tree, place.node()) is scope
+    } - {""}
+    away = [place for place in places if _scope_of(place.file.tree, place.node()) is not scope]
+    names = _reaching(sources.files.values(), away)
     kinds = ("step", "zero_grad", "backward", "loader", "optimizer")
     others = {place.mark.offset for place in sources.places_of(*kinds, file=file)}
     calls = []
-    for call in calls_in(tree, scope):
+    for call in _calls_in(tree, scope):
         direct = tree.paren(call) in marks or tree.flat(call.func) in expressions
-        if (direct or leads(tree, call, names, others)) and not is_without_gradients(tree, call):
+        if (direct or _leads(tree, call, names, others)) and not _is_without_gradients(tree, call):
             calls.append(call)
     return sorted(calls, key=tree.start)
 
@@ -188,8 +183,66 @@ def _split(file: File, call: cst.Call, header: str) -> Mark:
         loss = positional[0] if positional else None
     if loss is None:
         raise CannotEdit(f"the loss has no place of its own in `{tree.source(call)}`")
-    taken = tree.names(scope_of(tree, call))
+    taken = tree.names(_scope_of(tree, call))
     name = next(each for each in (*NAMES, *(f"loss_{n}" for n in range(2, 1000))) if each not in taken)
     indent, unit = file.indentation(tree.start(tree.statement(call))), tree.module.default_indent
     lead = f"{indent}{header}{file.newline}{indent}{unit}{name} = "
     return statements.move_out(file, loss, name, lead, file.newline)
+
+
+# Which calls lead to a model's forward or to a backward pass, as far as names tell.
+
+
+def _scope_of(tree: Tree, node: cst.CSTNode) -> Scope:
+    """The function around a node, or the module."""
+    return tree.function(node) or tree.module
+
+
+def _calls_in(tree: Tree, scope: Scope) -> list[cst.Call]:
+    """Calls of a scope itself, not of the functions in it, in the order of the source."""
+    return [call for call in tree.calls if _scope_of(tree, call) is scope]
+
+
+def _reaching(files: Iterable[File], places: Iterable[Place]) -> set[str]:
+    """Names of the functions in which the places are, and of all that call one of these."""
+    names = {_plain(place.site.function) for place in places} - {""}
+    called_by: dict[str, set[str]] = {}
+    for file in files:
+        if file.why:
+            continue
+        tree = file.tree
+        for node in tree.nodes:
+            if isinstance(node, cst.FunctionDef):
+                called = {last_name(call) for call in tree.calls if tree.function(call) is node}
+                called_by.setdefault(node.name.value, set()).update(called)
+    while more := {name for name, called in called_by.items() if called & names} - names:
+        names |= more
+    return names
+
+
+def _leads(tree: Tree, call: cst.Call, names: set[str], others: set[int]) -> bool:
+    """Whether a call is of a function of these names. `others` are places of other calls."""
+    name = last_name(call)
+    if name not in names or tree.paren(call) in others:
+        return False
+    if isinstance(call.func, cst.Attribute) and name in ("step", "backward", "zero_grad"):
+        return isinstance(call.func.value, cst.Name) and call.func.value.value == "self"
+    return True
+
+
+def _is_without_gradients(tree: Tree, node: cst.CSTNode) -> bool:
+    """Whether gradients are switched off around a node."""
+    for outer in tree.ancestors(node):
+        if isinstance(outer, cst.FunctionDef | cst.Lambda):
+            return False
+        if isinstance(outer, cst.With):
+            header = " ".join(tree.flat(item.item) for item in outer.items)
+            if "no_grad" in header or "inference_mode" in header:
+                return True
+    return False
+
+
+def _plain(function: str) -> str:
+    """`step` of `Trainer.step` and of `main.<locals>.step`; "" at the top level."""
+    name = function.rpartition(".")[2]
+    return "" if name.startswith("<") else name

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import libcst as cst
 
 from laptime.tuning.patch.edit import statements
+from laptime.tuning.patch.find.calls import name_of_import
 from laptime.tuning.patch.find.files import File
-from laptime.tuning.patch.find.names import name_of_import
 from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import Mark
 

@@ -2,8 +2,6 @@
 
 files         which of the user's files may be edited, and what they hold
 syntax_tree   what libcst reads in a file, with the place of every node in characters
-names         what names stand for in a file
-calls         the call that a site means
-call_graph    which calls lead to a model's forward or to a backward pass
+calls         the call that a site means, and what names stand for in a file
 sites         sites of the diagnosis as marks in the source
 """

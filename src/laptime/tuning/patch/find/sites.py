@@ -11,8 +11,8 @@ import libcst as cst
 from laptime.tuning.loop_profile import Site
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.find import calls
+from laptime.tuning.patch.find.calls import last_name
 from laptime.tuning.patch.find.files import File, is_foreign, read, root_of
-from laptime.tuning.patch.find.names import last_name
 from laptime.tuning.patch.find.syntax_tree import Tree
 from laptime.tuning.patch.text import Mark, first_line
 

@@ -36,7 +36,6 @@ NO_OPTIMIZER = frozenset({"no_optimizer", "forward_backward", "forward"})
 CACHED = frozenset({"cached", "on_device", "forward_backward", "forward", "half_batch", "double_batch"})
 CUTS = ("half_batch", "double_batch")
 RISKY = frozenset({"forward", *CUTS})
-PARTS = ("data", "transfer", "forward", "backward", "optimizer", "other")
 
 
 @dataclass(frozen=True)
@@ -137,7 +136,7 @@ class PartClock:
         self._wait = wait
         self._part = "other"
         self._since = perf_counter()
-        self._seconds = dict.fromkeys(PARTS, 0.0)
+        self._seconds = dict.fromkeys(SHARES, 0.0)
 
     def begins(self, part: str) -> str:
         """From now on time counts for this part; returns the part before."""
@@ -151,7 +150,7 @@ class PartClock:
     def cut(self) -> dict[str, float]:
         """Seconds by part since the last cut."""
         self.begins("other")
-        seconds, self._seconds = self._seconds, dict.fromkeys(PARTS, 0.0)
+        seconds, self._seconds = self._seconds, dict.fromkeys(SHARES, 0.0)
         return seconds
 
 
@@ -194,7 +193,7 @@ def what_if(blocks: list[TimedBlock]) -> dict[str, float]:
 def mean_parts(blocks: list[TimedBlock], variant: str) -> dict[str, float]:
     """Mean seconds of each part under a variant; {} where it never ran."""
     steps = [parts for block in blocks if block.variant == variant for parts in block.parts]
-    return {part: fmean(parts[part] for parts in steps) for part in PARTS} if steps else {}
+    return {part: fmean(parts[part] for parts in steps) for part in SHARES} if steps else {}
 
 
 def shares(
@@ -214,7 +213,7 @@ def shares(
     whole = seconds.get("whole", 0.0)
     if whole <= 0.0:
         return dict.fromkeys(SHARES, 0.0)
-    parts = {part: max(0.0, measured.get(part, 0.0)) for part in PARTS}
+    parts = {part: max(0.0, measured.get(part, 0.0)) for part in SHARES}
     total = sum(parts.values())
     if total <= 0.0:
         return {**dict.fromkeys(SHARES, 0.0), "other": whole}

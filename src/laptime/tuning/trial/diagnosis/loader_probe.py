@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Any
 
@@ -70,10 +70,9 @@ def _is_iterable(loader: Any) -> bool:
 
 
 def _length(loader: Any, values: dict[str, Any]) -> None:
-    try:
+    values["dataset_length"] = None
+    with suppress(TypeError, NotImplementedError):
         values["dataset_length"] = len(loader.dataset)
-    except (TypeError, NotImplementedError):
-        values["dataset_length"] = None
 
 
 def _keys(loader: Any, count: int) -> list[Any]:
@@ -132,7 +131,9 @@ def _batches(loader: Any, values: dict[str, Any]) -> None:
 
     fetchers: Any = fetch
     is_iterable, is_batched = _is_iterable(loader), loader._auto_collation
-    count = _batch_size(loader) if is_batched else 1
+    count = 1
+    if is_batched:
+        count = int(loader.batch_size) if loader.batch_size else len(next(iter(loader.batch_sampler)))
     expected = values.get("sample_seconds", 0.0) * count
     if expected > SECONDS:
         values["loader_seconds"] = expected
@@ -153,10 +154,6 @@ def _batches(loader: Any, values: dict[str, Any]) -> None:
             break
     if seconds:
         values["loader_seconds"] = sorted(seconds)[len(seconds) // 2]
-
-
-def _batch_size(loader: Any) -> int:
-    return int(loader.batch_size) if loader.batch_size else len(next(iter(loader.batch_sampler)))
 
 
 def compose_of(dataset: Any) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import fmean, median
 from typing import Any
 
@@ -68,14 +69,20 @@ def loop_profile(observed: Observations) -> LoopProfile:
     notes = list(observed.notes)
     values: dict[str, Any] = {"details": {}}
     for find in (_times, _machine, _loader, _training, _sites):
-        try:
+        with _noted(notes, f"not diagnosed ({find.__name__.strip('_')}): "):
             find(observed, values, notes)
-        except Exception as error:  # one thing unknown is no reason to know nothing
-            what = f"{type(error).__name__}: {error}"[:200]
-            notes.append(f"not diagnosed ({find.__name__.strip('_')}): {what}")
     values["facts"] = frozenset(_facts(observed, values, notes))
     values["details"] |= {"operators": observed.syncs.operators()} | _looks(observed.hooks, notes)
     return LoopProfile(**values, notes=tuple(notes))
+
+
+@contextmanager
+def _noted(notes: list[str], what: str) -> Iterator[None]:
+    """Leave out what cannot be found out, with a note: one thing unknown is no reason to know nothing."""
+    try:
+        yield
+    except Exception as error:  # a loop may be anything
+        notes.append(what + f"{type(error).__name__}: {error}"[:200])
 
 
 def _times(observed: Observations, values: dict[str, Any], notes: list[str]) -> None:
@@ -178,10 +185,8 @@ def _facts(observed: Observations, values: dict[str, Any], notes: list[str]) -> 
         facts.of_torch,
     ]
     for group in groups:
-        try:
+        with _noted(notes, "a fact is unknown: "):
             names |= group()
-        except Exception as error:  # a model may be anything
-            notes.append(f"a fact is unknown: {type(error).__name__}: {error}"[:200])
     steps, optimizers = observed.settled_steps, max(1, len(hooks.optimizers))
     is_full = all(str(each.dtype) == "torch.float32" for model in hooks.models for each in model.parameters())
     conditions = {
@@ -204,10 +209,8 @@ def _looks(hooks: Any, notes: list[str]) -> dict[str, Any]:
     """What optimizations find out by their own `look`, by name."""
     details: dict[str, Any] = {}
     for name in registry.names("optimizations"):
-        try:
+        with _noted(notes, f"{name} could not look at the loop: "):
             look = optimization.load(name).look
             if look is not None:
                 details[name] = look(hooks)
-        except Exception as error:  # a loop may be anything
-            notes.append(f"{name} could not look at the loop: {type(error).__name__}: {error}"[:200])
     return details

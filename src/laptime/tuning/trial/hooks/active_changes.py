@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 from laptime.kit.errors import LaptimeError
 from laptime.tuning.optimization import load
-from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop, around_step
+from laptime.tuning.trial.loop import CannotApply, ConstructorCall, Loop
 
 PER_STEP = ("batch", "forward", "backward", "step", "zero_grad")
 """Kinds of callbacks that are called in every step."""
@@ -124,7 +125,7 @@ class ActiveChanges:
     def around_step(self, optimizer: Any, step: Callable[[], Any]) -> Callable[[], Any]:
         """An optimizer's step with all callbacks around it, the last outermost."""
         for _, around in self.per_step["step"]:
-            step = around_step(around, optimizer, step)
+            step = partial(around, optimizer, step)
         return step
 
 

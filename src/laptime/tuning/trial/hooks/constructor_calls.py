@@ -82,7 +82,7 @@ class ConstructorCalls:
             return False
         if type(loader).__module__.partition(".")[0] in REMAKERS:
             return True
-        frame = sys._getframe(3)  # this, `loader`, the wrapper, who made it
+        frame = sys._getframe(4)  # this, `loader`, what stands in, the wrapper, who made it
         return str(frame.f_globals.get("__name__", "")).partition(".")[0] in REMAKERS
 
     def optimizer(self, original: Any, optimizer: Any, args: Any, kwargs: Any) -> bool:

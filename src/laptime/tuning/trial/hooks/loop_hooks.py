@@ -34,10 +34,6 @@ NARROWED = 2
 """Whole steps after which the outermost modules are known."""
 
 
-def _nothing() -> None:
-    pass
-
-
 class LoopHooks:
     """The loop's objects, its clock, and the changes that are on.
 
@@ -74,8 +70,8 @@ class LoopHooks:
         self.scaled: tuple[Any, Any] | None = None
         self.began = perf_counter()
         self.stopped = 0
-        self.on_close: Callable[[], None] = _nothing
-        self.on_settled: Callable[[], None] = _nothing
+        self.on_close: Callable[[], None] = lambda: None
+        self.on_settled: Callable[[], None] = lambda: None
         self._mode = TrialMode()
         self._torch_hooks = TorchHooks(self)
         self._constructed_optimizers: list[Any] = []
@@ -265,7 +261,6 @@ class LoopHooks:
         self.changes.meet("model", module)
 
     def went_backward(self, original: Any, args: Any, kwargs: Any) -> Any:
-        """A backward pass."""
         self.region.leave()
         loader, self._last_loader = self._last_loader, None
         if loader is not None and not any(loader is trained_on for trained_on in self.loaders):
@@ -289,7 +284,6 @@ class LoopHooks:
         return self.scaled[1] if self.scaled is not None and self.scaled[0] is root else root
 
     def stepped(self, optimizer: Any, step: Callable[[], Any]) -> Any:
-        """An optimizer steps."""
         self.region.leave()
         if id(optimizer) not in self._stepped_optimizers:
             self._stepped_optimizers.add(id(optimizer))

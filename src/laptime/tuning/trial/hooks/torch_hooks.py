@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Protocol
 
@@ -72,24 +72,24 @@ class TorchHooks(Hooks):
         from torch.utils.data import dataloader
 
         super().install()
-        self._replace(dataloader.DataLoader, "__init__", self._loader)
-        self._replace(dataloader.DataLoader, "__iter__", self._iter)
-        self._replace(dataloader._BaseDataLoaderIter, "__init__", self._iterator)
+        self._stand_in(dataloader.DataLoader, "__init__", self._loader)
+        self._stand_in(dataloader.DataLoader, "__iter__", self._iter)
+        self._stand_in(dataloader._BaseDataLoaderIter, "__init__", self._iterator)
         for cls in _family(torch.optim.Optimizer):
             self._constructor(cls)
         self._subclasses(torch.optim.Optimizer)
-        self._replace(torch.optim.Optimizer, "zero_grad", self._zero_grad)
-        self._replace(torch.nn.Module, "zero_grad", self._zero_grad)
+        self._stand_in(torch.optim.Optimizer, "zero_grad", self._zero_grad)
+        self._stand_in(torch.nn.Module, "zero_grad", self._zero_grad)
         # A script has its own name for the function that clips; what that calls (torch 2.6) has one only.
         has_inner = hasattr(clip_grad, "_clip_grads_with_norm_")
-        self._replace(clip_grad, "_clip_grads_with_norm_" if has_inner else "clip_grad_norm_", self._clip)
-        self._replace(torch.nn.utils, "clip_grad_value_", self._clip)
+        self._stand_in(clip_grad, "_clip_grads_with_norm_" if has_inner else "clip_grad_norm_", self._clip)
+        self._stand_in(torch.nn.utils, "clip_grad_value_", self._clip)
         scaler = getattr(getattr(torch, "amp", None), "GradScaler", None)
         if scaler is not None:
-            self._replace(scaler, "scale", self._scale)
+            self._stand_in(scaler, "scale", self._scale)
         parallel = getattr(torch.nn.parallel, "DistributedDataParallel", None)
         if parallel is not None:
-            self._replace(parallel, "__init__", self._parallel)
+            self._stand_in(parallel, "__init__", self._parallel)
 
     def left(self) -> list[str]:
         """After `undo`: names of functions that are not the original ones."""
@@ -104,21 +104,24 @@ class TorchHooks(Hooks):
             self._first_originals.append((owner, name, vars(owner).get(name)))
         super()._replace(owner, name, wrap)
 
+    def _stand_in(self, owner: Any, name: str, method: Callable[..., Any]) -> None:
+        """Call a method of ours in place of a function of torch's, with that function in front."""
+
+        def wrap(original: Any) -> Any:
+            return lambda *args, **kwargs: method(original, *args, **kwargs)
+
+        self._replace(owner, name, wrap)
+
     def _spawned(self) -> None:
         """Ranks that the script starts itself are no part of a trial: they are noted."""
         module: Any = sys.modules.get(SPAWN)
         if hasattr(module, "start_processes"):
-            self._replace(module, "start_processes", self._starting)
+            self._stand_in(module, "start_processes", self._start_processes)
 
-    def _starting(self, original: Any) -> Any:
-        notes = self._loop.result.notes
-
-        def start_processes(*args: Any, **kwargs: Any) -> Any:
-            if SPAWNS not in notes:
-                notes.append(SPAWNS)
-            return original(*args, **kwargs)
-
-        return start_processes
+    def _start_processes(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        if SPAWNS not in self._loop.result.notes:
+            self._loop.result.notes.append(SPAWNS)
+        return original(*args, **kwargs)
 
     # What Hooks lets us do.
 
@@ -142,45 +145,30 @@ class TorchHooks(Hooks):
 
     # Wrappers.
 
-    def _loader(self, original: Any) -> Any:
-        constructors, phases = self._loop.constructors, self._loop.phases
+    def _loader(self, original: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        if self._loop.phases.is_closed:  # made for a phase that runs: by a dataset, a model
+            original(loader, *args, **kwargs)
+        else:
+            self._loop.constructors.loader(original, loader, args, kwargs)
 
-        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            if phases.is_closed:  # made for a phase that runs: by a dataset, a model
-                original(self_, *args, **kwargs)
-            else:
-                constructors.loader(original, self_, args, kwargs)
+    def _iterator(self, original: Any, iterator: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
+        # `for batch in DataLoader(...)` keeps nothing but the iterator; a loader whose workers persist
+        # keeps that in turn: no circle.
+        is_keeper = getattr(loader, "persistent_workers", False)
+        iterator.__dict__[LOADER] = weakref.ref(loader) if is_keeper else lambda: loader
+        original(iterator, loader, *args, **kwargs)
+        if getattr(iterator, "_num_workers", 0):
+            self.iterators.add(iterator)
 
-        return __init__
-
-    def _iterator(self, original: Any) -> Any:
-        iterators = self.iterators
-
-        def __init__(self_: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            # `for batch in DataLoader(...)` keeps nothing but the iterator; a loader whose workers persist
-            # keeps that in turn: no circle.
-            is_keeper = getattr(loader, "persistent_workers", False)
-            self_.__dict__[LOADER] = weakref.ref(loader) if is_keeper else lambda: loader
-            original(self_, loader, *args, **kwargs)
-            if getattr(self_, "_num_workers", 0):
-                iterators.add(self_)
-
-        return __init__
-
-    def _iter(self, original: Any) -> Any:
-        loop = self._loop
-
-        def __iter__(self_: Any) -> Any:  # noqa: N807
-            begun = perf_counter_ns()
-            iterator = original(self_)
-            loop.epoch_begun(self._identity(iterator), perf_counter_ns() - begun)
-            return iterator
-
-        return __iter__
+    def _iter(self, original: Any, loader: Any) -> Any:
+        begun = perf_counter_ns()
+        iterator = original(loader)
+        self._loop.epoch_begun(self._identity(iterator), perf_counter_ns() - begun)
+        return iterator
 
     def _constructor(self, cls: type) -> None:
         if "__init__" in vars(cls):
-            self._replace(cls, "__init__", self._optimizer)
+            self._stand_in(cls, "__init__", self._optimizer)
 
     def _subclasses(self, optimizer: Any) -> None:
         """Optimizers that are defined from now on."""
@@ -195,23 +183,18 @@ class TorchHooks(Hooks):
         self._originals.append((optimizer, name, vars(optimizer).get(name)))
         setattr(optimizer, name, classmethod(__init_subclass__))
 
-    def _optimizer(self, original: Any) -> Any:
-        loop = self._loop
-
-        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            if self._constructing or loop.phases.is_closed:
-                original(self_, *args, **kwargs)
-                return
-            self._constructing = True
-            try:
-                is_own = loop.constructors.optimizer(original, self_, args, kwargs)
-            finally:
-                self._constructing = False
-            if is_own:
-                self._hook_step(type(self_))
-                loop.optimizer_constructed(self_)
-
-        return __init__
+    def _optimizer(self, original: Any, optimizer: Any, *args: Any, **kwargs: Any) -> None:
+        if self._constructing or self._loop.phases.is_closed:
+            original(optimizer, *args, **kwargs)
+            return
+        self._constructing = True
+        try:
+            is_own = self._loop.constructors.optimizer(original, optimizer, args, kwargs)
+        finally:
+            self._constructing = False
+        if is_own:
+            self._hook_step(type(optimizer))
+            self._loop.optimizer_constructed(optimizer)
 
     def adopt(self, optimizer: Any) -> None:
         """An optimizer that is there already; its scheduler has put a `step` into the instance."""
@@ -246,55 +229,30 @@ class TorchHooks(Hooks):
         step = self._step(lambda self_, *args, **kwargs: original(*args, **kwargs))
         return lambda *args, **kwargs: step(optimizer, *args, **kwargs)
 
-    def _zero_grad(self, original: Any) -> Any:
-        loop = self._loop
+    def _zero_grad(self, original: Any, owner: Any, *args: Any, **kwargs: Any) -> Any:
+        self._loop.zeroes(owner, *args, **kwargs)
+        if not self._loop.changes.per_step["zero_grad"]:
+            return original(owner, *args, **kwargs)
+        arguments = bind(original, owner, args, kwargs)
+        self._loop.changes.rewrite_zero_grad(arguments)
+        return original(owner, **arguments)
 
-        def zero_grad(self_: Any, *args: Any, **kwargs: Any) -> Any:
-            loop.zeroes(self_, *args, **kwargs)
-            if not loop.changes.per_step["zero_grad"]:
-                return original(self_, *args, **kwargs)
-            arguments = bind(original, self_, args, kwargs)
-            loop.changes.rewrite_zero_grad(arguments)
-            return original(self_, **arguments)
+    def _clip(self, original: Any, *args: Any, **kwargs: Any) -> Any:
+        has_norm = original.__name__ == "_clip_grads_with_norm_"
+        norm = kwargs.get("total_norm", args[2] if len(args) > 2 else None) if has_norm else None
+        self._loop.clips(norm)
+        return original(*args, **kwargs)
 
-        return zero_grad
+    def _scale(self, original: Any, scaler: Any, outputs: Any) -> Any:
+        scaled = original(scaler, outputs)
+        self._loop.scaled = scaled, outputs
+        return scaled
 
-    def _clip(self, original: Any) -> Any:
-        loop, has_norm = self._loop, original.__name__ == "_clip_grads_with_norm_"
-
-        def clip(*args: Any, **kwargs: Any) -> Any:
-            loop.clips(kwargs.get("total_norm", args[2] if len(args) > 2 else None) if has_norm else None)
-            return original(*args, **kwargs)
-
-        return clip
-
-    def _scale(self, original: Any) -> Any:
-        loop = self._loop
-
-        def scale(self_: Any, outputs: Any) -> Any:
-            scaled = original(self_, outputs)
-            loop.scaled = scaled, outputs
-            return scaled
-
-        return scale
-
-    def _parallel(self, original: Any) -> Any:
-        loop = self._loop
-
-        def __init__(self_: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            loop.constructors.parallel(original, self_, args, kwargs)
-            loop.parallel_constructed(self_)
-
-        return __init__
+    def _parallel(self, original: Any, module: Any, *args: Any, **kwargs: Any) -> None:
+        self._loop.constructors.parallel(original, module, args, kwargs)
+        self._loop.parallel_constructed(module)
 
 
-def _family(cls: type) -> Iterator[type]:
-    """A class and all that derive from it, each once."""
-    family: set[type] = set()
-    waiting = [cls]
-    while waiting:
-        cls = waiting.pop()
-        if cls not in family:
-            family.add(cls)
-            yield cls
-            waiting.extend(type.__subclasses__(cls))
+def _family(cls: type) -> set[type]:
+    """A class and all that derive from it."""
+    return {cls}.union(*map(_family, type.__subclasses__(cls)))

@@ -22,7 +22,7 @@ from typing import Any
 
 from laptime.tuning import wire_format
 from laptime.tuning.trial import batches, messages
-from laptime.tuning.trial.messages import TrialPlan
+from laptime.tuning.trial.messages import NumericsComparison, TrialPlan
 from laptime.tuning.trial.numerics import (
     captured_inputs,
     comparison,
@@ -30,7 +30,6 @@ from laptime.tuning.trial.numerics import (
     model_variants,
     tensor_summary,
 )
-from laptime.tuning.trial.numerics_comparison import NumericsComparison
 from laptime.tuning.trial.trial_mode import TrialMode
 
 SEED = 20_240_229
@@ -234,9 +233,7 @@ class NumericsCapture(TrialMode):
     # What is kept.
 
     def _keep_step(self) -> None:
-        parameters, buffers = self._named_tensors()
-        states = tensor_summary.states(self._hooks.optimizers, parameters)
-        groups = {"parameters": parameters, "buffers": buffers, "optimizer": states}
+        groups = tensor_summary.groups(*self._named_tensors(), self._hooks.optimizers)
         summaries = {
             name: tensor_summary.summaries(tensors, self._stride) for name, tensors in groups.items()
         }
@@ -285,13 +282,13 @@ class NumericsCapture(TrialMode):
 
 
 def _empty_step() -> dict[str, Any]:
-    """Fields of `numerics_comparison.CapturedStep` that grow during a step, and its gradients."""
+    """Fields of `messages.CapturedStep` that grow during a step, and its gradients."""
     lists: dict[str, Any] = {name: [] for name in ("losses", "rates", "norm", "norm_before", "clipped_from")}
     return {**lists, "gradients": {}, "optimizer_steps": 0, "samples": 0}
 
 
 def _without_tensors(captured: dict[str, Any] | None) -> dict[str, Any]:
-    """Fields of `numerics_comparison.CapturedRun`."""
+    """Fields of `messages.CapturedRun`."""
     if captured is None:
         return {}
     steps = []

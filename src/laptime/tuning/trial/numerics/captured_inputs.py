@@ -87,11 +87,7 @@ def read(path: str) -> dict[str, Any]:
 
 def state_of(parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]) -> dict[str, Any]:
     """Copies of all values, by name."""
-    groups = {
-        "parameters": parameters,
-        "buffers": buffers,
-        "optimizer": tensor_summary.states(optimizers, parameters),
-    }
+    groups = tensor_summary.groups(parameters, buffers, optimizers)
     return {
         group: {name: tensor.detach().cpu().clone() for name, tensor in tensors.items()}
         for group, tensors in groups.items()

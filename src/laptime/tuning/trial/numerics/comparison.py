@@ -1,7 +1,7 @@
 """How far the numerics of a candidate are from the base's, step by step and tensor by tensor: figures only.
 
 For each step and group there is a row for all tensors together and one for each of the worst, with the fields
-of `numerics_comparison.TensorComparison`. What is allowed is the business of `gates`.
+of `messages.TensorComparison`. What is allowed is the business of `gates`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Sums:
         self.has_reference = self.has_reference and other.has_reference
 
     def row(self, step: int, group: str, name: str) -> dict[str, Any]:
-        """Fields of `numerics_comparison.TensorComparison`."""
+        """Fields of `messages.TensorComparison`."""
         count = max(self.kept, 1)
         row: dict[str, Any] = {
             "step": step,
@@ -116,7 +116,7 @@ def compared(
     candidate: dict[str, Any], base: dict[str, Any], reference: dict[str, Any] | None
 ) -> dict[str, Any]:
     """The rows of two captures: totals, tensors, unmatched, dtypes of
-    `numerics_comparison.NumericsComparison`."""
+    `messages.NumericsComparison`."""
     totals: list[dict[str, Any]] = []
     rows: list[dict[str, Any]] = []
     unmatched: set[str] = set()
@@ -140,7 +140,6 @@ def compared(
         "totals": totals,
         "tensors": _worst(rows),
         "unmatched": sorted(unmatched)[:WORST],
-        "unmatched_count": len(unmatched),
         "dtypes": [
             {"name": name, "candidate": dtypes[name][0], "base": dtypes[name][1]}
             for name in sorted(dtypes)[:WORST]

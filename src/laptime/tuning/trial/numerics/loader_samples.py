@@ -33,11 +33,11 @@ COPIES = 8
 PASSES = 2
 
 
-def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECONDS) -> dict[str, Any]:
+def epoch(loader: Any, *, seed: int, most: int = BATCHES) -> dict[str, Any]:
     """Run a loader for an epoch, or as far as these limits go, and then read one sample many times.
 
     Returns:
-        fields of `numerics_comparison.LoaderSamples`.
+        fields of `messages.LoaderSamples`.
     """
     from torch.utils.data import IterableDataset
 
@@ -51,7 +51,7 @@ def epoch(loader: Any, *, seed: int, most: int = BATCHES, seconds: float = SECON
         "length": _length(loader),
         "dataset": _length(loader.dataset),
     }
-    samples |= _epoch(loader, seed, most, seconds)
+    samples |= _epoch(loader, seed, most)
     keys = samples.pop("_keys")
     samples["draws"] = [] if iterable or not keys or keys[0] is None else _draws(loader, keys[0], seed)
     return samples
@@ -73,7 +73,7 @@ def _dismiss(loader: Any) -> None:
         visits.zero_()
 
 
-def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:
+def _epoch(loader: Any, seed: int, most: int) -> dict[str, Any]:
     ids: list[str] = []
     keys: list[Any] = []
     sizes: list[int] = []
@@ -95,7 +95,7 @@ def _epoch(loader: Any, seed: int, most: int, seconds: float) -> dict[str, Any]:
             for sample in samples[: max(0, MOST - len(hashes))]:
                 hashes.append(_hash(sample))
                 values.append(_value(sample))
-            if len(sizes) >= most or perf_counter() - begun > seconds:
+            if len(sizes) >= most or perf_counter() - begun > SECONDS:
                 complete = len(sizes) == _length(loader)
                 break
     if any(key is not None for key in keys):

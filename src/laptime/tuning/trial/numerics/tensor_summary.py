@@ -90,6 +90,13 @@ def states(optimizers: list[Any], parameters: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def groups(
+    parameters: dict[str, Any], buffers: dict[str, Any], optimizers: list[Any]
+) -> dict[str, dict[str, Any]]:
+    """All values of a training by group and name: parameters, buffers, optimizer."""
+    return {"parameters": parameters, "buffers": buffers, "optimizer": states(optimizers, parameters)}
+
+
 def stride(parameters: dict[str, Any], buffers: dict[str, Any], steps: int) -> int:
     """Every how many-th element of a large tensor is kept.
 

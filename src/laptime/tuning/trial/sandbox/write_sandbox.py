@@ -69,14 +69,13 @@ class WriteSandbox:
         ]
 
     def install(self) -> None:
-        """Wrap."""
         self._is_active = True
         wrapped: list[tuple[Any, tuple[str, ...], Callable[..., Any]]] = [
             (builtins, ("open",), self._open),
             (io, ("open",), self._open),
             (os, ("open",), self._os_open),
             (os, ("remove", "unlink", "rmdir"), self._remove),
-            (shutil, ("rmtree",), self._remove_tree),
+            (shutil, ("rmtree",), self._remove),
             (os, ("rename", "replace"), self._move),
             (os, ("mkdir",), self._make_folder),
             (os, ("stat", "lstat", "access", "readlink", "chdir"), self._read),
@@ -138,10 +137,7 @@ class WriteSandbox:
         path = self.overlay.writing(path, copies=not flags & os.O_TRUNC, new=new)
         return original(path, flags, *args, **kwargs)
 
-    def _remove(self, original: Any, path: Any, **kwargs: Any) -> Any:
-        return self.overlay.remove(path, original)
-
-    def _remove_tree(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
+    def _remove(self, original: Any, path: Any, *args: Any, **kwargs: Any) -> Any:
         return self.overlay.remove(path, original, *args, **kwargs)
 
     def _move(self, original: Any, src: Any, dst: Any, **kwargs: Any) -> Any:
