@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
 Kinds = NDArray[np.int8]
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.integer[Any]]
 
 NONE = -1
 """In every index and id column: not in the file."""

@@ -8,17 +8,13 @@ same). Functions that differ only by the address of an object or the number of a
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from laptime.trace import names, range_tree
-from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Trace
-from laptime.trace.once import once
-from laptime.trace.view import View
-
-Rows = NDArray[np.integer[Any]]
+from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Rows, Trace
+from laptime.trace.view import View, once
 
 MODULE = "nn.Module: "
 """How the name of a Python function begins that is the call of a module."""
@@ -106,7 +102,7 @@ def enclosing(view: View, take: Mask) -> Index:
 def frames_of(view: View) -> Frames:
     """Call stacks and Python functions of the trace."""
     trace, host = view.trace, view.trace.host
-    tree = range_tree.frames(host)
+    tree = range_tree.build(host, host.kind == HostKind.PYTHON)
     texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[tree.rows])}
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
     number = np.zeros(len(trace.texts), np.uint64)

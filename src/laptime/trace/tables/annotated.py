@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from laptime.records.tables import AnnotationRow
 from laptime.trace import names as families
-from laptime.trace.columns import HostKind, Ints, Mask
+from laptime.trace.columns import HostKind, Ints, Rows
 from laptime.trace.view import View
 
 MOST = 500
 """Rows at most; a name with a running number in it would give one row each."""
 
-Rows = NDArray[np.signedinteger[Any]]
-_MARKED = re.compile(r"enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$")
+_is_marked = families.matching(
+    r"^(enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$)"
+)
 """Named ranges that the oldest format files under operators."""
 
 
@@ -58,10 +54,6 @@ def annotated(view: View) -> list[AnnotationRow]:
         )
         for each in order
     ]
-
-
-def _is_marked(texts: Sequence[str]) -> Mask:
-    return np.fromiter((_MARKED.match(text) is not None for text in texts), bool, len(texts))
 
 
 def _inside(view: View, rows: Rows, events: Rows, weights: Ints | None = None) -> tuple[Ints, Ints]:

@@ -11,7 +11,6 @@ Lies when: clocks of host and device disagree. Activities without a launch in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -133,7 +132,7 @@ def _elapsed(instants: Ints, at: Ints) -> Ints:
 def _replayed(view: View) -> Mask:
     """Device rows that CUDA graphs replayed."""
     host, device, launch = view.trace.host, view.trace.device, view.links.launch
-    replays = names.rows(view.trace.texts, host.name, _is_graph_launch)
+    replays = names.rows(view.trace.texts, host.name, names.is_graph_launch)
     in_graph: Mask = device.graph > 0
     linked = np.flatnonzero(launch >= 0)
     in_graph[linked] |= replays[launch[linked]]
@@ -182,7 +181,3 @@ def _quantile(values: Ints, share: float) -> int:
     if not len(values):
         return 0
     return int(np.partition(values, at := max(0, int(np.ceil(share * len(values))) - 1))[at])
-
-
-def _is_graph_launch(texts: Sequence[str]) -> Mask:
-    return np.array(["GraphLaunch" in text for text in texts], bool)

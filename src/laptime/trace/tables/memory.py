@@ -14,6 +14,7 @@ import numpy as np
 
 from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents
+from laptime.trace.links import of_host
 from laptime.trace.view import View
 
 DEVICES = {
@@ -115,10 +116,9 @@ def _owners(view: View) -> _Owners:
         while over.any():
             at[over] = links.calls.parent[at[over]]
             over = (at >= 0) & (host.end[at] <= events.at[on_thread])
-        innermost[on_thread] = np.where(at >= 0, links.operator_of[at], NONE)
-    above = _operator_above(view)
-    around = np.where(innermost >= 0, above[innermost], NONE) if len(host) else innermost
-    return _Owners(innermost, around.astype(np.int32), *_named(innermost, above, host.name))
+        innermost[on_thread] = of_host(links.operator_of, at)
+    above = links.operator_around()
+    return _Owners(innermost, of_host(above, innermost), *_named(innermost, above, host.name))
 
 
 def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
@@ -136,12 +136,6 @@ def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
         levels.append(name)
         row = above[row]
     return np.concatenate(events), np.concatenate(rows)
-
-
-def _operator_above(view: View) -> Index:
-    """Per host row the next operator around it."""
-    parent = view.links.calls.parent
-    return np.where(parent >= 0, view.links.operator_of[parent], NONE).astype(np.int32)
 
 
 def _calls(view: View) -> Ints:
@@ -169,7 +163,7 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         return [int(each) for each in sums[used]]
 
     everything, grown = np.ones(len(event), bool), size > 0
-    columns = (
+    columns = (  # in the order of the row's fields
         [int(each) for each in calls[used]],
         total(size, everything),
         total(size, innermost),
@@ -179,20 +173,9 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         total(size, grown & innermost),
     )
     names = [texts[index] for index in used]
-    table = [MemoryRow(**dict(zip(_FIELDS, row, strict=True))) for row in zip(names, *columns, strict=True)]
+    fields = MemoryRow.__struct_fields__
+    table = [MemoryRow(**dict(zip(fields, row, strict=True))) for row in zip(names, *columns, strict=True)]
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
-
-
-_FIELDS = (
-    "operator",
-    "calls",
-    "increase",
-    "self_increase",
-    "allocations",
-    "self_allocations",
-    "allocated",
-    "self_allocated",
-)
 
 
 class _Blocks(NamedTuple):
@@ -237,7 +220,7 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     if not len(blocks.alloc):
         return [], None
     sums: dict[str, list[int]] = {}
-    keys = np.stack([_name_of(owners.innermost[alive], host.name), _name_of(owners.around[alive], host.name)])
+    keys = np.stack([of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)])
     for (name, around), column in _grouped(keys):
         label = texts[name] if name >= 0 else OUTSIDE
         if label.startswith("aten::empty") and around >= 0:
@@ -250,10 +233,6 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
         int(events.allocated[peak]) - live_bytes, 0
     )
-
-
-def _name_of(rows: Index, names: Index) -> Index:
-    return np.where(rows >= 0, names[rows] if len(names) else NONE, NONE).astype(np.int32)
 
 
 def _grouped(keys: Index) -> list[tuple[tuple[int, int], Ints]]:
