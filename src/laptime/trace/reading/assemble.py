@@ -22,7 +22,7 @@ from laptime.trace.columns import (
 )
 from laptime.trace.reading.gather import Part
 
-_TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
+TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
 _TYPES: dict[str, type[np.generic]] = {
     "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
     "thread": np.int32,
@@ -39,7 +39,7 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
     texts, text_maps = _merged([part.texts for part in parts])
     keys, thread_maps = _merged([part.threads for part in parts])
     groups, collective_maps = _merged([part.collectives for part in parts])
-    maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(_TEXTS, text_maps)}
+    maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(TEXTS, text_maps)}
 
     def table(title: str, kind: type[Any]) -> Any:
         fields = list(kind.__dataclass_fields__)
