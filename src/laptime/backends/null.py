@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.backends._by_batch import ByBatch
+from laptime.backends._by_batch import ByBatch, nothing
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
@@ -113,7 +113,7 @@ class NullModel(ByBatch[NullWorkload]):
         self._rebuild = rebuild
 
     def _bind(self, batch: int) -> NullWorkload:
-        return NullWorkload(self._call(batch), _nothing, batch)
+        return NullWorkload(self._call(batch), nothing, batch)
 
     def _call(self, batch: int) -> Callable[[], Any]:
         program = self._rebuild(batch) if self._rebuild and batch != 1 else self._first
@@ -166,7 +166,3 @@ class NullModel(ByBatch[NullWorkload]):
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""
         return explain(error, f"{self._target} failed at batch {batch}")
-
-
-def _nothing() -> None:
-    """A device that is always done."""

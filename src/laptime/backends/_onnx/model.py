@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,10 +82,6 @@ class Runtime(Protocol):
     def knobs(self) -> dict[str, Any]:
         """Effective settings."""
         ...
-
-
-def nothing() -> None:
-    """A device that is done when the call returns."""
 
 
 class FileModel(ByBatch[Bound]):
@@ -225,8 +222,17 @@ class FileModel(ByBatch[Bound]):
 
     def close(self) -> None:
         """Let go of the model."""
-        self._workloads.clear()
+        super().close()
         self._others.clear()
+
+
+def in_memory(variant: Variant, name: str, start: Callable[[Source], Runtime], inputs: Any) -> FileModel:
+    """A model that a framework has loaded already; `inputs`: one array, or all by name or in its order."""
+    if isinstance(inputs, np.ndarray):
+        inputs = [inputs]
+    elif isinstance(inputs, Mapping):
+        inputs = list(inputs.values())
+    return FileModel(variant, Source(path=Path(name), facts={"source": "in memory"}), start, given=inputs)
 
 
 def explained(error: BaseException, what: str) -> LaptimeError:

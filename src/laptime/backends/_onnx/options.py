@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 
@@ -27,10 +22,3 @@ def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
         raise UsageError(
             f"{backend} cannot do {' '.join(refused)}", why=why, next="--backend torch, or leave it out"
         )
-
-
-def listed(inputs: Any) -> Any:
-    """Inputs given in memory, in the model's order: one array becomes a list, a mapping its values."""
-    if isinstance(inputs, np.ndarray):
-        return [inputs]
-    return list(inputs.values()) if isinstance(inputs, Mapping) else inputs

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from laptime.backends._by_batch import nothing
+from laptime.backends._installed import environment
 from laptime.backends.tensorflow.package import available
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.text import closest
@@ -121,11 +123,7 @@ def waiter(name: str) -> Callable[[], None]:
     """A function that returns when everything that was started is done."""
     import tensorflow as tf
 
-    return tf.test.experimental.sync_devices if waits(name) else _nothing
-
-
-def _nothing() -> None:
-    """On the CPU the call returns with its result."""
+    return tf.test.experimental.sync_devices if waits(name) else nothing
 
 
 def describe(name: str) -> list[Device]:
@@ -168,8 +166,4 @@ def knobs(name: str) -> dict[str, Any]:
     }
     if name != "cpu":
         settings["tf.tf32"] = tf.config.experimental.tensor_float_32_execution_enabled()
-    for variable in sorted(os.environ):
-        is_folder = variable.endswith(("_DIR", "_PATH", "_HOME"))
-        if variable.startswith(_ENVIRONMENT) and not is_folder:
-            settings[f"env.{variable}"] = os.environ[variable]
-    return settings
+    return settings | environment(_ENVIRONMENT)

@@ -10,11 +10,10 @@ from typing import Any
 
 from laptime.backends._by_batch import unknown_dtype
 from laptime.backends.tensorflow import modes, specs, structure
-from laptime.backends.tensorflow.package import TARGETS
 from laptime.backends.tensorflow.settle import layers, settle
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
-from laptime.targets import Program, Recipe
+from laptime.targets import Program
 from laptime.targets.saved_model import Served
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -93,20 +92,6 @@ def check(variant: Variant) -> None:
     modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
-
-
-def check_kind(recipe: Recipe) -> None:
-    """Refuse models of other frameworks.
-
-    Raises:
-        TargetError: its kind is none of `TARGETS`.
-    """
-    if recipe.kind not in TARGETS:
-        raise TargetError(
-            f"tensorflow cannot run {recipe.target}",
-            why=f"it is a model of {recipe.backend}",
-            next=f"--backend {recipe.backend}   or a model of Keras: keras:EfficientNetB0",
-        )
 
 
 def check_dtype(program: Program, variant: Variant) -> None:
