@@ -10,13 +10,14 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from laptime.kit.errors import LaptimeError, TargetError, UserCodeError
 from laptime.kit.text import closest
-from laptime.targets import Program
+from laptime.targets import Program, Recipe
 
 _RETURN = "return a model (any callable), or (model, inputs)"
 
@@ -172,6 +173,21 @@ def takes_batch(function: Any) -> bool:
     except (TypeError, ValueError):
         return False
     return parameter is not None and parameter.kind is not parameter.POSITIONAL_ONLY
+
+
+def recipe(
+    text: str, load: Callable[[], Any], *, kind: str, folder: Path, source: str, sha256: str
+) -> Recipe:
+    """The recipe of a function that `load` imports, once, when it is needed first."""
+    function = cache(load)
+    return Recipe(
+        target=text,
+        kind=kind,
+        build=lambda batch: build(function(), batch, target=text, folder=folder),
+        per_batch=lambda: takes_batch(function()),
+        source=source,
+        sha256=sha256,
+    )
 
 
 def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:

@@ -30,14 +30,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a torchvision model. Whether the name exists is seen when it is built."""
-    name = _package.named("torchvision", text)
-    return Recipe(
-        target=text,
-        kind="torchvision",
-        build=lambda batch: _build(name),
-        source=_package.source("torchvision"),
-        packages=("torch", "torchvision"),
-    )
+    return _package.resolve("torchvision", text, _build)
 
 
 def names() -> list[str]:
