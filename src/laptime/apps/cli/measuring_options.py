@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from laptime.apps.cli.options import Decorated, typed
 from laptime.kit import registry
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.quantity import seconds, share
@@ -15,8 +15,6 @@ from laptime.kit.text import closest
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
 from laptime.records.regime import Regime
 from laptime.store.folder import SUFFIXES
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BARE = {"--compile": COMPILE_MODES, "--train": OPTIMIZERS}
@@ -295,8 +293,7 @@ def request(
     Raises:
         UsageError: options contradict each other.
     """
-    source = context.get_parameter_source
-    flags = {name: value for name, value in given.items() if source(name) == ParameterSource.COMMANDLINE}
+    flags = typed(context, given)
     if flags.get("rate") is not None and flags.get("regimes") and Regime.PACED not in flags["regimes"]:
         raise UsageError(
             f"--rate needs the {Regime.PACED} regime",

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from laptime.apps.cli.error_boundary import Voice
 
+if TYPE_CHECKING:
+    from laptime.records.plan import Origin
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def typed(context: click.Context, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that stand on the command line, not those that have their default."""
+    source = context.get_parameter_source
+    return {name: value for name, value in settings.items() if source(name) == ParameterSource.COMMANDLINE}
+
+
+def flags(context: click.Context, settings: dict[str, Any]) -> dict[str, Origin]:
+    """Origins of the settings that were typed."""
+    return dict.fromkeys(sorted(typed(context, settings)), "flag")
 
 
 def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> None:

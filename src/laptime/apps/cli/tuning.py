@@ -99,11 +99,3 @@ def exit_code(run: Run) -> ExitCode:
     if run.status == "failed" or run.tuning is None:
         return measuring.exit_code(run) or ExitCode.USER_CODE
     return tuned.exit_code(run)
-
-
-def flags(context: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """Origins of the settings that were typed."""
-    from click.core import ParameterSource
-
-    typed = {name for name in settings if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    return dict.fromkeys(sorted(typed), "flag")

@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.store.recording import recorded
@@ -102,11 +101,9 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    flags = {name for name in given if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    origins = flags(context, given)
     given["arguments"] = list(given["arguments"])
-    request = verb.ProfileRequest(
-        **given, output_to_stderr=as_json, quiet=voice.quiet, origins=dict.fromkeys(sorted(flags), "flag")
-    )
+    request = verb.ProfileRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
     with progress(quiet=voice.quiet, describe=lambda event: []) as show:
         run, complaint = recorded(lambda emit: verb.profile(request, emit), show, save=request.save)
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)

@@ -11,7 +11,7 @@ import click
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration, words
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
@@ -144,7 +144,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     _check_names(settings["only"], settings["skip"], settings["extra"])
     if settings["patch"] is not None:
         output.writable(settings["patch"])
-    origins = tuning.flags(context, settings)
+    origins = flags(context, settings)
     for name in ("arguments", "allow", "extra"):
         settings[name] = list(settings[name])
     request = TuneRequest(**settings, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)

@@ -10,7 +10,7 @@ import click
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.kit.errors import ExitCode
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
@@ -48,7 +48,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     request = verb.VerifyRequest(
-        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=tuning.flags(context, settings)
+        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=flags(context, settings)
     )
     recorded = tuning.record(verb.verify, request, save=request.save, quiet=voice.quiet)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from laptime.apps.cli import measuring, measuring_options, output
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.apps.cli.progress import progress
-from laptime.apps.cli.suite_commands.list import show
+from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.kit.units import show as shown
@@ -26,12 +26,7 @@ from laptime.verbs.suite import PlannedBenchmark
 
 @click.command("run")
 @click.argument("where", metavar="FILE.toml | FILE.py | FOLDER | NAME")
-@click.option(
-    "--match",
-    multiple=True,
-    metavar="TEXT",
-    help="Only with TEXT in the name or as a tag. Repeatable.",
-)
+@match_option
 @click.option(
     "--quick", is_flag=True, help="Smallest batch, preset quick, nothing tagged large: for a laptop."
 )
@@ -54,9 +49,9 @@ from laptime.verbs.suite import PlannedBenchmark
 )
 @report_options
 @voice_options
-@click.pass_context
+@pass_voice
 def command(
-    context: click.Context,
+    voice: Voice,
     /,
     where: str,
     match: tuple[str, ...],
@@ -78,7 +73,6 @@ def command(
     laptime suite run bench.toml --match vision --trials 3 -o report.html
     laptime suite run bench.toml --resume
     """
-    voice = context.find_object(Voice) or Voice()
     suites = [chosen(suite, match, quick=quick) for suite in load(where)]
     if wishes["name"]:
         suites = [_renamed(suite, wishes["name"], len(suites)) for suite in suites]
