@@ -144,14 +144,10 @@ def _answer(item: PlannedBenchmark, run: Run | None) -> Run | None:
     return run if all(case.status == "ok" for case in run.cases) else None
 
 
-def _silent(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
-    return nullcontext(ignore)
-
-
 def measure(
     items: list[PlannedBenchmark],
     *,
-    watch: Callable[[PlannedBenchmark], AbstractContextManager[Listener]] = _silent,
+    watch: Callable[[PlannedBenchmark], AbstractContextManager[Listener]] = lambda item: nullcontext(ignore),
     ended: Callable[[PlannedBenchmark, Run], None] = lambda item, run: None,
     complain: Callable[[LaptimeError], object] = lambda error: None,
     save: bool = True,
