@@ -108,7 +108,8 @@ class FileModel(ByBatch[Bound]):
         self._source = (
             source if given is None else replace(source, inputs=list(given), traced=_leading(given))
         )
-        self._runtime = start(source)
+        self._runtime = runtime = start(source)
+        self.devices, self.libraries, self.knobs = runtime.devices, runtime.libraries, runtime.knobs
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
 
@@ -160,18 +161,6 @@ class FileModel(ByBatch[Bound]):
             result["inputs"]["values"] = "random: floats from N(0, 1), whole numbers 0 and 1"
         result.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
         return result
-
-    def devices(self) -> list[Device]:
-        """Where it runs."""
-        return self._runtime.devices()
-
-    def libraries(self) -> dict[str, str]:
-        """Versions of the runtime."""
-        return self._runtime.libraries()
-
-    def knobs(self) -> dict[str, Any]:
-        """Effective settings of the runtime."""
-        return self._runtime.knobs()
 
     def exported(self) -> float | None:
         """Seconds of exporting, or of finding the export; None for a file of the user's."""

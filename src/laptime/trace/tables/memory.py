@@ -14,6 +14,7 @@ import numpy as np
 
 from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents
+from laptime.trace.groups import group
 from laptime.trace.links import of_host
 from laptime.trace.view import View
 
@@ -220,29 +221,20 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     if not len(blocks.alloc):
         return [], None
     sums: dict[str, list[int]] = {}
-    keys = np.stack([of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)])
-    for (name, around), column in _grouped(keys):
+    groups = group(*(of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)))
+    columns = (*groups.codes, groups.sums(events.bytes[alive]), groups.sizes())
+    for name, around, size, number in zip(*(column.tolist() for column in columns), strict=True):
         label = texts[name] if name >= 0 else OUTSIDE
         if label.startswith("aten::empty") and around >= 0:
             label = f"{texts[around]} ({label})"
         entry = sums.setdefault(label, [0, 0])
-        entry[0] += int(events.bytes[alive[column]].sum())
-        entry[1] += len(column)
+        entry[0] += int(size)
+        entry[1] += number
     live = [LiveAtPeak(operator=label, bytes=size, blocks=number) for label, (size, number) in sums.items()]
     live_bytes = int(events.bytes[alive].sum())
     return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
         int(events.allocated[peak]) - live_bytes, 0
     )
-
-
-def _grouped(keys: Index) -> list[tuple[tuple[int, int], Ints]]:
-    """Groups of equal columns of a 2 x n array: the column, and the indices of its equals."""
-    if not keys.shape[1]:
-        return []
-    distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return [((int(a), int(b)), part) for (a, b), part in zip(distinct.T, parts, strict=True)]
 
 
 def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:

@@ -16,6 +16,8 @@ from laptime.records.profile import BOUND
 from laptime.store import folder, index
 from laptime.store.index import ListedRun
 
+_FIELDS = ("status", "verb", "name", "started", "verdict", "bound", "targets", "cases", "headline")
+
 
 @click.command("list")
 @click.option(
@@ -66,19 +68,7 @@ def _record(line: ListedRun) -> dict[str, Any]:
     path = str(folder.home() / line.path)
     if line.fault:
         return {"id": line.id, "path": path, "status": "damaged", "reason": line.fault}
-    return {
-        "id": line.id,
-        "path": path,
-        "status": line.status,
-        "verb": line.verb,
-        "name": line.name,
-        "started": line.started,
-        "verdict": line.verdict,
-        "bound": line.bound,
-        "targets": line.targets,
-        "cases": line.cases,
-        "headline": line.headline,
-    }
+    return {"id": line.id, "path": path, **{field: getattr(line, field) for field in _FIELDS}}
 
 
 def _verdict(line: ListedRun) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import click
@@ -17,7 +16,6 @@ from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.kit.units import show as shown
 from laptime.records.case import Case
-from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
@@ -106,13 +104,9 @@ def _carried_out(
         return _foretold(items)
     _announce(items, voice)
     complaints: list[LaptimeError] = []
-
-    def watch(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
-        return progress(quiet=voice.quiet)
-
     run = verb.measure(
         items,
-        watch=watch,
+        watch=lambda item: progress(quiet=voice.quiet),
         ended=lambda item, run: voice.say(_ended(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
