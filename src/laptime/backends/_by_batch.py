@@ -133,3 +133,21 @@ def not_a_model(subject: object, models: str) -> UsageError:
         why=f"a model is {models} or any other callable",
         next="pass the model itself, or a function that calls it",
     )
+
+
+def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
+    """Options that only PyTorch has.
+
+    Raises:
+        UsageError: the variant asks for one; `why` is what this backend has instead.
+    """
+    options = {
+        "--compile": bool(variant.compile),
+        "--channels-last": variant.channels_last,
+        "--train": bool(variant.train),
+    }
+    refused = [word for word, is_set in options.items() if is_set]
+    if refused:
+        raise UsageError(
+            f"{backend} cannot do {' '.join(refused)}", why=why, next="--backend torch, or leave it out"
+        )

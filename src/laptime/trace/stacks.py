@@ -21,15 +21,6 @@ MODULE = "nn.Module: "
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"_\d+$")
-_INSTALLED = re.compile(r"(?<![^/])(site-packages|dist-packages|lib/python\d[\d.]*)/")
-_TORCH = r"torch|torchvision|torchaudio|torchtext|torchdata|functorch|triton|laptime"
-_STANDARD = r"threading|multiprocessing|concurrent|runpy|contextlib|functools|importlib|asyncio|queue|weakref"
-_LIBRARIES = (
-    r"transformers|accelerate|datasets|diffusers|peft|trl|timm|lightning|lightning_fabric|pytorch_lightning"
-    r"|torchmetrics|deepspeed|megatron|apex|xformers|flash_attn|vllm|sglang|numpy|PIL|fastai|ignite"
-)
-_INTERNAL = re.compile(f"({_TORCH}|{_STANDARD})")
-_LIBRARY = re.compile(f"({_LIBRARIES})")
 
 
 class Frames(NamedTuple):
@@ -67,16 +58,6 @@ def stack_of(view: View, row: int) -> list[str]:
             return [frame for frame in str(trace.texts[frames.own[at]]).split(";") if frame]
         at = int(view.links.calls.parent[at])
     return names
-
-
-def user_frame(frames: list[str]) -> str:
-    """The innermost frame of the user's own code, else of a library above torch, else any; "" without."""
-    calls = [frame for frame in frames if not frame.startswith(("<", MODULE))]
-    above = [frame for frame in calls if not _INTERNAL.fullmatch(_package(frame))]
-    users = [
-        frame for frame in above if not (_INSTALLED.search(frame) or _LIBRARY.fullmatch(_package(frame)))
-    ]
-    return next(iter(users or above or calls or frames), "")
 
 
 def places(view: View, rows: Rows) -> Ints:
@@ -174,9 +155,3 @@ def _frame(name: str) -> str:
     """A function's name in stacks: without the address of its object, without the number of its module."""
     name = _ADDRESS.sub("", name)
     return _NUMBER.sub("", name) if name.startswith(MODULE) else name
-
-
-def _package(frame: str) -> str:
-    """The first part of a frame's path, behind the folder that packages are installed in."""
-    path = frame.split("(", 1)[0].replace("\\", "/").removesuffix(".py")
-    return _INSTALLED.split(path)[-1].split("/", 1)[0]

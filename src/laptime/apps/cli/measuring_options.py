@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.options import Decorated, typed
+from laptime.apps.cli.options import Decorated, off_option, typed
 from laptime.kit import registry
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.quantity import seconds, share
@@ -153,7 +153,18 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     return by_name
 
 
-duration = _read_by(seconds)
+def time_option(name: str, help: str, *, default: str | None = None) -> Callable[[Decorated], Decorated]:
+    """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
+    return click.option(
+        name,
+        callback=_read_by(seconds),
+        default=default,
+        show_default=default is not None,
+        metavar="TIME",
+        help=help,
+    )
+
+
 _OPTIONS = (
     click.option(
         "--batch",
@@ -188,12 +199,7 @@ _OPTIONS = (
         metavar="PERCENT",
         help="Stop when half of the 95 % interval is this small. [default: by preset]",
     ),
-    click.option(
-        "--budget",
-        callback=duration,
-        metavar="TIME",
-        help="Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]",
-    ),
+    time_option("--budget", "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]"),
     click.option(
         "--preset",
         type=click.Choice(["quick", "standard", "strict"]),
@@ -209,12 +215,7 @@ _OPTIONS = (
     ),
     click.option("--rate", type=float, metavar="PER_SECOND", help="Calls per second of the paced regime."),
     click.option("--processes", type=int, metavar="N", help="Fresh processes of every variant."),
-    click.option(
-        "--timeout",
-        callback=duration,
-        metavar="TIME",
-        help="A step that takes longer counts as hung. [default: 120s]",
-    ),
+    time_option("--timeout", "A step that takes longer counts as hung. [default: 120s]"),
     click.option(
         "--backend",
         "backends",
@@ -247,9 +248,7 @@ _OPTIONS = (
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
     click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT."),
-    click.option(
-        "--no-save", "save", is_flag=True, flag_value=False, default=None, help="Do not store the run."
-    ),
+    off_option("--no-save", "save", "Do not store the run.", default=None),
 )
 
 

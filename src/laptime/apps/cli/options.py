@@ -59,11 +59,16 @@ def report_options(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def off_option(
+    name: str, field: str, help: str, *, default: bool | None = True
+) -> Callable[[Decorated], Decorated]:
+    """`--no-save`: an option that makes a setting false."""
+    return click.option(name, field, is_flag=True, flag_value=False, default=default, help=help)
+
+
 def store_options(command: Decorated) -> Decorated:
     """`--name` and `--no-save`: how the run is stored."""
-    command = click.option(
-        "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run."
-    )(command)
+    command = off_option("--no-save", "save", "Do not store the run.")(command)
     return click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")(
         command
     )

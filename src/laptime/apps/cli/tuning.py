@@ -9,7 +9,7 @@ import click
 
 from laptime.apps.cli import measuring
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
+from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import Decorated
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 def trial_options(command: Decorated) -> Decorated:
     """`--python` and `--timeout`: how each trial process runs."""
-    command = click.option(
-        "--timeout",
-        callback=duration,
-        default="10m",
-        show_default=True,
-        metavar="TIME",
-        help="Time limit of one trial.",
-    )(command)
+    command = time_option("--timeout", "Time limit of one trial.", default="10m")(command)
     help_text = "Interpreter that runs the script. [default: laptime's own]"
     return click.option("--python", metavar="PATH", default="", help=help_text)(command)
 

@@ -57,31 +57,24 @@ class Runtime(Protocol):
 
     def inputs(self) -> list[Input]:
         """What it takes."""
-        ...
 
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """The model with these inputs. Calls nothing yet."""
-        ...
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         """Values by tag of a metric for inputs of these shapes, and the receipt."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """What only this framework knows of the model."""
-        ...
 
     def devices(self) -> list[Device]:
         """Where it runs."""
-        ...
 
     def libraries(self) -> dict[str, str]:
         """Versions."""
-        ...
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings."""
-        ...
 
 
 class FileModel(ByBatch[Bound]):

@@ -74,19 +74,11 @@ def claim(variant: Variant) -> str:
 def _set_threads(variant: Variant) -> None:
     import tensorflow as tf
 
-    threading = tf.config.threading
-    for threads, get, set_ in (
-        (
-            variant.threads,
-            threading.get_intra_op_parallelism_threads,
-            threading.set_intra_op_parallelism_threads,
-        ),
-        (
-            _number(variant.options.get("inter_threads")),
-            threading.get_inter_op_parallelism_threads,
-            threading.set_inter_op_parallelism_threads,
-        ),
-    ):
+    numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
+    for kind, threads in numbers.items():
+        get, set_ = (
+            getattr(tf.config.threading, f"{verb}_{kind}_op_parallelism_threads") for verb in ("get", "set")
+        )
         if threads is not None and get() != threads:
             try:
                 set_(threads)

@@ -9,8 +9,8 @@ import click
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import flags, report_options, store_options, voice_options
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import flags, off_option, report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.store.recording import recorded
@@ -53,26 +53,12 @@ _AT_LEAST_0 = click.IntRange(min=0)
     callback=lambda context, option, value: value or "",
     help="What a step is. [default: the first of these that the script has]",
 )
-@click.option(
-    "--no-stack",
-    "stack",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Record no call stacks and no modules.",
-)
-@click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="Record no memory.")
+@off_option("--no-stack", "stack", "Record no call stacks and no modules.")
+@off_option("--no-memory", "memory", "Record no memory.")
 @click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Batch size of a TARGET.")
 @click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Data type of a TARGET.")
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="Device of a TARGET.")
-@click.option(
-    "--timeout",
-    callback=duration,
-    default="30m",
-    show_default=True,
-    metavar="TIME",
-    help="Interrupt the script after this time.",
-)
+@time_option("--timeout", "Interrupt the script after this time.", default="30m")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),

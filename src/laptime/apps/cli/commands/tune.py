@@ -10,7 +10,7 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration, words
+from laptime.apps.cli.measuring_options import time_option, words
 from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
@@ -34,14 +34,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.argument("program", metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
-@click.option(
-    "--budget",
-    callback=duration,
-    default="10m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of the whole session: 90s, 10m, 1h.",
-)
+@time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),

@@ -9,7 +9,7 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
+from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.kit.errors import ExitCode
 
@@ -18,14 +18,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 @click.command("verify")
 @click.argument("recipe", metavar="RECIPE", type=click.Path(path_type=Path))
-@click.option(
-    "--budget",
-    callback=duration,
-    default="5m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of the whole check: 90s, 5m, 1h.",
-)
+@time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.", default="5m")
 @tuning.trial_options
 @store_options
 @report_options

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import measuring, measuring_options, output
+from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import off_option, report_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
@@ -31,20 +32,13 @@ from laptime.verbs.suite import PlannedBenchmark
 @click.option("--list", "only_list", is_flag=True, help="List the benchmarks, measure nothing.")
 @click.option("--dry-run", is_flag=True, help="Show what would run and for about how long, measure nothing.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes per variant.")
-@click.option(
-    "--timeout",
-    callback=measuring_options.duration,
-    metavar="TIME",
-    help="Time limit of a step; a longer one counts as hung.",
-)
+@time_option("--timeout", "Time limit of a step; a longer one counts as hung.")
 @click.option("--resume", is_flag=True, help="Skip what the last run of this suite has measured.")
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
 @click.option("--name", metavar="TEXT", help="Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
-@click.option(
-    "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the runs."
-)
+@off_option("--no-save", "save", "Do not store the runs.")
 @report_options
 @voice_options
 @pass_voice
