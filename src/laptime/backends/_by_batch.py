@@ -57,7 +57,7 @@ class ByBatch(ABC, Generic[Workload]):
 
 
 class ProgramModel(ByBatch[Workload]):
-    """A program on one device: what JAX and TensorFlow share.
+    """A program on one device: what JAX, TensorFlow and no framework share.
 
     Args:
         program: built for batch 1.
@@ -71,15 +71,15 @@ class ProgramModel(ByBatch[Workload]):
         variant: Variant,
         program: Program,
         *,
-        device: Any,
-        facts: dict[str, Any],
+        device: Any = "cpu",
+        facts: dict[str, Any] | None = None,
         rebuild: Callable[[int], Program] | None,
     ) -> None:
         super().__init__()
         self._variant = variant
         self._program = program
         self._device = device
-        self._facts = facts
+        self._facts = facts or {}
         self._rebuild = rebuild
 
     def _described(

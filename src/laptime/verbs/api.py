@@ -14,7 +14,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
 from laptime.records.run import Run
-from laptime.store import lookup
+from laptime.store.lookup import load as load
 from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
@@ -138,15 +138,6 @@ def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparis
     Raises:
         UsageError: conditions differ and `force` is not set, or no case is shared.
     """
-    left = lookup.load(a) if isinstance(a, str) else a
-    right = lookup.load(b) if isinstance(b, str) else b
+    left = load(a) if isinstance(a, str) else a
+    right = load(b) if isinstance(b, str) else b
     return compare_runs(left, right, force)
-
-
-def load(reference: str) -> Run:
-    """A stored run: a path, an id or its beginning, a name, "last", "last~1".
-
-    Raises:
-        UsageError: there is no such run, or its file is damaged.
-    """
-    return lookup.load(reference)

@@ -66,6 +66,17 @@ def off_option(
     return click.option(name, field, is_flag=True, flag_value=False, default=default, help=help)
 
 
+def step_by_option(help: str) -> Callable[[Decorated], Decorated]:
+    """`--step-by`: "" where it is left out."""
+    return click.option(
+        "--step-by",
+        type=click.Choice(["optimizer", "loader", "forward"]),
+        default=None,
+        callback=lambda context, option, value: value or "",
+        help=help,
+    )
+
+
 def store_options(command: Decorated) -> Decorated:
     """`--name` and `--no-save`: how the run is stored."""
     command = off_option("--no-save", "save", "Do not store the run.")(command)

@@ -102,11 +102,12 @@ def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
     """The fields that distinguish rows by launch; none for rows by name."""
     if not codes:
         return {}
-    operator, grid, block, registers, shared_memory = codes
+    operator, grid, block = (texts[code] if code >= 0 else "" for code in codes[:3])
+    registers, shared_memory = (code if code >= 0 else None for code in codes[3:])
     return {
-        "operator": texts[operator] if operator >= 0 else "",
-        "grid": texts[grid] if grid >= 0 else "",
-        "block": texts[block] if block >= 0 else "",
-        "registers": registers if registers >= 0 else None,
-        "shared_memory": shared_memory if shared_memory >= 0 else None,
+        "operator": operator,
+        "grid": grid,
+        "block": block,
+        "registers": registers,
+        "shared_memory": shared_memory,
     }

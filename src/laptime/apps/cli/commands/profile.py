@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,22 @@ import click
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import time_option
-from laptime.apps.cli.options import flags, off_option, report_options, store_options, voice_options
+from laptime.apps.cli.options import (
+    Decorated,
+    flags,
+    off_option,
+    report_options,
+    step_by_option,
+    store_options,
+    voice_options,
+)
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.store.recording import recorded
 
-_AT_LEAST_1 = click.IntRange(min=1)
-_AT_LEAST_0 = click.IntRange(min=0)
+
+def _number(name: str, help: str, *, default: int, least: int = 1) -> Callable[[Decorated], Decorated]:
+    return click.option(name, type=click.IntRange(min=least), default=default, show_default=True, help=help)
 
 
 @click.command(
@@ -28,34 +38,14 @@ _AT_LEAST_0 = click.IntRange(min=0)
 @click.option(
     "--python", metavar="PATH", default="", help="Interpreter to run it with. [default: laptime's own]"
 )
-@click.option("--steps", type=_AT_LEAST_1, default=5, show_default=True, help="Steps to trace.")
-@click.option(
-    "--warmup",
-    type=_AT_LEAST_0,
-    default=2,
-    show_default=True,
-    help="Steps with the profiler on, but not recorded.",
-)
-@click.option(
-    "--wait", type=_AT_LEAST_0, default=3, show_default=True, help="Steps before the profiler starts."
-)
-@click.option(
-    "--repeat",
-    type=_AT_LEAST_1,
-    default=1,
-    show_default=True,
-    help="Traces to record; the report is about the last.",
-)
-@click.option(
-    "--step-by",
-    type=click.Choice(["optimizer", "loader", "forward"]),
-    default=None,
-    callback=lambda context, option, value: value or "",
-    help="What a step is. [default: the first of these that the script has]",
-)
+@_number("--steps", "Steps to trace.", default=5)
+@_number("--warmup", "Steps with the profiler on, but not recorded.", default=2, least=0)
+@_number("--wait", "Steps before the profiler starts.", default=3, least=0)
+@_number("--repeat", "Traces to record; the report is about the last.", default=1)
+@step_by_option("What a step is. [default: the first of these that the script has]")
 @off_option("--no-stack", "stack", "Record no call stacks and no modules.")
 @off_option("--no-memory", "memory", "Record no memory.")
-@click.option("--batch", type=_AT_LEAST_1, default=1, show_default=True, help="Batch size of a TARGET.")
+@_number("--batch", "Batch size of a TARGET.", default=1)
 @click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Data type of a TARGET.")
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="Device of a TARGET.")
 @time_option("--timeout", "Interrupt the script after this time.", default="30m")

@@ -11,7 +11,7 @@ import click
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import time_option, words
-from laptime.apps.cli.options import flags, report_options, store_options, voice_options
+from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
@@ -99,13 +99,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     metavar="PATH",
     help="File to write the patch to. [default: SCRIPT.laptime.patch]",
 )
-@click.option(
-    "--step-by",
-    type=click.Choice(["optimizer", "loader", "forward"]),
-    default=None,
-    callback=lambda context, option, value: value or "",
-    help="What ends a step. [default: the first of these that the script has]",
-)
+@step_by_option("What ends a step. [default: the first of these that the script has]")
 @tuning.trial_options
 @store_options
 @report_options

@@ -33,6 +33,10 @@ OWN = "laptime::step"
 """What `laptime profile` writes around its steps; they go before all others."""
 
 
+Steps = tuple[int, str, list[tuple[int, int, int]]]
+"""A line, the name of the ranges that its steps stand for, and number, start and end of each step."""
+
+
 class Mark(NamedTuple):
     """A range to be added: a step, or a phase of one. Times in ns."""
 
@@ -85,9 +89,7 @@ def _name(kinds: dict[int, Kind], event: Event) -> str:
     return kind.name if kind else ""
 
 
-def _numbered(
-    lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
-) -> tuple[int, str, list[tuple[int, int, int]]] | None:
+def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """Ranges with a number: those called train, else the most frequent ones, by start."""
     numbered = defaultdict[tuple[int, str], list[tuple[int, int, int]]](list)
     for at, line in enumerate(lines):
@@ -101,9 +103,7 @@ def _numbered(
     return at, name, sorted(numbered[at, name], key=lambda step: step[1:])
 
 
-def _called(
-    lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
-) -> tuple[int, str, list[tuple[int, int, int]]] | None:
+def _called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """From each call of the function that takes most time to its next."""
     durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):
