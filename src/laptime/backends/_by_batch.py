@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from laptime.kit.errors import TargetError, UsageError
@@ -135,19 +135,21 @@ def not_a_model(subject: object, models: str) -> UsageError:
     )
 
 
-def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
-    """Options that only PyTorch has.
+def refuse_options(asked: Mapping[str, object], backend: str, *, why: str, next: str = "") -> None:
+    """Options that this backend does not have, by how they are written.
 
     Raises:
-        UsageError: the variant asks for one; `why` is what this backend has instead.
+        UsageError: one is asked for.
     """
+    if refused := [word for word, is_asked in asked.items() if is_asked]:
+        raise UsageError(f"{backend} cannot do {' '.join(refused)}", why=why, next=next)
+
+
+def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
+    """Options that only PyTorch has; `why` is what this backend has instead. Raises as `refuse_options`."""
     options = {
-        "--compile": bool(variant.compile),
+        "--compile": variant.compile,
         "--channels-last": variant.channels_last,
-        "--train": bool(variant.train),
+        "--train": variant.train,
     }
-    refused = [word for word, is_set in options.items() if is_set]
-    if refused:
-        raise UsageError(
-            f"{backend} cannot do {' '.join(refused)}", why=why, next="--backend torch, or leave it out"
-        )
+    refuse_options(options, backend, why=why, next="--backend torch, or leave it out")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.backends._by_batch import ProgramModel, nothing
+from laptime.backends._by_batch import ProgramModel, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
@@ -77,20 +77,13 @@ def _check(variant: Variant) -> None:
             why="the null backend knows only the cpu",
             next="--device cpu",
         )
-    refused = [
-        word
-        for word, is_asked in (
-            (f"--dtype {variant.dtype}", variant.dtype not in ("float32", "auto")),
-            ("--compile", bool(variant.compile)),
-            ("--channels-last", variant.channels_last),
-            ("--threads", variant.threads is not None),
-        )
-        if is_asked
-    ]
-    if refused:
-        raise UsageError(
-            f"the null backend cannot do {' '.join(refused)}", why="it has no framework that would do it"
-        )
+    options = {
+        f"--dtype {variant.dtype}": variant.dtype not in ("float32", "auto"),
+        "--compile": variant.compile,
+        "--channels-last": variant.channels_last,
+        "--threads": variant.threads is not None,
+    }
+    refuse_options(options, "the null backend", why="it has no framework that would do it")
 
 
 @dataclass

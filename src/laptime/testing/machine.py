@@ -78,7 +78,15 @@ class ScriptedMachine:
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
-        self._pass(seconds)
+        self._time += seconds
+        # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
+        pull = seconds / 20.0
+        step = self.drift * math.sqrt(2 * pull) if pull < 1 else self.drift
+        self._level += -min(pull, 1.0) * self._level + step * self.random.gauss(0, 1)
+        if self.neighbour and self._time >= max(self._burst_until, self._quiet_until):
+            burst = self.random.uniform(0.2, 2.0)
+            self._burst_until = self._time + burst
+            self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
     def open_session(self, variant: Variant) -> ScriptedSession:
         """A fresh process for a variant."""
@@ -91,17 +99,6 @@ class ScriptedMachine:
     def waited(self) -> float:
         """Share of a sample started now that its threads wait for a CPU."""
         return 0.5 if self._time < self._burst_until else 0.0
-
-    def _pass(self, seconds: float) -> None:
-        self._time += seconds
-        # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
-        pull = seconds / 20.0
-        step = self.drift * math.sqrt(2 * pull) if pull < 1 else self.drift
-        self._level += -min(pull, 1.0) * self._level + step * self.random.gauss(0, 1)
-        if self.neighbour and self._time >= max(self._burst_until, self._quiet_until):
-            burst = self.random.uniform(0.2, 2.0)
-            self._burst_until = self._time + burst
-            self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
 
 class ScriptedSession:

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from laptime.kit.registry import names
-from laptime.testing.conformance import documented, need, takes
+from laptime.testing.conformance import Broken, documented, need, takes
 from laptime.testing.loops import FakeLoop
 from laptime.testing.rules import section
 from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile, Site
@@ -105,8 +105,7 @@ def _json(options: Options, who: str) -> str:
     try:
         text = json.dumps(options, sort_keys=True)
     except (TypeError, ValueError) as error:
-        need(False, f"{who}: its options cannot be written as JSON: {error}")
-        raise
+        raise Broken(f"{who}: its options cannot be written as JSON: {error}") from error
     need(
         isinstance(options, dict) and json.loads(text) == options, f"{who}: {options!r} does not survive JSON"
     )

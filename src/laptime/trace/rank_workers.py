@@ -72,9 +72,7 @@ def share_of(path: Path, *, processes: int = 1) -> RankShare:
 
 def rank_of(name: str, in_file: int | None) -> int:
     """The rank stated in the file, else in its name, else 0."""
-    if in_file is not None:
-        return in_file
-    return trace_files.rank_in(name) or 0
+    return in_file if in_file is not None else trace_files.rank_in(name) or 0
 
 
 def _here(path: Path) -> RankShare | str:

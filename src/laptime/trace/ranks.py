@@ -114,14 +114,10 @@ def _stragglers(
     waiting = sum(row.waiting_ns for row in rows)
     stragglers = []
     for index, rank_share in enumerate(shares):
-        mine = [row for one, row in zip(met, rows, strict=True) if index in one]
-        late = [row for row in mine if row.last == rank_share.rank]
+        mine = [(one[index], row) for one, row in zip(met, rows, strict=True) if index in one]
+        late = [(own, row) for own, row in mine if row.last == rank_share.rank]
         # The last arriver hardly waits itself; what it does is no fault of its own.
-        caused = sum(
-            row.waiting_ns - (one[index].dur_ns - row.latency_ns)
-            for one, row in zip(met, rows, strict=True)
-            if index in one and row.last == rank_share.rank
-        )
+        caused = sum(row.waiting_ns - (own.dur_ns - row.latency_ns) for own, row in late)
         if waiting and caused > waiting * ABOVE_EVEN / len(shares):
             stragglers.append(
                 Straggler(

@@ -27,7 +27,7 @@ _DTYPE_WORDS = {
 }
 
 
-def _read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that parses an option's text; its errors name the option."""
 
     def callback(context: click.Context, option: click.Parameter, text: Any) -> Any:
@@ -157,7 +157,7 @@ def time_option(name: str, help: str, *, default: str | None = None) -> Callable
     """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
     return click.option(
         name,
-        callback=_read_by(seconds),
+        callback=read_by(seconds),
         default=default,
         show_default=default is not None,
         metavar="TIME",
@@ -168,18 +168,18 @@ def time_option(name: str, help: str, *, default: str | None = None) -> Callable
 _OPTIONS = (
     click.option(
         "--batch",
-        callback=_read_by(batches),
+        callback=read_by(batches),
         metavar="N,... | auto",
         help="Batch sizes; auto finds the largest that fits, and the knee. [default: 1]",
     ),
     click.option("--device", metavar="NAME", help="cpu, cuda:0, mps ... [default: the fastest there is]"),
     click.option(
         "--dtype",
-        callback=_read_by(dtypes),
+        callback=read_by(dtypes),
         metavar="NAME,...",
         help="float32, bfloat16, float16. [default: float32]",
     ),
-    click.option("--threads", callback=_read_by(integers), metavar="N,...", help="Intra-op threads."),
+    click.option("--threads", callback=read_by(integers), metavar="N,...", help="Intra-op threads."),
     click.option("--channels-last", is_flag=True, help="Memory format NHWC."),
     click.option(
         "--compile",
@@ -195,7 +195,7 @@ _OPTIONS = (
     ),
     click.option(
         "--precision",
-        callback=_read_by(share),
+        callback=read_by(share),
         metavar="PERCENT",
         help="Stop when half of the 95 % interval is this small. [default: by preset]",
     ),
@@ -208,7 +208,7 @@ _OPTIONS = (
     click.option(
         "--regime",
         "regimes",
-        callback=_read_by(words),
+        callback=read_by(words),
         metavar="NAME,...",
         help="isolated (sync, call, sync), saturated (back to back), device (by its own clock), paced "
         "(at --rate). [default: what the device offers]",
@@ -219,14 +219,14 @@ _OPTIONS = (
     click.option(
         "--backend",
         "backends",
-        callback=_read_by(backends),
+        callback=read_by(backends),
         metavar="NAME,...",
         help="Frameworks; each runs those targets that it can. [default: by target]",
     ),
     click.option(
         "--python",
         multiple=True,
-        callback=_read_by(interpreters),
+        callback=read_by(interpreters),
         metavar="BACKEND=PATH",
         help="Interpreter of a backend's workers: tensorflow=.venv-tf/bin/python. Repeatable.",
     ),
@@ -234,7 +234,7 @@ _OPTIONS = (
         "--option",
         "options",
         multiple=True,
-        callback=_read_by(options),
+        callback=read_by(options),
         metavar="NAME=VALUE,...",
         help="A setting of the backend's own, say hint=latency,throughput. Repeatable.",
     ),
@@ -242,7 +242,7 @@ _OPTIONS = (
         "--shape",
         "shapes",
         multiple=True,
-        callback=_read_by(shapes),
+        callback=read_by(shapes),
         metavar="NAME=3x224x224",
         help="Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
     ),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 _HEAVY = frozenset({"GRUSequence", "If", "LSTMSequence", "Loop", "RNNSequence", "TensorIterator", "Einsum"})
@@ -50,19 +51,10 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
     return values, receipt
 
 
-def _convolution(node: Any) -> int:
-    """2 x outputs x weights of one output channel: (out, in, ...)."""
-    return int(2 * math.prod(node.get_output_shape(0)) * math.prod(tuple(node.get_input_shape(1))[1:]))
-
-
-def _grouped(node: Any) -> int:
-    """2 x outputs x weights of one output channel: (groups, out, in, ...)."""
-    return int(2 * math.prod(node.get_output_shape(0)) * math.prod(tuple(node.get_input_shape(1))[2:]))
-
-
-def _backwards(node: Any) -> int:
-    """2 x inputs x weights of one input channel: (in, out, ...)."""
-    return int(2 * math.prod(node.get_input_shape(0)) * math.prod(tuple(node.get_input_shape(1))[1:]))
+def _convolution(node: Any, *, leading: int = 1, is_backwards: bool = False) -> int:
+    """2 x outputs (backwards: inputs) x weights of one channel, which come behind `leading` dimensions."""
+    many = node.get_input_shape(0) if is_backwards else node.get_output_shape(0)
+    return int(2 * math.prod(many) * math.prod(tuple(node.get_input_shape(1))[leading:]))
 
 
 def _product(node: Any) -> int:
@@ -81,9 +73,9 @@ def _attention(node: Any) -> int:
 
 
 _FORMULAS: dict[str, Callable[[Any], int]] = {
-    "Convolution": _convolution,
-    "GroupConvolution": _grouped,
-    "ConvolutionBackpropData": _backwards,
+    "Convolution": _convolution,  # weights are (out, in, ...)
+    "GroupConvolution": partial(_convolution, leading=2),  # (groups, out, in, ...)
+    "ConvolutionBackpropData": partial(_convolution, is_backwards=True),  # (in, out, ...)
     "MatMul": _product,
     "ScaledDotProductAttention": _attention,
 }

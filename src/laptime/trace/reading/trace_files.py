@@ -50,7 +50,13 @@ def find(paths: Sequence[Path]) -> ChosenFiles:
             raise _missing(path)
     files = list(dict.fromkeys(files))
     latest = _latest(files)
-    return ChosenFiles(latest, _dropped_warnings(len(files) - len(latest)))
+    match len(files) - len(latest):
+        case 0:
+            return ChosenFiles(latest, [])
+        case 1:
+            return ChosenFiles(latest, ["1 earlier recording of a worker is left out"])
+        case number:
+            return ChosenFiles(latest, [f"{number} earlier recordings of workers are left out"])
 
 
 def rank_in(name: str) -> int | None:
@@ -91,14 +97,6 @@ def _latest(paths: Iterable[Path]) -> list[Path]:
         if key not in latest or latest[key][0] < span:
             latest[key] = (span, path)
     return [path for _, path in latest.values()]
-
-
-def _dropped_warnings(dropped: int) -> list[str]:
-    if dropped == 0:
-        return []
-    if dropped == 1:
-        return ["1 earlier recording of a worker is left out"]
-    return [f"{dropped} earlier recordings of workers are left out"]
 
 
 def _missing(path: Path) -> UsageError:

@@ -18,6 +18,7 @@ import numpy as np
 from laptime.records.tables import Launches, LaunchRow
 from laptime.trace import names
 from laptime.trace.columns import DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.links import of_host
 from laptime.trace.tables.devices import BUCKETS
 from laptime.trace.view import View
 
@@ -35,7 +36,9 @@ def launches(view: View) -> Launches | None:
         return None
     linked = np.flatnonzero(launch >= 0)
     length = device.end - device.start
-    kernel, graph = device.kind == DeviceKind.KERNEL, _replayed(view)
+    kernel = device.kind == DeviceKind.KERNEL
+    replayed = names.rows(view.trace.texts, of_host(host.name, launch), names.is_graph_launch)
+    graph: Mask = (device.graph > 0) | replayed
     tiny = kernel & (length < TINY)
     short = np.zeros(len(device), bool)
     short[linked] = length[linked] < (host.end - host.start)[launch[linked]]
@@ -127,16 +130,6 @@ def _elapsed(instants: Ints, at: Ints) -> Ints:
     """For every `at`: the sum of the times that have passed since the earlier instants."""
     number = np.searchsorted(instants, at)
     return np.asarray(number * at - np.append(0, np.cumsum(instants))[number], np.int64)
-
-
-def _replayed(view: View) -> Mask:
-    """Device rows that CUDA graphs replayed."""
-    host, device, launch = view.trace.host, view.trace.device, view.links.launch
-    replays = names.rows(view.trace.texts, host.name, names.is_graph_launch)
-    in_graph: Mask = device.graph > 0
-    linked = np.flatnonzero(launch >= 0)
-    in_graph[linked] |= replays[launch[linked]]
-    return in_graph
 
 
 def _by_name(view: View) -> list[tuple[str, int, int]]:

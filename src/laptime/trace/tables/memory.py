@@ -247,12 +247,5 @@ def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
         edges = np.append(True, bucket[1:] != bucket[:-1])
         closes = np.append(edges[1:], True)
         rows = rows[np.unique(np.concatenate([np.flatnonzero(edges | closes), order[edges], order[closes]]))]
-    return [
-        MemoryPoint(at, allocated, reserved)
-        for at, allocated, reserved in zip(
-            events.at[rows].tolist(),
-            events.allocated[rows].tolist(),
-            events.reserved[rows].tolist(),
-            strict=True,
-        )
-    ]
+    columns = (events.at[rows], events.allocated[rows], events.reserved[rows])
+    return [MemoryPoint(*point) for point in zip(*(column.tolist() for column in columns), strict=True)]

@@ -17,7 +17,7 @@ from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Evidence
 from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, warn
-from laptime.records.environment import Device, Environment
+from laptime.records.environment import Environment
 from laptime.records.event import Event, Listener, Progress, ignore
 from laptime.verbs.doctor import gpu_checks, host_checks
 from laptime.verbs.doctor.device_peaks import DevicePeaks, device_peaks
@@ -59,6 +59,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
     environment = overview.environment.extended(libraries=peaks.libraries, knobs=peaks.knobs)
     visible = [gpu for gpu in overview.gpus if gpu.device]
+    listed = {gpu.device for gpu in visible}
     lines = [
         *host_checks.cpus(environment),
         *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=overview.exact_peak),
@@ -79,7 +80,7 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore
         started=when,
         seconds=seconds,
         environment=environment,
-        devices=[*(gpu.as_device() for gpu in visible), *_unlisted(peaks, visible)],
+        devices=[*(gpu.as_device() for gpu in visible), *(d for d in peaks.devices if d.name not in listed)],
         lines=lines,
         timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in overview.timers},
         sync=peaks.sync,
@@ -172,11 +173,6 @@ def _versions() -> dict[str, dict[str, str]]:
         except LaptimeError:
             continue
     return versions
-
-
-def _unlisted(peaks: DevicePeaks, visible: list[Gpu]) -> list[Device]:
-    listed = {gpu.device for gpu in visible}
-    return [device for device in peaks.devices if device.name not in listed]
 
 
 def _say(emit: Listener, done: float, text: str) -> None:

@@ -10,19 +10,12 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import time_option, words
+from laptime.apps.cli.measuring_options import read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
-
-
-def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    try:
-        return None if text is None else size(text)
-    except UsageError as error:
-        raise UsageError(f"--max-memory: {error.what}", why=error.why, next=error.next) from error
 
 
 def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
@@ -80,7 +73,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option(
     "--max-memory",
-    callback=_size,
+    callback=read_by(size),
     metavar="SIZE",
     help="Memory limit of a trial: 8GB. [default: what the machine has free]",
 )

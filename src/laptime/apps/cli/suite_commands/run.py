@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import click
+from msgspec import structs
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
@@ -129,8 +130,6 @@ def exit_code(run: Run) -> ExitCode:
 
 
 def _renamed(suite: Any, name: str, several: int) -> Any:
-    from msgspec import structs
-
     return structs.replace(
         suite, name=name if several == 1 else f"{name} {suite.name}", baseline=suite.baseline or suite.name
     )
