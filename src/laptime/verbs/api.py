@@ -70,7 +70,8 @@ def bench(
         UsageError: the request is impossible.
     """
     sizes = [batch] if isinstance(batch, int) else list(batch)
-    target = model if isinstance(model, str) else _name_of(model)
+    called = getattr(model, "__name__", None) or type(model).__name__  # what an object is called
+    target = model if isinstance(model, str) else str(called)
     if dtype is None:
         dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]
     else:
@@ -125,11 +126,6 @@ def _here(model: Any, inputs: Any) -> OpenSession:
         return InProcessWorker(Engine(open_model))
 
     return open_session
-
-
-def _name_of(model: Any) -> str:
-    """What an object is called in the report: its function's or class's name."""
-    return str(getattr(model, "__name__", None) or type(model).__name__)
 
 
 def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparison]:

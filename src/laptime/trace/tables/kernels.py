@@ -102,12 +102,7 @@ def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
     """The fields that distinguish rows by launch; none for rows by name."""
     if not codes:
         return {}
-    operator, grid, block = (texts[code] if code >= 0 else "" for code in codes[:3])
-    registers, shared_memory = (code if code >= 0 else None for code in codes[3:])
-    return {
-        "operator": operator,
-        "grid": grid,
-        "block": block,
-        "registers": registers,
-        "shared_memory": shared_memory,
-    }
+    words = [texts[code] if code >= 0 else "" for code in codes[:3]]
+    numbers = [code if code >= 0 else None for code in codes[3:]]
+    fields = ("operator", "grid", "block", "registers", "shared_memory")
+    return dict(zip(fields, [*words, *numbers], strict=True))

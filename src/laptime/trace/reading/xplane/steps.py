@@ -26,7 +26,7 @@ from laptime.trace.columns import Ints
 from laptime.trace.reading.xplane.space import Event, Kind, Line
 
 _FUNCTION = re.compile(r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$")
-_EAGER = re.compile(r"^EagerLocalExecute: (?!__|IteratorGetNext)")
+_CALL = re.compile(rf"{_FUNCTION.pattern}|^EagerLocalExecute: (?!__|IteratorGetNext)")
 _WAITS = re.compile(r"^(MultiDevice)?IteratorGetNext\w*::DoCompute$|^EagerLocalExecute: IteratorGetNext")
 
 OWN = "laptime::step"
@@ -70,7 +70,7 @@ def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges 
     computes = [
         event
         for event in lines[line].events
-        if "tf_function_call" in event.facts or _is_call(_name(kinds[line], event))
+        if "tf_function_call" in event.facts or _CALL.match(_name(kinds[line], event))
     ]
     for phase, events in (("data", waits), ("compute", computes)):
         ranges = intervals.union(*_columns([(event.start, event.end) for event in events]))
@@ -78,10 +78,6 @@ def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges 
         for start, end in zip(inside.start.tolist(), inside.end.tolist(), strict=True):
             marks.append(Mark(f"laptime::{phase}", start, end))
     return StepRanges(line, marks, name)
-
-
-def _is_call(name: str) -> bool:
-    return bool(_FUNCTION.match(name) or _EAGER.match(name))
 
 
 def _name(kinds: dict[int, Kind], event: Event) -> str:
