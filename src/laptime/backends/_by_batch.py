@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Generic, TypeVar
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
-from laptime.kit.errors import UsageError
+from laptime.kit.errors import TargetError, UsageError
 from laptime.kit.text import closest
+from laptime.records.plan import Variant
+from laptime.targets import Program, Recipe
 
 Workload = TypeVar("Workload")
 
@@ -47,6 +51,71 @@ class ByBatch(ABC, Generic[Workload]):
                 raise refusal from error
         return self._workloads[batch]
 
+    def close(self) -> None:
+        """Let go of inputs and of what was compiled for them."""
+        self._workloads.clear()
+
+
+class ProgramModel(ByBatch[Workload]):
+    """A program on one device: what JAX, TensorFlow and no framework share.
+
+    Args:
+        program: built for batch 1.
+        device: as the framework has it.
+        facts: where the program comes from.
+        rebuild: builds it for another batch size; None where inputs are re-batched.
+    """
+
+    def __init__(
+        self,
+        variant: Variant,
+        program: Program,
+        *,
+        device: Any = "cpu",
+        facts: dict[str, Any] | None = None,
+        rebuild: Callable[[int], Program] | None,
+    ) -> None:
+        super().__init__()
+        self._variant = variant
+        self._program = program
+        self._device = device
+        self._facts = facts or {}
+        self._rebuild = rebuild
+
+    def _described(
+        self, how: dict[str, str], weights: Sequence[Any], inputs: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Facts: `how` it runs, arrays or variables that it holds, the inputs of a call."""
+        shapes = "\n".join(f"{tuple(each.shape)} {each.dtype}" for each in weights)
+        return {
+            "target": self._variant.target,
+            **self._facts,
+            **self._program.facts,
+            "model": type(self._program.call).__name__,
+            **how,
+            "dtypes": dict(Counter(str(getattr(each.dtype, "name", each.dtype)) for each in weights)),
+            "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if weights else "",
+            "inputs": {"origin": self._program.origin, **inputs},
+        }
+
+
+def nothing() -> None:
+    """Waits for a device that is done when the call returns."""
+
+
+def refuse_kind(recipe: Recipe, kinds: Sequence[str], backend: str, *, instead: str) -> None:
+    """Refuse models of other frameworks.
+
+    Raises:
+        TargetError: the recipe's kind is none of those that the backend runs.
+    """
+    if recipe.kind not in kinds:
+        raise TargetError(
+            f"{backend} cannot run {recipe.target}",
+            why=f"it is a model of {recipe.backend}",
+            next=f"--backend {recipe.backend}   or {instead}",
+        )
+
 
 def unknown_dtype(dtype: str, known: Sequence[str]) -> UsageError:
     """The error for a dtype that a backend does not have."""
@@ -64,3 +133,23 @@ def not_a_model(subject: object, models: str) -> UsageError:
         why=f"a model is {models} or any other callable",
         next="pass the model itself, or a function that calls it",
     )
+
+
+def refuse_options(asked: Mapping[str, object], backend: str, *, why: str, next: str = "") -> None:
+    """Options that this backend does not have, by how they are written.
+
+    Raises:
+        UsageError: one is asked for.
+    """
+    if refused := [word for word, is_asked in asked.items() if is_asked]:
+        raise UsageError(f"{backend} cannot do {' '.join(refused)}", why=why, next=next)
+
+
+def refuse_torch_options(variant: Variant, backend: str, *, why: str) -> None:
+    """Options that only PyTorch has; `why` is what this backend has instead. Raises as `refuse_options`."""
+    options = {
+        "--compile": variant.compile,
+        "--channels-last": variant.channels_last,
+        "--train": variant.train,
+    }
+    refuse_options(options, backend, why=why, next="--backend torch, or leave it out")

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from laptime.backends._by_batch import ByBatch
+from laptime.backends._by_batch import ProgramModel, nothing, refuse_options
 from laptime.kit.errors import LaptimeError, OutOfMemory, Unavailable, UsageError, UserCodeError
 from laptime.records.environment import Device
 from laptime.records.metric import Metric
@@ -48,7 +48,7 @@ def open(variant: Variant) -> NullModel:
         if isinstance(error, LaptimeError) and not isinstance(cause, MemoryError):
             raise
         raise explain(cause or error, f"{variant.target} could not be loaded") from error
-    return NullModel(variant.target, first, rebuild=recipe.build if per_batch else None)
+    return NullModel(variant, first, rebuild=recipe.build if per_batch else None)
 
 
 def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> NullModel:
@@ -58,7 +58,7 @@ def open_object(subject: Callable[..., Any], inputs: Any, variant: Variant) -> N
         program = Program(call=subject, make=inputs, origin="given")
     else:
         program = Program(call=subject, inputs=() if inputs is None else inputs, origin="given")
-    return NullModel(variant.target, program, rebuild=None)
+    return NullModel(variant, program, rebuild=None)
 
 
 def explain(error: BaseException, what: str) -> LaptimeError:
@@ -77,20 +77,13 @@ def _check(variant: Variant) -> None:
             why="the null backend knows only the cpu",
             next="--device cpu",
         )
-    refused = [
-        word
-        for word, is_asked in (
-            (f"--dtype {variant.dtype}", variant.dtype not in ("float32", "auto")),
-            ("--compile", bool(variant.compile)),
-            ("--channels-last", variant.channels_last),
-            ("--threads", variant.threads is not None),
-        )
-        if is_asked
-    ]
-    if refused:
-        raise UsageError(
-            f"the null backend cannot do {' '.join(refused)}", why="it has no framework that would do it"
-        )
+    options = {
+        f"--dtype {variant.dtype}": variant.dtype not in ("float32", "auto"),
+        "--compile": variant.compile,
+        "--channels-last": variant.channels_last,
+        "--threads": variant.threads is not None,
+    }
+    refuse_options(options, "the null backend", why="it has no framework that would do it")
 
 
 @dataclass
@@ -103,20 +96,14 @@ class NullWorkload:
     synchronous: bool = True
 
 
-class NullModel(ByBatch[NullWorkload]):
+class NullModel(ProgramModel[NullWorkload]):
     """A program and its inputs, with no framework around them."""
 
-    def __init__(self, target: str, first: Program, *, rebuild: Callable[[int], Program] | None) -> None:
-        super().__init__()
-        self._target = target
-        self._first = first
-        self._rebuild = rebuild
-
     def _bind(self, batch: int) -> NullWorkload:
-        return NullWorkload(self._call(batch), _nothing, batch)
+        return NullWorkload(self._call(batch), nothing, batch)
 
     def _call(self, batch: int) -> Callable[[], Any]:
-        program = self._rebuild(batch) if self._rebuild and batch != 1 else self._first
+        program = self._rebuild(batch) if self._rebuild and batch != 1 else self._program
         if program.make is not None:
             inputs = program.make(batch)
         elif self._rebuild or batch == 1 or program.inputs in ((), None):
@@ -135,7 +122,8 @@ class NullModel(ByBatch[NullWorkload]):
 
     def facts(self) -> dict[str, Any]:
         """Where the inputs come from."""
-        return {"target": self._target, "inputs": {"origin": self._first.origin}, **self._first.facts}
+        program = self._program
+        return {"target": self._variant.target, "inputs": {"origin": program.origin}, **program.facts}
 
     def devices(self) -> list[Device]:
         """The CPU."""
@@ -151,7 +139,7 @@ class NullModel(ByBatch[NullWorkload]):
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """FLOPs as planted, else none."""
-        per_item = self._first.facts.get("flops_per_item")
+        per_item = self._program.facts.get("flops_per_item")
         if per_item is None:
             return [], {"reason": "without a framework nothing is counted"}
         metric = Metric(tag="flops", unit="FLOP", title="FLOPs in one call")
@@ -165,8 +153,4 @@ class NullModel(ByBatch[NullWorkload]):
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""
-        return explain(error, f"{self._target} failed at batch {batch}")
-
-
-def _nothing() -> None:
-    """A device that is always done."""
+        return explain(error, f"{self._variant.target} failed at batch {batch}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -17,7 +18,6 @@ from laptime.kit.package import __version__
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, case_key
 from laptime.records.check import Check
-from laptime.records.environment import Environment
 from laptime.records.metric import Metric
 from laptime.records.plan import Setting
 from laptime.records.regime import Regime
@@ -38,36 +38,27 @@ PARTS = {
 }
 
 
+@dataclass
 class Procedure:
     """One call of `benchmark`.
 
-    Args:
+    Attributes:
         samples: input on the host by batch size.
         say: hears every result as text.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        samples: dict[int, Any],
-        *,
-        device: torch.device,
-        transfer: Callable[[Any, Any], Any],
-        runs: int,
-        say: Callable[[str], Any],
-        warm_up: Callable[..., Any] | None,
-    ) -> None:
-        self._model = model
-        self._samples = samples
-        self._device = device
-        self._transfer = transfer
-        self._runs = runs
-        self._say = say
-        self._warm_up = warm_up
-        self._started = time.perf_counter()
-        self._begun = utc_now()
-        self._name = str(getattr(model, "__qualname__", None) or type(model).__name__)
-        self._environment: Environment = machine.environment()
+    model: Any
+    samples: dict[int, Any]
+    device: torch.device
+    transfer: Callable[[Any, Any], Any]
+    runs: int
+    say: Callable[[str], Any]
+    warm_up: Callable[..., Any] | None
+
+    def __post_init__(self) -> None:
+        self._started, self._begun = time.perf_counter(), utc_now()
+        self._name = str(getattr(self.model, "__qualname__", None) or type(self.model).__name__)
+        self._environment = machine.environment()
         self._cases: dict[int, Case] = {}
         self._counted: list[Series] = []
         self._receipt: dict[str, Any] = {}
@@ -77,8 +68,8 @@ class Procedure:
         """Measure everything, say it, and return it."""
         results: dict[str, Any] = {"machine_info": _results.machine_info(self._environment)}
         self._tell({"Machine info": results["machine_info"]})
-        results["device"] = self._device.type
-        self._say(f"Model device: {self._device}")
+        results["device"] = self.device.type
+        self.say(f"Model device: {self.device}")
         counted = self._count()
         results |= counted
         bound = "" if self._receipt.get("complete", True) else "at least "
@@ -89,7 +80,7 @@ class Procedure:
         ):
             if key in counted:
                 prefix = bound if key in ("flops", "macs") else ""
-                self._say(f"{title}: {prefix}{counted[key]} ({_plain.number(counted[key])})")
+                self.say(f"{title}: {prefix}{counted[key]} ({_plain.number(counted[key])})")
         timing = self._time_calls()
         if self._has_own_memory:
             for batch, parts in self._time_copies().items():
@@ -108,25 +99,25 @@ class Procedure:
 
     @property
     def _has_own_memory(self) -> bool:
-        return self._device.type != "cpu"
+        return self.device.type != "cpu"
 
     def _tell(self, data: dict[str, Any]) -> None:
-        self._say(_plain.block(data))
+        self.say(_plain.block(data))
 
     def _exposed(self) -> list[Any]:
         """The model's modules, when all of them are on its device: others must not be moved there."""
-        modules = modules_in(self._model)
+        modules = modules_in(self.model)
         held = [t for m in modules for t in (*m.parameters(), *m.buffers())]
-        return modules if all(t.device == self._device for t in held) else []
+        return modules if all(t.device == self.device for t in held) else []
 
     def _program(self, call: Callable[[Any], Any], prepare: Callable[[int], Any]) -> Program:
-        return Program(call, prepare, modules=self._exposed(), device=str(self._device), name=self._name)
+        return Program(call, prepare, modules=self._exposed(), device=str(self.device), name=self._name)
 
     def _on_device(self, batch: int) -> Any:
-        return self._transfer(self._samples[batch], self._device)
+        return self.transfer(self.samples[batch], self.device)
 
     def _round_trip(self, sample: Any) -> Any:
-        return self._transfer(self._model(self._transfer(sample, self._device)), "cpu")
+        return self.transfer(self.model(self.transfer(sample, self.device)), "cpu")
 
     def _count(self) -> dict[str, int]:
         """params, trainable_params, flops, macs: those that can be told."""
@@ -134,10 +125,10 @@ class Procedure:
 
         self._run_warm_up(1, runs=1)
         # Compiled modules hide their operators from the counter; the module inside is the same program.
-        plain = getattr(self._model, "_orig_mod", self._model)
+        plain = getattr(self.model, "_orig_mod", self.model)
         sample = self._on_device(1)
         self._settle_shapes(plain, sample)
-        series, receipt = count.count(modules_in(self._model), lambda: plain(sample), batch=1)
+        series, receipt = count.count(modules_in(self.model), lambda: plain(sample), batch=1)
         keys = {
             "params/all": "params",
             "params/trainable": "trainable_params",
@@ -151,22 +142,22 @@ class Procedure:
         """One call for lazy layers: before it they have no parameters to count."""
         import torch
 
-        held = [p for module in modules_in(self._model) for p in module.parameters()]
+        held = [p for module in modules_in(self.model) for p in module.parameters()]
         if any(torch.nn.parameter.is_lazy(p) for p in held):
             with torch.no_grad():
                 model(sample)
 
     def _run_warm_up(self, batch: int, *, runs: int) -> None:
-        if self._warm_up is None:
+        if self.warm_up is None:
             return
         import torch
 
         with torch.no_grad():
-            self._warm_up(
-                self._model,
-                self._samples[batch],
-                self._device,
-                self._transfer,
+            self.warm_up(
+                self.model,
+                self.samples[batch],
+                self.device,
+                self.transfer,
                 num_runs=runs,
                 batch_size=batch,
             )
@@ -174,14 +165,15 @@ class Procedure:
     def _time_calls(self) -> dict[int, dict[str, Any]]:
         """on_device_inference by batch size; makes the cases."""
         timing: dict[int, dict[str, Any]] = {}
-        with self._program(self._model, self._on_device) as program:
-            self._learn(program)
-            for batch in self._samples:
-                self._run_warm_up(batch, runs=max(1, self._runs // 10))
+        with self._program(self.model, self._on_device) as program:
+            told = program.loaded
+            self._environment = self._environment.extended(told.devices, told.libraries, told.knobs)
+            for batch in self.samples:
+                self._run_warm_up(batch, runs=max(1, self.runs // 10))
                 program.prepare(batch)
                 case = self._timed(program, batch, Regime.ISOLATED)
                 main = Regime.ISOLATED
-                if self._device.type == "cuda":
+                if self.device.type == "cuda":
                     main = Regime.DEVICE
                     for series in self._timed(program, batch, main).series:
                         case = case.with_series(series)
@@ -192,26 +184,26 @@ class Procedure:
 
     def _timed(self, program: Program, batch: int, regime: str) -> Case:
         virtual = bool(self._environment.virtual)
-        case = program.timed(batch, regime=regime, runs=self._runs, virtual=virtual)
+        case = program.timed(batch, regime=regime, runs=self.runs, virtual=virtual)
         return moved_to(case, start=self._started)
 
     def _timing_of(self, case: Case, regime: str) -> dict[str, Any]:
         latency = case.find("latency", regime)
         assert latency is not None
-        return _results.timing(latency.samples[-self._runs :])
+        return _results.timing(latency.samples[-self.runs :])
 
     def _time_copies(self) -> dict[int, dict[str, Any]]:
         """cpu_to_gpu, gpu_to_cpu and total by batch size: programs of their own, timed like the call."""
         programs: dict[str, tuple[Callable[[Any], Any], Callable[[int], Any]]] = {
-            "cpu_to_gpu": (lambda host: self._transfer(host, self._device), self._samples.__getitem__),
-            "gpu_to_cpu": (lambda output: self._transfer(output, "cpu"), self._output),
-            "total": (self._round_trip, self._samples.__getitem__),
+            "cpu_to_gpu": (lambda host: self.transfer(host, self.device), self.samples.__getitem__),
+            "gpu_to_cpu": (lambda output: self.transfer(output, "cpu"), self._output),
+            "total": (self._round_trip, self.samples.__getitem__),
         }
-        timing: dict[int, dict[str, Any]] = {batch: {} for batch in self._samples}
+        timing: dict[int, dict[str, Any]] = {batch: {} for batch in self.samples}
         for name, (call, prepare) in programs.items():
             metric = Metric(tag=f"time/{name}", unit="s", title=name, better="lower", meaning=PARTS[name])
             with self._program(call, prepare) as program:
-                for batch in self._samples:
+                for batch in self.samples:
                     program.prepare(batch)
                     case = self._timed(program, batch, Regime.ISOLATED)
                     timing[batch][name] = self._timing_of(case, Regime.ISOLATED)
@@ -225,14 +217,14 @@ class Procedure:
         import torch
 
         with torch.no_grad():
-            return self._model(self._on_device(batch))
+            return self.model(self._on_device(batch))
 
     def _passes(self, timing: dict[int, dict[str, Any]]) -> tuple[dict[int, Any], dict[int, Any]]:
         """Memory and energy of a call with its copies, by batch size; each only where it was read."""
         memory: dict[int, Any] = {}
         energy: dict[int, Any] = {}
-        with self._program(self._round_trip, self._samples.__getitem__) as program:
-            for batch in self._samples:
+        with self._program(self._round_trip, self.samples.__getitem__) as program:
+            for batch in self.samples:
                 program.prepare(batch)
                 facts = program.facts("memory", batch)
                 self._keep(batch, facts.series, facts.details)
@@ -241,7 +233,7 @@ class Procedure:
                 if device is not None and peak is not None:
                     memory[batch] = _results.memory(device["before_call"], int(peak), self._allocated())
                 seconds = timing[batch]["on_device_inference"]["metrics"]["seconds_per_batch_mean"]
-                facts = program.facts("energy", batch, seconds=seconds * max(1, self._runs // 10))
+                facts = program.facts("energy", batch, seconds=seconds * max(1, self.runs // 10))
                 self._keep(batch, facts.series, facts.details)
                 joules = _value(facts.series, "energy/gross")
                 if joules is not None:
@@ -253,7 +245,7 @@ class Procedure:
     def _allocated(self) -> int:
         import torch
 
-        return int(torch.cuda.memory_allocated(self._device))
+        return int(torch.cuda.memory_allocated(self.device))
 
     def _keep(self, batch: int, series: list[Series], details: dict[str, Any]) -> None:
         case = self._cases[batch]
@@ -261,16 +253,11 @@ class Procedure:
             case = case.with_series(one)
         self._cases[batch] = structs.replace(case, details={**case.details, **details})
 
-    def _learn(self, program: Program) -> None:
-        """Add what the backend tells of devices, libraries and knobs to the environment."""
-        loaded = program.loaded
-        self._environment = self._environment.extended(loaded.devices, loaded.libraries, loaded.knobs)
-
     def _as_case(self, case: Case, program: Program, outputs: dict[str, Any]) -> Case:
         from laptime.backends.torch import tensors
 
-        axes: dict[str, Axis] = {"batch": case.batch, "dtype": "auto", "device": str(self._device)}
-        inputs = {"origin": "given", "shapes": tensors.words(self._samples[case.batch])}
+        axes: dict[str, Axis] = {"batch": case.batch, "dtype": "auto", "device": str(self.device)}
+        inputs = {"origin": "given", "shapes": tensors.words(self.samples[case.batch])}
         details = {**outputs, "in_process": True, "model": {**program.loaded.facts, "inputs": inputs}}
         series = case.series
         if case.batch == 1:
@@ -282,7 +269,7 @@ class Procedure:
     def _conclude(self, *, details: bool) -> dict[str, Any]:
         """Judge the cases, say the verdict, and hand out the evidence."""
         plan = {
-            "num_runs": Setting(value=self._runs, origin="argument"),
+            "num_runs": Setting(value=self.runs, origin="argument"),
             "save": Setting(value=False, origin="argument"),
         }
         cases = [
@@ -307,19 +294,16 @@ class Procedure:
         if evidence["verdict"] != "trusted":
             logger.warning("These times are %s: %s", evidence["verdict"], "; ".join(evidence["reasons"]))
         if details:
-            self._say_details(run)
+            from laptime.reports.formats import text
+
+            self._tell({"Counted": self._receipt})
+            self.say(text.render(run))
         return evidence
 
     def _advised(self, check: Check) -> Check:
         """Checks know the command line; here the knob is `num_runs`."""
         is_ours = check.name in ("precision", "settled") and check.next
-        return structs.replace(check, next=f"num_runs={4 * self._runs}") if is_ours else check
-
-    def _say_details(self, run: Run) -> None:
-        from laptime.reports.formats import text
-
-        self._tell({"Counted": self._receipt})
-        self._say(text.render(run))
+        return structs.replace(check, next=f"num_runs={4 * self.runs}") if is_ours else check
 
 
 def _value(series: list[Series], tag: str) -> float | None:

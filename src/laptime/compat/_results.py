@@ -56,10 +56,8 @@ def timing(seconds: list[float]) -> dict[str, Any]:
 def memory(before: int, peak: int, after: int) -> dict[str, Any]:
     """Bytes on the device before, at the peak of, and after one call with its copies."""
     megabytes = {"pre_inference": before, "max_inference": peak, "post_inference": after}
-    return {
-        **{f"{name}_bytes": value for name, value in megabytes.items()},
-        **{name: size(value) for name, value in megabytes.items()},
-    }
+    in_words = {name: size(value) for name, value in megabytes.items()}
+    return {f"{name}_bytes": value for name, value in megabytes.items()} | in_words
 
 
 def energy(joules: float) -> dict[str, float]:

@@ -201,7 +201,7 @@ class StepObserver:
         if self._state == "settle" and self.observed.settled >= self.settings.wait:
             self._settled()
         if self._state == "time" and self._is_timed() and self._is_room_in_epoch():
-            self._keep_untraced()
+            self.observed.untraced = self._by_device(self._timed)
             self._recorder = self._window()
             self._recorder.start()
             self.phases.annotate = self._annotates
@@ -277,9 +277,6 @@ class StepObserver:
         else:
             self._complete()
 
-    def _keep_untraced(self) -> None:
-        self.observed.untraced = self._by_device(self._timed)
-
     def _keep_traced(self) -> None:
         assert self._recorder is not None
         self.phases.annotate = False
@@ -353,7 +350,7 @@ class StepObserver:
             self._recorder.stop()
             self._keep_traced()
         elif self._timed and not self.observed.untraced:
-            self._keep_untraced()
+            self.observed.untraced = self._by_device(self._timed)
 
     def _note(self, text: str) -> None:
         if text not in self.observed.notes:

@@ -10,25 +10,16 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from laptime.instrument.phases import FORWARD, PhaseClock
+from laptime.instrument.phases import FORWARD
 from laptime.instrument.recorder import worker_name
 from laptime.instrument.settings import Settings
+from laptime.instrument.step_observer import StepObserver
 
 STEP = "laptime::step"
 """The name of the ranges that we write around recorded steps; `trace.xplane.steps` knows it."""
-
-
-class Listener(Protocol):
-    """What the hooks tell: `laptime.instrument.step_observer.StepObserver`."""
-
-    phases: PhaseClock
-
-    def use(self, device: Any, recorder: Callable[..., Any]) -> None: ...
-    def forward(self, module: int) -> None: ...
 
 
 class Host:
@@ -50,7 +41,7 @@ class Host:
 class Hooks:
     """Wraps the call of compiled functions. `undo` gives back the very object that was there."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: StepObserver) -> None:
         self._listener = listener
         self._owner: Any = None
         self._original: Any = None

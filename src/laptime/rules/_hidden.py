@@ -56,9 +56,7 @@ def hidden(profile: Profile) -> Wait | None:
 def mistaken(profile: Profile) -> float:
     """Seconds per step that count as the host's work, and surely are waiting for data."""
     wait = hidden(profile)
-    if wait is None or not wait.names:
-        return 0.0
-    return wait.seconds
+    return wait.seconds if wait is not None and wait.names else 0.0
 
 
 def _attributed(profile: Profile) -> Wait:
@@ -91,23 +89,16 @@ def _in_operators(profile: Profile) -> Wait:
 
 def _before_work(profile: Profile) -> Wait:
     """Idle time before the first work of the drawn step, when most of it is Python outside of operators."""
-    timeline = profile.timeline
-    gap = _gap(timeline) if timeline is not None else 0
-    empty = Wait(0.0, "", [])
-    if timeline is None or gap <= 0 or profile.overview.steps < ENOUGH_STEPS:
+    timeline, empty = profile.timeline, Wait(0.0, "", [])
+    if timeline is None or profile.overview.steps < ENOUGH_STEPS:
         return empty
+    first_work = (lane.start_ns[0] for lane in timeline.lanes if lane.kind == "device" and lane.start_ns)
+    gap = min(first_work, default=0)
     silent = gap - _named(timeline, gap)
     seconds = min(silent * 1e-9, idle_seconds(profile, "host"))
-    if silent < gap / 2 or share(profile, seconds) < NOTABLE:
+    if gap <= 0 or silent < gap / 2 or share(profile, seconds) < NOTABLE:
         return empty
     return Wait(seconds, "before its first kernel it is in Python outside of all operators", [], PROBABLY)
-
-
-def _gap(timeline: Timeline) -> int:
-    """ns from the start of the step to the first work on a device; 0 without."""
-    return min(
-        (lane.start_ns[0] for lane in timeline.lanes if lane.kind == "device" and lane.start_ns), default=0
-    )
 
 
 def _named(timeline: Timeline, gap: int) -> int:

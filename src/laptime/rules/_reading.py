@@ -118,16 +118,7 @@ NARROW = ("c10::Half", "c10::BFloat16", "Half", "BFloat16", "float16", "bfloat16
 def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
     """Whether `Input type` texts speak of these floating-point types and of no other; False when of none."""
     types = {word for text in dtypes for word in re.findall(r"[\w:]+", text)}
-    floats = types & {
-        "float",
-        "double",
-        "c10::Half",
-        "c10::BFloat16",
-        "Half",
-        "BFloat16",
-        "float16",
-        "bfloat16",
-    }
+    floats = types & {"float", "double", *NARROW}
     return bool(floats) and floats <= set(names)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from laptime.kit.units import percent, show
 from laptime.records.profile import Bottleneck, Bound, Profile
@@ -154,17 +153,12 @@ def together(profile: Profile, parts: dict[Bound, float]) -> tuple[float, float]
     return talks / steps, sum(row.compute_ns for row in profile.ranks) / steps
 
 
-def _mean(values: Iterable[int]) -> float:
-    listed = list(values)
-    return sum(listed) / len(listed) if listed else 0.0
-
-
 def _on_cpu(profile: Profile) -> dict[Bound, float]:
     overview = profile.overview
     if overview.step_ns <= 0:
         return {}
     parts = overview.breakdown
-    timed = _mean(step.data_wait_ns for step in profile.steps)
+    timed = sum(step.data_wait_ns for step in profile.steps) / max(1, len(profile.steps))
     data = max(parts.dataloader_ns, timed, mistaken(profile) * 1e9)
     data = min(overview.step_ns, data)
     operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))

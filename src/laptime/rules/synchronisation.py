@@ -66,5 +66,4 @@ def _worst(profile: Profile, cause: IdleCause) -> Synchronisation | None:
     """The call behind most of this idle time."""
     blamed = [name for name, _ in cause.operators]
     candidates = [each for each in profile.overview.synchronisations if each.operator in blamed]
-    candidates.sort(key=lambda each: (blamed.index(each.operator), -each.wait_ns))
-    return candidates[0] if candidates else None
+    return min(candidates, key=lambda each: (blamed.index(each.operator), -each.wait_ns), default=None)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,7 +112,8 @@ def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[Li
                 fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(run)))
         runs.append(run)
     if index is not None:
-        _keep(index, fresh, gone=_gone(indexed, every))
+        there = {file.relative for file in every}
+        _keep(index, fresh, gone=[path for path, _, _ in indexed if path not in there])
         index.close()
     return runs, len(every)
 
@@ -222,11 +222,6 @@ def _decoded(data: bytes | None) -> ListedRun | None:
     with contextlib.suppress(msgspec.MsgspecError, TypeError):
         return None if data is None else _RUN.decode(data)
     return None
-
-
-def _gone(indexed: Iterable[tuple[str, int, int]], every: list[_File]) -> list[str]:
-    there = {file.relative for file in every}
-    return [path for path, _, _ in indexed if path not in there]
 
 
 def _keep(index: sqlite3.Connection, fresh: list[Any], *, gone: list[str]) -> None:

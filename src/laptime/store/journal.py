@@ -15,7 +15,6 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from msgspec import Struct, structs
 
@@ -64,9 +63,7 @@ class Journal:
     def __enter__(self) -> Journal:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.close()
 
     def __call__(self, event: Event) -> None:

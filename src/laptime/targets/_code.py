@@ -8,15 +8,16 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from laptime.kit.errors import LaptimeError, TargetError, UserCodeError
 from laptime.kit.text import closest
-from laptime.targets import Program
+from laptime.targets import Program, Recipe
 
 _RETURN = "return a model (any callable), or (model, inputs)"
 
@@ -163,15 +164,44 @@ def is_model(value: Any) -> bool:
     return not isinstance(value, type) and callable(value) and hasattr(value, "forward")
 
 
+def parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Of a callable by name; {} where it does not tell them."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def needed(function: Callable[..., Any]) -> list[str]:
+    """Names of the parameters that a call must give."""
+    return [
+        p.name
+        for p in parameters(function).values()
+        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+
+
 def takes_batch(function: Any) -> bool:
     """Whether a function can be told the batch size by the keyword `batch`."""
     if is_model(function) or not callable(function):
         return False
-    try:
-        parameter = inspect.signature(function).parameters.get("batch")
-    except (TypeError, ValueError):
-        return False
+    parameter = parameters(function).get("batch")
     return parameter is not None and parameter.kind is not parameter.POSITIONAL_ONLY
+
+
+def recipe(
+    text: str, load: Callable[[], Any], *, kind: str, folder: Path, source: str, sha256: str
+) -> Recipe:
+    """The recipe of a function that `load` imports, once, when it is needed first."""
+    function = cache(load)
+    return Recipe(
+        target=text,
+        kind=kind,
+        build=lambda batch: build(function(), batch, target=text, folder=folder),
+        per_batch=lambda: takes_batch(function()),
+        source=source,
+        sha256=sha256,
+    )
 
 
 def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
@@ -189,31 +219,19 @@ def build(function: Any, batch: int, *, target: str, folder: Path) -> Program:
             why=f"it is {_kind(function)}",
             next=f"name a function in which you {_RETURN}",
         )
-    _check_arguments(function, target)
+    missing = [name for name in needed(function) if name != "batch"]
+    if missing:
+        raise TargetError(
+            f"{target} cannot be called",
+            why=f"it needs the argument{'s' if len(missing) > 1 else ''} {', '.join(missing)}",
+            next="give them defaults, or add a function without arguments (batch is allowed) that calls it",
+        )
     keywords = {"batch": batch} if takes_batch(function) else {}
     try:
         result = function(**keywords)
     except (Exception, SystemExit) as error:
         raise user_error(error, f"{target} raised", folder=folder) from error
     return _program(result, target)
-
-
-def _check_arguments(function: Callable[..., Any], target: str) -> None:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return
-    needed = [
-        p.name
-        for p in parameters
-        if p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) and p.name != "batch"
-    ]
-    if needed:
-        raise TargetError(
-            f"{target} cannot be called",
-            why=f"it needs the argument{'s' if len(needed) > 1 else ''} {', '.join(needed)}",
-            next="give them defaults, or add a function without arguments (batch is allowed) that calls it",
-        )
 
 
 def _program(result: Any, target: str) -> Program:

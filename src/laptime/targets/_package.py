@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 
 from laptime.kit.errors import TargetError
+from laptime.targets import Program, Recipe
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.\-]*")
 
 
-def named(kind: str, text: str) -> str:
-    """The model name in `kind:NAME`. Whether the package is there is seen by the interpreter that loads it.
+def resolve(kind: str, text: str, build: Callable[[str], Program]) -> Recipe:
+    """The recipe of `kind:NAME`. Whether package and name exist is seen by the interpreter that builds it.
 
     Raises:
         TargetError: the name is empty or has characters that no model name has.
@@ -23,7 +25,13 @@ def named(kind: str, text: str) -> str:
             why="a name has letters, digits, '_', '.' and '-'",
             next=f"for example: laptime bench {kind}:resnet18",
         )
-    return name
+    return Recipe(
+        target=text,
+        kind=kind,
+        build=lambda batch: build(name),
+        source=source(kind),
+        packages=("torch", kind),
+    )
 
 
 def source(kind: str) -> str:

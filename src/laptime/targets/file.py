@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import TargetError
 from laptime.kit.text import closest
-from laptime.targets import Program, Recipe, _code, saved_model
+from laptime.targets import Recipe, _code, saved_model
 
 FORM = "file.py:FUNCTION"
 
@@ -40,21 +39,11 @@ def resolve(text: str) -> Recipe:
         )
     _code.check_name(path, name, target=text)
 
-    @cache
-    def function() -> Any:
+    def load() -> Any:
         return _code.find(_code.import_file(path), name, target=text)
 
-    def build(batch: int) -> Program:
-        return _code.build(function(), batch, target=text, folder=path.parent)
-
-    return Recipe(
-        target=text,
-        kind="file",
-        build=build,
-        per_batch=lambda: _code.takes_batch(function()),
-        source=place,
-        sha256=_code.sha256(path),
-    )
+    digest = _code.sha256(path)
+    return _code.recipe(text, load, kind="file", folder=path.parent, source=place, sha256=digest)
 
 
 def names() -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import importlib
 import re
 import sys
-from functools import cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import TargetError
-from laptime.targets import Program, Recipe, _code, misspelt_prefix
+from laptime.targets import Recipe, _code, misspelt_prefix
 
 FORM = "pkg.mod:FUNCTION"
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -42,25 +41,15 @@ def resolve(text: str) -> Recipe:
         _code.check_name(path, name, target=text)
     folder = path.parent if path else Path()
 
-    @cache
-    def function() -> Any:
+    def load() -> Any:
         try:
             module = importlib.import_module(place)
         except (Exception, SystemExit) as error:
             raise _code.user_error(error, f"{place} raised while it was imported", folder=folder) from error
         return _code.find(module, name, target=text)
 
-    def build(batch: int) -> Program:
-        return _code.build(function(), batch, target=text, folder=folder)
-
-    return Recipe(
-        target=text,
-        kind="module",
-        build=build,
-        per_batch=lambda: _code.takes_batch(function()),
-        source=place,
-        sha256=_code.sha256(path) if path is not None and is_source else "",
-    )
+    digest = _code.sha256(path) if path is not None and is_source else ""
+    return _code.recipe(text, load, kind="module", folder=folder, source=place, sha256=digest)
 
 
 def names() -> list[str]:

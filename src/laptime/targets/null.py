@@ -32,7 +32,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from laptime.kit.errors import TargetError
@@ -41,8 +41,6 @@ from laptime.targets import Program, Recipe
 
 FORM = "null:SPEC"
 FAULTS = ("raise", "oom", "crash", "kill", "hang")
-_TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
-_SIZES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _QUANTITY = re.compile(r"(\d+(?:\.\d*)?(?:e[+-]?\d+)?)\s*([A-Za-z%]*)")
 _JITTERS = 1009  # factors drawn in advance, so that drawing costs the calls nothing
 
@@ -175,27 +173,18 @@ def _fail(fault: str) -> None:
                 time.sleep(3600)
 
 
-def _quantity(value: str, units: dict[str, float]) -> float:
+def _quantity(value: str, *, units: dict[str, float]) -> float:
     match = _QUANTITY.fullmatch(value)
     if match is None or match[2] not in units:
         raise ValueError(f"expected a number and one of {', '.join(unit or 'nothing' for unit in units)}")
     return float(match[1]) * units[match[2]]
 
 
-def _time(value: str) -> float:
-    return _quantity(value, _TIMES)
+_time = partial(_quantity, units={"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0})
 
 
 def _size(value: str) -> int:
-    return int(_quantity(value, {unit: float(size) for unit, size in _SIZES.items()}))
-
-
-def _share(value: str) -> float:
-    return _quantity(value, {"%": 0.01})
-
-
-def _number(value: str) -> float:
-    return _quantity(value, {"": 1.0})
+    return int(_quantity(value, units={"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}))
 
 
 def _warmup(value: str) -> tuple[int, float]:
@@ -225,11 +214,11 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "per_item": _time,
     "first": _time,
     "warmup": _warmup,
-    "jitter": _share,
+    "jitter": partial(_quantity, units={"%": 0.01}),
     "load": _time,
     "alloc": _size,
     "fits": _fits,
-    "flops": _number,
+    "flops": partial(_quantity, units={"": 1.0}),
     "at": _at,
 }
 

@@ -16,14 +16,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a timm model. Whether the name exists is seen when it is built."""
-    name = _package.named("timm", text)
-    return Recipe(
-        target=text,
-        kind="timm",
-        build=lambda batch: _build(name),
-        source=_package.source("timm"),
-        packages=("torch", "timm"),
-    )
+    return _package.resolve("timm", text, _build)
 
 
 def names() -> list[str]:
@@ -39,16 +32,12 @@ def _build(name: str) -> Program:
 
     if not timm.is_model(name):
         raise unknown_name("timm", name, timm.list_models())
-    model = timm.create_model(name, pretrained=False)
-    item = tuple(_config(model).get("input_size", (3, 224, 224)))
+    model: Any = timm.create_model(name, pretrained=False)
+    config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None) or {}
+    item = tuple(config.get("input_size", (3, 224, 224)))
 
     def make(batch: int) -> Any:
         return torch.randn(batch, *item)
 
     facts = {"family": "classification", "size": list(item), "weights": "random, untrained"}
     return Program(call=model, make=make, origin="known", untrained=True, facts=facts)
-
-
-def _config(model: Any) -> dict[str, Any]:
-    config = getattr(model, "pretrained_cfg", None) or getattr(model, "default_cfg", None) or {}
-    return dict(config)

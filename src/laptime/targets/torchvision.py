@@ -30,14 +30,7 @@ def matches(text: str) -> bool:
 
 def resolve(text: str) -> Recipe:
     """The recipe of a torchvision model. Whether the name exists is seen when it is built."""
-    name = _package.named("torchvision", text)
-    return Recipe(
-        target=text,
-        kind="torchvision",
-        build=lambda batch: _build(name),
-        source=_package.source("torchvision"),
-        packages=("torch", "torchvision"),
-    )
+    return _package.resolve("torchvision", text, _build)
 
 
 def names() -> list[str]:
@@ -87,7 +80,9 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
     """A maker of inputs, the family of the model, and the size of one item."""
     import torch
 
-    preset = _transforms(weights)
+    members = list(weights)
+    # Those of the weights that torchvision holds to be the best.
+    preset = getattr(weights, "DEFAULT", members[0]).transforms if members else None
     family = getattr(getattr(preset, "func", preset), "__name__", "ImageClassification")
     settings = getattr(preset, "keywords", {})
 
@@ -119,12 +114,6 @@ def _inputs(model: Any, weights: Any) -> tuple[Callable[[int], Any], str, list[i
         why="laptime knows classification, segmentation, detection, video and optical flow",
         next="write a file with a function that returns (model, inputs)",
     )
-
-
-def _transforms(weights: Any) -> Any:
-    """The transforms of the weights that torchvision holds to be the best; None without any."""
-    members = list(weights)
-    return getattr(weights, "DEFAULT", members[0]).transforms if members else None
 
 
 def _detection_size(model: Any) -> tuple[int, int]:

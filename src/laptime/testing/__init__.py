@@ -10,28 +10,13 @@ One function for each kind of extension; call it from one test:
 
 from __future__ import annotations
 
-from laptime.testing.backends import check_backend
-from laptime.testing.conformance import (
-    Broken,
-    check_check,
-    check_command,
-    check_probe,
-    check_report,
-    check_target,
-    documented,
-)
-from laptime.testing.optimizations import check_optimization
-from laptime.testing.rules import check_rule
-
-__all__ = [
-    "Broken",
-    "check_backend",
-    "check_check",
-    "check_command",
-    "check_optimization",
-    "check_probe",
-    "check_report",
-    "check_rule",
-    "check_target",
-    "documented",
-]
+from laptime.testing.backends import check_backend as check_backend
+from laptime.testing.conformance import Broken as Broken
+from laptime.testing.conformance import check_check as check_check
+from laptime.testing.conformance import check_command as check_command
+from laptime.testing.conformance import check_probe as check_probe
+from laptime.testing.conformance import check_report as check_report
+from laptime.testing.conformance import check_target as check_target
+from laptime.testing.conformance import documented as documented
+from laptime.testing.optimizations import check_optimization as check_optimization
+from laptime.testing.rules import check_rule as check_rule

@@ -105,9 +105,6 @@ def _check_abilities(who: str, model: Any, batch: int) -> None:
     if isinstance(model, protocol.Exports):
         taken = model.exported()
         need(taken is None or taken >= 0, f"{who}: exported() gave {taken!r}: seconds or None")
-    if isinstance(model, protocol.TimesCompilation):
-        seconds = model.compile_seconds(batch)
-        need(seconds is None or seconds >= 0, f"{who}: compile_seconds() gave {seconds}")
     if isinstance(model, protocol.Scoped):
         workload = model.workload(batch)  # type: ignore[attr-defined]
         for _ in range(2):  # entered again for the next block

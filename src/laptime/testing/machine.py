@@ -95,7 +95,15 @@ class ScriptedMachine:
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
-        self._pass(seconds)
+        self._time += seconds
+        # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
+        pull = seconds / 20.0
+        step = self.drift * math.sqrt(2 * pull) if pull < 1 else self.drift
+        self._level += -min(pull, 1.0) * self._level + step * self.random.gauss(0, 1)
+        if self.neighbour and self._time >= max(self._burst_until, self._quiet_until):
+            burst = self.random.uniform(0.2, 2.0)
+            self._burst_until = self._time + burst
+            self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
     def open_session(self, variant: Variant) -> ScriptedSession:
         """A fresh process for a variant."""
@@ -114,17 +122,6 @@ class ScriptedMachine:
         is_slow = int(self._time / 1.5) % 2 == 1
         wobble = math.exp(self.random.gauss(0, self.noise))
         return self.peak * wobble / self.speed() * ((1 - self.swing) if is_slow else 1.0)
-
-    def _pass(self, seconds: float) -> None:
-        self._time += seconds
-        # Ornstein-Uhlenbeck with a time constant of 20 s: slow drift that comes back.
-        pull = seconds / 20.0
-        step = self.drift * math.sqrt(2 * pull) if pull < 1 else self.drift
-        self._level += -min(pull, 1.0) * self._level + step * self.random.gauss(0, 1)
-        if self.neighbour and self._time >= max(self._burst_until, self._quiet_until):
-            burst = self.random.uniform(0.2, 2.0)
-            self._burst_until = self._time + burst
-            self._quiet_until = self._burst_until + burst * (1 - self.neighbour) / self.neighbour
 
 
 class ScriptedSession:

@@ -20,10 +20,10 @@ from types import ModuleType
 from typing import Any
 
 from laptime.kit.registry import names
-from laptime.testing.conformance import documented, need, takes
+from laptime.testing.conformance import Broken, documented, need, takes
 from laptime.testing.loops import FakeLoop
 from laptime.testing.rules import section
-from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile
+from laptime.tuning.loop_profile import FACTS, SHARES, LoopProfile, Site
 from laptime.tuning.optimization import NUMERICS, CannotEdit, Options, load
 from laptime.tuning.trial.loop import CannotApply, Undo
 
@@ -105,8 +105,7 @@ def _json(options: Options, who: str) -> str:
     try:
         text = json.dumps(options, sort_keys=True)
     except (TypeError, ValueError) as error:
-        need(False, f"{who}: its options cannot be written as JSON: {error}")
-        raise
+        raise Broken(f"{who}: its options cannot be written as JSON: {error}") from error
     need(
         isinstance(options, dict) and json.loads(text) == options, f"{who}: {options!r} does not survive JSON"
     )
@@ -270,7 +269,7 @@ def stories() -> dict[str, LoopProfile]:
         shares=shares,
         enqueue=0.3,
         device_memory=60 * _GIB,
-        syncs=_syncs(),
+        syncs=(Site("sync", "train.py", 12, "main", 12, "", 0, "item", 1.0),),
         facts=_CPU.facts - {"cpu"}
         | {"cuda", "bf16", "fp16", "tf32", "pinned", "workers", "syncs_every_step"},
         loader={**_CPU.loader, "num_workers": 4, "pin_memory": True},
@@ -301,9 +300,3 @@ def stories() -> dict[str, LoopProfile]:
         ),
         "nothing": LoopProfile(),
     }
-
-
-def _syncs() -> tuple[Any, ...]:
-    from laptime.tuning.loop_profile import Site
-
-    return (Site("sync", "train.py", 12, "main", 12, "", 0, "item", 1.0),)

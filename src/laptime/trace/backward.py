@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from laptime.trace import names, range_tree
-from laptime.trace.columns import NONE, HostKind, Ints, Mask
-from laptime.trace.once import once
-from laptime.trace.stacks import Rows
-from laptime.trace.view import View
+from laptime.trace.columns import NONE, HostKind, Ints, Rows
+from laptime.trace.view import View, once
+
+_is_engine = names.matching("^autograd::engine::evaluate_function")
 
 
 class Backward(NamedTuple):
@@ -104,9 +103,3 @@ def _roots(view: View, rows: Rows) -> Rows:
         roots[there] = at[there]
         todo = todo[~engine[at[todo]]]
     return roots
-
-
-def _is_engine(texts: Sequence[str]) -> Mask:
-    return np.fromiter(
-        (text.startswith("autograd::engine::evaluate_function") for text in texts), bool, len(texts)
-    )

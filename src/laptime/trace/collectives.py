@@ -108,10 +108,7 @@ def of_rank(view: View) -> list[Collective]:
         said = kind(meta.name) if meta else kind(trace.texts[trace.host.name[around]]) if around >= 0 else ""
         name = said or kind(text) or names.short(text)
         if meta:
-            size, dtype = (
-                _bytes(max(meta.elements_in, meta.elements_out), meta.dtype),
-                meta.dtype,
-            )
+            size, dtype = _bytes(max(meta.elements_in, meta.elements_out), meta.dtype), meta.dtype
         else:
             size, dtype = _shaped(view, around, name)
         collectives.append(

@@ -18,6 +18,7 @@ Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
 Kinds = NDArray[np.int8]
 Mask = NDArray[np.bool_]
+Rows = NDArray[np.integer[Any]]
 
 NONE = -1
 """In every index and id column: not in the file."""
@@ -86,8 +87,16 @@ class Collective(NamedTuple):
     sequence: int
 
 
+class _Table:
+    """Columns of one length."""
+
+    def __len__(self) -> int:
+        first: NDArray[Any] = next(iter(vars(self).values()))
+        return len(first)
+
+
 @dataclass(frozen=True, eq=False)
-class Host:
+class Host(_Table):
     """Ranges on CPU threads (ph X), sorted by (thread, start, -end, file order).
 
     Attributes:
@@ -117,12 +126,9 @@ class Host:
     sequence: Ints
     forward_thread: Index
 
-    def __len__(self) -> int:
-        return len(self.start)
-
 
 @dataclass(frozen=True)
-class DeviceWork:
+class DeviceWork(_Table):
     """Kernels, copies and memsets on accelerators, sorted by (start, end, file order).
 
     Attributes:
@@ -157,12 +163,9 @@ class DeviceWork:
     collective: Index
     graph: Ints
 
-    def __len__(self) -> int:
-        return len(self.start)
-
 
 @dataclass(frozen=True)
-class DeviceRanges:
+class DeviceRanges(_Table):
     """Annotations projected onto streams (gpu_user_annotation), sorted by start."""
 
     start: Ints
@@ -171,12 +174,9 @@ class DeviceRanges:
     device: Index
     stream: Ints
 
-    def __len__(self) -> int:
-        return len(self.start)
-
 
 @dataclass(frozen=True)
-class MemoryEvents:
+class MemoryEvents(_Table):
     """Allocations (bytes > 0) and frees (bytes < 0), `[memory]` events, sorted by time.
 
     Attributes:
@@ -197,12 +197,9 @@ class MemoryEvents:
     device_type: Index
     device: Index
 
-    def __len__(self) -> int:
-        return len(self.at)
-
 
 @dataclass(frozen=True)
-class Flows:
+class Flows(_Table):
     """Arrows from forward operators to their backward (cat fwdbwd); other flows are not needed.
 
     `begin` is True for the arrow's start (in the forward). Sorted by (id, begin first).
@@ -212,9 +209,6 @@ class Flows:
     at: Ints
     thread: Index
     begin: Mask
-
-    def __len__(self) -> int:
-        return len(self.id)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,8 @@ Pure functions on records: a profile made years ago can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from laptime.kit.units import percent, show
@@ -100,24 +101,23 @@ def _parts(breakdown: Breakdown) -> dict[str, Spent]:
 
 def _operators(profile: Profile) -> dict[str, Spent]:
     """Self times, which sum to the whole: on the device where there is one, else on the host."""
-    steps = max(profile.overview.steps, 1)
-    device = profile.device_type != "cpu"
-    return {
-        row.name: Spent((row.device_self_ns if device else row.host_self_ns) / steps, row.calls / steps)
-        for row in profile.operators
-    }
+    ns = attrgetter("host_self_ns" if profile.device_type == "cpu" else "device_self_ns")
+    return _per_step(profile, ((row.name, ns(row), row.calls) for row in profile.operators))
 
 
 def _kernels(profile: Profile) -> dict[str, Spent]:
-    steps = max(profile.overview.steps, 1)
-    return {row.name: Spent(row.total_ns / steps, row.calls / steps) for row in profile.kernels}
+    return _per_step(profile, ((row.name, row.total_ns, row.calls) for row in profile.kernels))
 
 
 def _idle(profile: Profile) -> dict[str, Spent]:
-    idle, steps = profile.overview.idle, max(profile.overview.steps, 1)
-    return (
-        {each.cause: Spent(each.total_ns / steps, each.gaps / steps) for each in idle.causes} if idle else {}
-    )
+    causes = profile.overview.idle.causes if profile.overview.idle else []
+    return _per_step(profile, ((each.cause, each.total_ns, each.gaps) for each in causes))
+
+
+def _per_step(profile: Profile, rows: Iterable[tuple[str, int, int]]) -> dict[str, Spent]:
+    """Names, ns and calls of a whole file, the two as what a step has of them."""
+    steps = max(profile.overview.steps, 1)
+    return {name: Spent(ns / steps, calls / steps) for name, ns, calls in rows}
 
 
 def _name(profile: Profile) -> str:

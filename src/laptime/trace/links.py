@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.trace import range_tree
-from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Trace
+from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Index, Rows, Trace
 
 
 class Links(NamedTuple):
@@ -28,6 +28,15 @@ class Links(NamedTuple):
     launch: Index
     operator: Index
 
+    def operator_around(self, rows: Rows | slice = slice(None)) -> Index:
+        """Per host row the operator around it, itself excluded; NONE without."""
+        return of_host(self.operator_of, self.calls.parent[rows])
+
+
+def of_host(column: Index, rows: Rows) -> Index:
+    """Values of a host column at rows that may be NONE."""
+    return np.append(column, NONE).astype(np.int32)[rows]
+
 
 def link(trace: Trace) -> Links:
     """All links of a trace."""
@@ -36,8 +45,7 @@ def link(trace: Trace) -> Links:
     operator_rows = np.where(host.kind == HostKind.OPERATOR, np.arange(len(host)), NONE).astype(np.int32)
     operator_of = range_tree.inherit(calls, operator_rows)
     launch = launches(host, trace.device)
-    operator = np.where(launch >= 0, operator_of[np.maximum(launch, 0)] if len(host) else NONE, NONE)
-    return Links(calls, operator_of, launch, operator.astype(np.int32))
+    return Links(calls, operator_of, launch, of_host(operator_of, launch))
 
 
 def launches(host: Host, device: DeviceWork) -> Index:

@@ -27,7 +27,7 @@ def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
     return named[column]
 
 
-def _matching(pattern: str) -> Family:
+def matching(pattern: str | re.Pattern[str]) -> Family:
     """Names in which a regular expression is found."""
     search = re.compile(pattern).search
     return lambda texts: np.fromiter((search(text) is not None for text in texts), bool, len(texts))
@@ -59,7 +59,7 @@ MSCCL++, symmetric-memory and multimem kernels, custom all-reduces (vLLM's cross
 Lies when: a library hides a collective inside a fused kernel whose name does not say so.
 """
 
-uses_tensor_cores_plugin = _matching(
+uses_tensor_cores_plugin = matching(
     "h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2|first_layer_wgrad_kernel|conv1x1"
     "|conv2d_c1_k1|direct_group|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm"
     "|xmma_gemm|xmma_sparse_gemm|c1688"
@@ -75,7 +75,7 @@ _names_matrix_units = _holding(
     but="ffma dfma simt dot_do_o ogradoto ograddoto convert_dq convert_dk convert_dv convertqgrad"
     " splitkv_combine fwdcombine postgsu betaonly",
 )
-_names_scalar_units = _matching("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
+_names_scalar_units = matching("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
 
 
 def uses_tensor_cores(texts: Sequence[str]) -> Mask:
@@ -88,7 +88,7 @@ def uses_tensor_cores(texts: Sequence[str]) -> Mask:
     return _names_matrix_units(texts) & ~_names_scalar_units(texts)
 
 
-is_tensor_core_eligible_plugin = _matching(
+is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"
     r"|addbmm|baddbmm|bmm|chain_matmul|linalg_multi_dot|_thnn_fused_(lstm|gru)_cell|(lstm|gru)_cell"
@@ -97,7 +97,7 @@ is_tensor_core_eligible_plugin = _matching(
 )
 """Operators that could use tensor cores: exactly the TensorBoard plugin's names, which end with torch 1.9."""
 
-_later_eligible = _matching(
+_later_eligible = matching(
     r"^(aten::(convolution_backward|(cudnn|miopen|mkldnn|slow|thnn)_?\w*conv\w*|_conv\w*_backward"
     r"|_?scaled_dot_product\w*|_(flash|efficient|cudnn)_attention\w*|_scaled_(grouped_)?mm|_int_mm|_grouped_mm"
     r"|_addmm_activation|inner|linear_backward|_cudnn_rnn\w*|miopen_rnn\w*|lstm|gru)"
@@ -113,7 +113,7 @@ def is_tensor_core_eligible(texts: Sequence[str]) -> Mask:
     return is_tensor_core_eligible_plugin(texts) | _later_eligible(texts)
 
 
-is_dataloader = _matching(
+is_dataloader = matching(
     r"^enumerate\(DataLoader\)#.*\.__next__$|^enumerate\(DataPipe\)#"
     r"|^(MultiDevice)?IteratorGetNext\w*(::DoCompute)?$"
 )
@@ -123,14 +123,16 @@ tf.data.
 Lies when: a loader of one's own, or DALI, has other names.
 """
 
-is_input_stage = _matching(r"^(Iterator|MakeIterator)::|^Prefetch(Produce|Consume)$")
+is_input_stage = matching(r"^(Iterator|MakeIterator)::|^Prefetch(Produce|Consume)$")
 """Stages of a tf.data pipeline, most of which run ahead of the loop on threads of their own."""
 
-is_launch = _matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
+is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaunch")
 """Runtime and driver calls that launch kernels or graphs of them."""
 
+is_graph_launch = matching("GraphLaunch")
+
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
-is_step = _matching(_STEP.pattern)
+is_step = matching(_STEP.pattern)
 """`ProfilerStep#N`: `profiler.step()` was called."""
 
 
@@ -140,13 +142,13 @@ def step_number(text: str) -> int:
     return int(match[1]) if match else 0
 
 
-is_collective_plugin = _matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")
+is_collective_plugin = matching(r"^(nccl|gloo):(broadcast|reduce|all_reduce|all_gather|reduce_scatter)$")
 """Host ranges that the plugin calls communication."""
 
-is_collective = _matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):")
+is_collective = matching(r"^(nccl|rccl|gloo|mpi|ucc|xccl|ccl|hccl|oneccl):")
 """Host ranges of all collectives of a process group, point-to-point and coalesced ones, too."""
 
-is_host_collective = _matching(r"^(gloo|mpi|ucc):")
+is_host_collective = matching(r"^(gloo|mpi|ucc):")
 """Those that the host carries out itself; the others only launch a kernel."""
 
 _QUALIFIER = re.compile(r"\(anonymous namespace\)::|<unnamed>::|\b[A-Za-z_]\w*::(?=[\w(<~{])")

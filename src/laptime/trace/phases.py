@@ -19,7 +19,6 @@ A phase's device time is that of the work launched meanwhile, on whichever threa
 from __future__ import annotations
 
 import itertools
-import re
 
 import numpy as np
 
@@ -28,8 +27,7 @@ from laptime.trace import intervals, names, stacks
 from laptime.trace.columns import NONE, HostKind, Ints, Mask
 from laptime.trace.intervals import EMPTY, Ranges
 from laptime.trace.names import Family
-from laptime.trace.once import once
-from laptime.trace.view import View
+from laptime.trace.view import View, once
 
 ORDER = ("data", "forward", "loss", "backward", "optimizer", "compute", "other")
 _OWN = "laptime::"
@@ -75,7 +73,7 @@ def loop_thread(view: View) -> int:
     else the one with the most operators outside autograd."""
     host = view.trace.host
     runs = operators(view)
-    computes = named(view, _only(_OWN + "compute"))
+    computes = named(view, names.matching(f"^{_OWN}compute$"))
     if computes.any():  # TensorFlow: the loop calls, threads of a pool run the operators
         return int(host.thread[np.argmax(computes)])
     worked = np.bincount(host.thread[at_work(view)], minlength=len(view.trace.threads)) > 0
@@ -130,7 +128,7 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     written = named(view, _is_own)
     ranges = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
     for name in ranges if written.any() else ():
-        ranges[name] = cover(view, written & named(view, _only(_OWN + name)), thread)
+        ranges[name] = cover(view, written & named(view, names.matching(f"^{_OWN}{name}$")), thread)
     optimizer = intervals.join(ranges["optimizer"], cover(view, named(view, _is_optimizer), thread))
     data = intervals.join(ranges["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
@@ -207,16 +205,7 @@ def _of_autograd(view: View) -> Mask:
     return named(view, _is_autograd) | (view.trace.host.forward_thread > 0)
 
 
-def _only(text: str) -> Family:
-    return lambda texts: np.array([each == text for each in texts], bool)
-
-
-def _having(pattern: str) -> Family:
-    search = re.compile(pattern).search
-    return lambda texts: np.array([search(text) is not None for text in texts], bool)
-
-
-_is_own = _having(rf"^{_OWN}(data|forward|loss|backward|optimizer|compute)$")
-_is_optimizer = _having(r"^Optimizer\.(step|zero_grad)#")
-_is_autograd = _having(r"^(autograd::engine|torch::autograd)::|Backward\d*$")
-_is_loading = _having(rf"^{_OWN}data$|torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")
+_is_own = names.matching(rf"^{_OWN}(data|forward|loss|backward|optimizer|compute)$")
+_is_optimizer = names.matching(r"^Optimizer\.(step|zero_grad)#")
+_is_autograd = names.matching(r"^(autograd::engine|torch::autograd)::|Backward\d*$")
+_is_loading = names.matching(rf"^{_OWN}data$|torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")

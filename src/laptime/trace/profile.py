@@ -7,7 +7,7 @@ import numpy as np
 from laptime.records import profile as records
 from laptime.records.profile import Profile, TraceFile
 from laptime.trace import links, steps
-from laptime.trace.columns import Trace
+from laptime.trace.columns import Accelerator, Trace
 from laptime.trace.tables import (
     annotated,
     copies,
@@ -20,6 +20,8 @@ from laptime.trace.tables import (
     timeline,
 )
 from laptime.trace.view import View
+
+UNKNOWN = Accelerator(id=0, name="", memory=0, capability=(0, 0), sms=0, threads_per_sm=0)
 
 
 def view(trace: Trace) -> View:
@@ -83,17 +85,15 @@ def _accelerators(trace: Trace) -> list[records.Accelerator]:
     ROCm counts its devices from another number than deviceProperties; where all are alike, any will do.
     """
     properties = {each.id: each for each in trace.accelerators}
-    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else None
-    accelerators = []
-    for device in np.unique(trace.device.device).tolist():
-        facts = properties.get(device, alike)
-        accelerators.append(
-            records.Accelerator(
-                id=device,
-                name=facts.name if facts else "",
-                memory=(facts.memory or None) if facts else None,
-                capability=".".join(map(str, facts.capability)) if facts and facts.capability[0] else "",
-                sms=(facts.sms or None) if facts else None,
-            )
+    alike = trace.accelerators[0] if len({each[1:] for each in trace.accelerators}) == 1 else UNKNOWN
+    used = [(device, properties.get(device, alike)) for device in np.unique(trace.device.device).tolist()]
+    return [
+        records.Accelerator(
+            id=device,
+            name=facts.name,
+            memory=facts.memory or None,
+            capability=".".join(map(str, facts.capability)) if facts.capability[0] else "",
+            sms=facts.sms or None,
         )
-    return accelerators
+        for device, facts in used
+    ]

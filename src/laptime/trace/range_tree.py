@@ -60,11 +60,6 @@ def calls(host: Host) -> RangeTree:
     return build(host, np.isin(host.kind, kinds))
 
 
-def frames(host: Host) -> RangeTree:
-    """The tree of Python functions."""
-    return build(host, host.kind == HostKind.PYTHON)
-
-
 def levels(tree: RangeTree) -> list[Index]:
     """The rows of each depth, roots first; parents always come in an earlier list."""
     deep = tree.depth[tree.rows]

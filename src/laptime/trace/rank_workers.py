@@ -18,10 +18,10 @@ import msgspec
 from msgspec import structs
 
 from laptime.kit.errors import LaptimeError
-from laptime.trace import links, ranks, steps
+from laptime.trace import profile as tables
+from laptime.trace import ranks
 from laptime.trace.ranks import RankShare
 from laptime.trace.reading import reader, trace_files
-from laptime.trace.view import View
 
 SMALL = 24 << 20
 """Bytes of all files together up to which starting processes costs more than it saves."""
@@ -54,7 +54,7 @@ def shares(paths: Sequence[Path], mine: RankShare) -> OtherRanks:
                 warnings.append(
                     f"{answer.file.name} says rank {answer.rank} like another file; shown as {free}"
                 )
-            answer = structs.replace(answer, rank=free)
+            answer = structs.replace(answer, row=structs.replace(answer.row, rank=free))
         ranks_taken.add(answer.rank)
         shares_read.append(answer)
     return OtherRanks(shares_read, warnings)
@@ -66,17 +66,13 @@ def share_of(path: Path, *, processes: int = 1) -> RankShare:
     Raises:
         UsageError: it cannot be read.
     """
-    trace = reader.read(path, processes=processes)
-    linked = links.link(trace)
-    view = View(trace, linked, steps.find(trace, linked))
-    return ranks.share(view, rank=rank_of(path.name, trace.rank))
+    view = tables.view(reader.read(path, processes=processes))
+    return ranks.share(view, rank=rank_of(path.name, view.trace.rank))
 
 
 def rank_of(name: str, in_file: int | None) -> int:
     """The rank stated in the file, else in its name, else 0."""
-    if in_file is not None:
-        return in_file
-    return trace_files.rank_in(name) or 0
+    return in_file if in_file is not None else trace_files.rank_in(name) or 0
 
 
 def _here(path: Path) -> RankShare | str:

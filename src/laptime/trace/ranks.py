@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from laptime.kit.units import show
-from laptime.records.overview import Breakdown, DeviceUse
 from laptime.records.profile import TraceFile
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.trace import collectives
@@ -31,30 +30,22 @@ class RankShare(Struct, frozen=True, kw_only=True):
     """What combining the ranks needs from one rank.
 
     Attributes:
+        row: what the rank knows without the others.
         origin_ns: first event of the file, on the clock of the machine.
         starts_ns: of the steps on the host, on that clock.
-        compute_ns ... data_wait_ns: as in RankRow.
         collectives: by start.
     """
 
-    rank: int
+    row: RankRow
     file: TraceFile
     origin_ns: int
     starts_ns: list[int]
-    step_ns: int
-    breakdown: Breakdown
-    devices: list[DeviceUse]
-    compute_ns: int
-    communication_ns: int
-    exposed_communication_ns: int
-    idle_ns: int
-    data_wait_ns: int
     collectives: list[Collective]
 
     @property
-    def steps(self) -> int:
-        """How many it has."""
-        return len(self.starts_ns)
+    def rank(self) -> int:
+        """Its number in the job."""
+        return self.row.rank
 
 
 def share(view: View, *, rank: int | None = None) -> RankShare:
@@ -65,11 +56,10 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
     used = devices.use(view)
     mean = breakdown.mean([step.breakdown for step in rows])
     rank_number = trace.rank if rank is None else rank
-    return RankShare(
+    row = RankRow(
         rank=rank_number if rank_number is not None else 0,
-        file=file_of(trace),
-        origin_ns=clock,
-        starts_ns=[clock + step.host_start_ns for step in rows],
+        file=trace.name,
+        steps=len(rows),
         step_ns=mean.total_ns,
         breakdown=mean,
         devices=used,
@@ -78,7 +68,10 @@ def share(view: View, *, rank: int | None = None) -> RankShare:
         exposed_communication_ns=sum(each.exposed_communication_ns for each in used),
         idle_ns=sum(each.idle_ns for each in used),
         data_wait_ns=sum(step.data_wait_ns for step in rows),
-        collectives=collectives.of_rank(view),
+    )
+    starts = [clock + step.host_start_ns for step in rows]
+    return RankShare(
+        row=row, file=file_of(trace), origin_ns=clock, starts_ns=starts, collectives=collectives.of_rank(view)
     )
 
 
@@ -95,32 +88,21 @@ def combine(shares: Sequence[RankShare]) -> tuple[list[RankRow], list[Collective
     numbers = [each.rank for each in shares]
     rows = [collectives.row(one, numbers, offset, zero) for one in met]
     return (
-        [_rank(index, each, met, rows, offset[index]) for index, each in enumerate(shares)],
+        [_rank(index, each.row, met, rows, offset[index]) for index, each in enumerate(shares)],
         sorted(rows, key=lambda row: row.start_ns),
         _stragglers(shares, met, rows, offset),
     )
 
 
-def _rank(
-    index: int, share_: RankShare, met: list[Meeting], rows: list[CollectiveRow], offset: int
-) -> RankRow:
+def _rank(index: int, rank: RankRow, met: list[Meeting], rows: list[CollectiveRow], offset: int) -> RankRow:
+    """The row with what only all ranks together tell."""
     mine = [(one[index], row) for one, row in zip(met, rows, strict=True) if index in one]
     transfer = sum(row.latency_ns for _, row in mine)
-    return RankRow(
-        rank=share_.rank,
-        file=share_.file.name,
-        steps=share_.steps,
-        step_ns=share_.step_ns,
-        breakdown=share_.breakdown,
-        devices=share_.devices,
-        compute_ns=share_.compute_ns,
-        communication_ns=share_.communication_ns,
-        exposed_communication_ns=share_.exposed_communication_ns,
-        idle_ns=share_.idle_ns,
-        data_wait_ns=share_.data_wait_ns,
+    return structs.replace(
+        rank,
         waiting_ns=sum(one.dur_ns for one, _ in mine) - transfer if mine else None,
         transfer_ns=transfer if mine else None,
-        last_arrivals=sum(row.last == share_.rank for _, row in mine) if mine else None,
+        last_arrivals=sum(row.last == rank.rank for _, row in mine) if mine else None,
         clock_offset_ns=offset,
     )
 
@@ -132,14 +114,10 @@ def _stragglers(
     waiting = sum(row.waiting_ns for row in rows)
     stragglers = []
     for index, rank_share in enumerate(shares):
-        mine = [row for one, row in zip(met, rows, strict=True) if index in one]
-        late = [row for row in mine if row.last == rank_share.rank]
+        mine = [(one[index], row) for one, row in zip(met, rows, strict=True) if index in one]
+        late = [(own, row) for own, row in mine if row.last == rank_share.rank]
         # The last arriver hardly waits itself; what it does is no fault of its own.
-        caused = sum(
-            row.waiting_ns - (one[index].dur_ns - row.latency_ns)
-            for one, row in zip(met, rows, strict=True)
-            if index in one and row.last == rank_share.rank
-        )
+        caused = sum(row.waiting_ns - (own.dur_ns - row.latency_ns) for own, row in late)
         if waiting and caused > waiting * ABOVE_EVEN / len(shares):
             stragglers.append(
                 Straggler(
@@ -159,21 +137,23 @@ def _why(index: int, shares: list[RankShare], offset: list[int], caused: int) ->
     the delay."""
     rank_share = shares[index]
     others = [each for each in shares if each.rank != rank_share.rank]
-    delay = caused / max(len(others), 1) / max(rank_share.steps, 1)
+    steps = rank_share.row.steps
+    delay = caused / max(len(others), 1) / max(steps, 1)
 
     def more(attribute: str) -> float:
-        mine, *rest = (float(getattr(each, attribute)) / max(each.steps, 1) for each in (rank_share, *others))
+        rows = (each.row for each in (rank_share, *others))
+        mine, *rest = (float(getattr(row, attribute)) / max(row.steps, 1) for row in rows)
         return mine - median(rest)
 
     reasons = {
         "per step it waits {} longer for data": more("data_wait_ns"),
         "per step it computes {} longer on its device": more("compute_ns"),
     }
-    if all(each.steps == rank_share.steps for each in others):
+    if all(each.row.steps == steps for each in others):
         starts = [[at + moved for at in each.starts_ns] for each, moved in zip(shares, offset, strict=True)]
         lags = [
             starts[index][step] - median(each[step] for at, each in enumerate(starts) if at != index)
-            for step in range(rank_share.steps)
+            for step in range(steps)
         ]
         reasons["it begins its steps {} later"] = median(lags)
     text, longest = max(reasons.items(), key=lambda reason: reason[1])

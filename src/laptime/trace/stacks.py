@@ -8,32 +8,19 @@ same). Functions that differ only by the address of an object or the number of a
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from laptime.trace import names, range_tree
-from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Trace
-from laptime.trace.once import once
-from laptime.trace.view import View
-
-Rows = NDArray[np.integer[Any]]
+from laptime.trace.columns import NONE, Host, HostKind, Index, Ints, Mask, Rows, Trace
+from laptime.trace.view import View, once
 
 MODULE = "nn.Module: "
 """How the name of a Python function begins that is the call of a module."""
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NUMBER = re.compile(r"_\d+$")
-_INSTALLED = re.compile(r"(?<![^/])(site-packages|dist-packages|lib/python\d[\d.]*)/")
-_TORCH = r"torch|torchvision|torchaudio|torchtext|torchdata|functorch|triton|laptime"
-_STANDARD = r"threading|multiprocessing|concurrent|runpy|contextlib|functools|importlib|asyncio|queue|weakref"
-_LIBRARIES = (
-    r"transformers|accelerate|datasets|diffusers|peft|trl|timm|lightning|lightning_fabric|pytorch_lightning"
-    r"|torchmetrics|deepspeed|megatron|apex|xformers|flash_attn|vllm|sglang|numpy|PIL|fastai|ignite"
-)
-_INTERNAL = re.compile(f"({_TORCH}|{_STANDARD})")
-_LIBRARY = re.compile(f"({_LIBRARIES})")
 
 
 class Frames(NamedTuple):
@@ -73,16 +60,6 @@ def stack_of(view: View, row: int) -> list[str]:
     return names
 
 
-def user_frame(frames: list[str]) -> str:
-    """The innermost frame of the user's own code, else of a library above torch, else any; "" without."""
-    calls = [frame for frame in frames if not frame.startswith(("<", MODULE))]
-    above = [frame for frame in calls if not _INTERNAL.fullmatch(_package(frame))]
-    users = [
-        frame for frame in above if not (_INSTALLED.search(frame) or _LIBRARY.fullmatch(_package(frame)))
-    ]
-    return next(iter(users or above or calls or frames), "")
-
-
 def places(view: View, rows: Rows) -> Ints:
     """A number per host row: rows with equal numbers have equal stacks; 0 means no stack."""
     frames, parent = frames_of(view), view.links.calls.parent
@@ -106,7 +83,7 @@ def enclosing(view: View, take: Mask) -> Index:
 def frames_of(view: View) -> Frames:
     """Call stacks and Python functions of the trace."""
     trace, host = view.trace, view.trace.host
-    tree = range_tree.frames(host)
+    tree = range_tree.build(host, host.kind == HostKind.PYTHON)
     texts = {int(name): _frame(trace.texts[name]) for name in np.unique(host.name[tree.rows])}
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts.values()), 1)}
     number = np.zeros(len(trace.texts), np.uint64)
@@ -178,9 +155,3 @@ def _frame(name: str) -> str:
     """A function's name in stacks: without the address of its object, without the number of its module."""
     name = _ADDRESS.sub("", name)
     return _NUMBER.sub("", name) if name.startswith(MODULE) else name
-
-
-def _package(frame: str) -> str:
-    """The first part of a frame's path, behind the folder that packages are installed in."""
-    path = frame.split("(", 1)[0].replace("\\", "/").removesuffix(".py")
-    return _INSTALLED.split(path)[-1].split("/", 1)[0]

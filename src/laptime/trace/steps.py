@@ -94,6 +94,5 @@ def _contiguous(start: Ints, end: Ints) -> tuple[Ints, Ints]:
 def _complete(launched: Ints) -> int:
     """How many steps are left without those at the end that were cut off."""
     last = int(np.flatnonzero(launched)[-1])
-    if last > 0 and launched[last] < FEWEST * launched[last - 1]:
-        return last
-    return last + 1
+    is_cut = last > 0 and launched[last] < FEWEST * launched[last - 1]
+    return last if is_cut else last + 1

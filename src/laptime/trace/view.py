@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import wraps
+from typing import NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 from laptime.trace.columns import Ints, Trace
 from laptime.trace.links import Links
+
+Result = TypeVar("Result")
 
 
 class Steps(NamedTuple):
@@ -35,3 +40,19 @@ class View(NamedTuple):
     def window(self) -> tuple[int, int]:
         """First step's start to last step's end."""
         return int(self.steps.start[0]), int(self.steps.end[-1])
+
+
+def once(find: Callable[[View], Result]) -> Callable[[View], Result]:
+    """Compute the function once per trace, for as long as the trace lives.
+
+    Only for what follows from the trace alone, not from its steps.
+    """
+    results: WeakKeyDictionary[Trace, Result] = WeakKeyDictionary()
+
+    @wraps(find)
+    def found(view: View) -> Result:
+        if view.trace not in results:
+            results[view.trace] = find(view)
+        return results[view.trace]
+
+    return found

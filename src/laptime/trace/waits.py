@@ -15,7 +15,6 @@ call returned after the copy's end.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +22,11 @@ from numpy.typing import NDArray
 
 from laptime.trace import names
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Mask
-from laptime.trace.once import once
-from laptime.trace.view import View
+from laptime.trace.view import View, once
 
 Words = NDArray[np.str_]
+
+_is_aten = names.matching("^aten::")
 
 _SYNCHRONISES = re.compile(r"^(cuda|hip|cu|mtia|xpu|mu|acl)\w*Synchronize|^(cuda|hip)Free$|^cuMemFree(_v2)?$")
 _COPIES = re.compile(r"^(cuda|hip|cu|mtia|xpu|mu|acl)\w*Memcpy", re.IGNORECASE)
@@ -146,12 +146,5 @@ def _calls(view: View, pattern: re.Pattern[str]) -> Mask:
     """Which host rows are runtime or driver calls with such a name."""
     host = view.trace.host
     called: Mask = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
-
-    def family(texts: Sequence[str]) -> Mask:
-        return np.array([pattern.search(text) is not None for text in texts], bool)
-
-    return called & names.rows(view.trace.texts, np.where(called, host.name, np.int32(NONE)), family)
-
-
-def _is_aten(texts: Sequence[str]) -> Mask:
-    return np.array([text.startswith("aten::") for text in texts], bool)
+    column = np.where(called, host.name, np.int32(NONE))
+    return called & names.rows(view.trace.texts, column, names.matching(pattern))

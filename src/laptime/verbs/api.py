@@ -14,7 +14,7 @@ from laptime.records.comparison import Comparison
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
 from laptime.records.run import Run
-from laptime.store import lookup
+from laptime.store.lookup import load as load
 from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
@@ -73,7 +73,8 @@ def bench(
         UsageError: the request is impossible.
     """
     sizes = [batch] if isinstance(batch, int) else None if batch is None else list(batch)
-    target = model if isinstance(model, str) else _name_of(model)
+    called = getattr(model, "__name__", None) or type(model).__name__  # what an object is called
+    target = model if isinstance(model, str) else str(called)
     if dtype is None:
         dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]
     else:
@@ -130,26 +131,12 @@ def _here(model: Any, inputs: Any) -> OpenSession:
     return open_session
 
 
-def _name_of(model: Any) -> str:
-    """What an object is called in the report: its function's or class's name."""
-    return str(getattr(model, "__name__", None) or type(model).__name__)
-
-
 def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparison]:
     """Two runs (or what names them: id, file, "last") case by case; `a` is the baseline.
 
     Raises:
         UsageError: conditions differ and `force` is not set, or no case is shared.
     """
-    left = lookup.load(a) if isinstance(a, str) else a
-    right = lookup.load(b) if isinstance(b, str) else b
+    left = load(a) if isinstance(a, str) else a
+    right = load(b) if isinstance(b, str) else b
     return compare_runs(left, right, force)
-
-
-def load(reference: str) -> Run:
-    """A stored run: a path, an id or its beginning, a name, "last", "last~1".
-
-    Raises:
-        UsageError: there is no such run, or its file is damaged.
-    """
-    return lookup.load(reference)

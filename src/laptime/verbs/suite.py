@@ -144,14 +144,10 @@ def _answer(item: PlannedBenchmark, run: Run | None) -> Run | None:
     return run if all(case.status == "ok" for case in run.cases) else None
 
 
-def _silent(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
-    return nullcontext(ignore)
-
-
 def measure(
     items: list[PlannedBenchmark],
     *,
-    watch: Callable[[PlannedBenchmark], AbstractContextManager[Listener]] = _silent,
+    watch: Callable[[PlannedBenchmark], AbstractContextManager[Listener]] = lambda item: nullcontext(ignore),
     ended: Callable[[PlannedBenchmark, Run], None] = lambda item, run: None,
     complain: Callable[[LaptimeError], object] = lambda error: None,
     save: bool = True,
@@ -174,10 +170,10 @@ def measure(
             run = _rejudged(item, item.done)
         else:
             place = f"{number} of {len(items)}, {item.benchmark.name}"
-            where = _SuiteProgress(place, spent, item.seconds, total)
             try:
                 with watch(item) as listener:
-                    run = _one(item, suite_id, where.within(listener), complain, save, open_session)
+                    hear = _of_suite(listener, place, before=spent, own=item.seconds, total=total)
+                    run = _one(item, suite_id, hear, complain, save, open_session)
             except KeyboardInterrupt:
                 status = "interrupted"
                 break
@@ -190,28 +186,20 @@ def measure(
     return combined(done, suite_id, status=status)
 
 
-class _SuiteProgress(NamedTuple):
-    """Where one benchmark stands in its suite; times in seconds."""
+def _of_suite(listener: Listener, place: str, *, before: float, own: float, total: float) -> Listener:
+    """A listener that hears of the suite's progress where a benchmark tells of its own; times in seconds."""
 
-    place: str
-    before: float
-    own: float
-    total: float
+    def hear(event: Event) -> None:
+        if isinstance(event, Progress):
+            after = total - before - own
+            event = Progress(
+                done=min(1.0, (before + event.done * own) / total),
+                remaining=max(event.remaining, (1 - event.done) * own) + max(0.0, after),
+                text=f"{place}: {event.text}",
+            )
+        listener(event)
 
-    def within(self, listener: Listener) -> Listener:
-        """A listener that hears of the suite's progress where the benchmark tells of its own."""
-
-        def hear(event: Event) -> None:
-            if isinstance(event, Progress):
-                after = self.total - self.before - self.own
-                event = Progress(
-                    done=min(1.0, (self.before + event.done * self.own) / self.total),
-                    remaining=max(event.remaining, (1 - event.done) * self.own) + max(0.0, after),
-                    text=f"{self.place}: {event.text}",
-                )
-            listener(event)
-
-        return hear
+    return hear
 
 
 def _one(

@@ -71,7 +71,11 @@ def analyse(paths: Sequence[Path], emit: Listener = ignore, *, slim: Path | None
     chosen = trace_files.find(paths)
     profile, view, others, warnings = _first(chosen.paths, {*paths}, emit)
     if slim is not None:
-        _write_slim(view, slim)
+        try:
+            slim_trace.write(view, slim)
+        except OSError as error:
+            why, advice = error.strerror or str(error), "--slim another/FILE.json.gz"
+            raise UsageError(f"{slim} could not be written", why=why, next=advice) from error
     if others:
         own = ranks.share(view, rank=rank_workers.rank_of(profile.files[0].name, profile.rank))
         del view
@@ -114,17 +118,6 @@ def _first(
         why=skipped[0],
         next="laptime profile script.py, or laptime trace FILE",
     )
-
-
-def _write_slim(view: View, path: Path) -> None:
-    try:
-        slim_trace.write(view, path)
-    except OSError as error:
-        raise UsageError(
-            f"{path} could not be written",
-            why=error.strerror or str(error),
-            next="--slim another/FILE.json.gz",
-        ) from error
 
 
 def environment(profile: Profile) -> Environment:

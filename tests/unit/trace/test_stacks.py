@@ -146,22 +146,3 @@ def test_places_are_equal_exactly_where_stacks_are() -> None:
     for at, place in enumerate(found):
         assert (place == 0) == (texts[at] == ())
         assert [other == place for other in found] == [other == texts[at] for other in texts]
-
-
-def test_the_users_frame_is_the_first_outside_of_torch_and_libraries() -> None:
-    library = "/opt/env/lib/python3.11/site-packages/timm/models/vit.py(364): forward"
-    frames = [
-        "<built-in function linear>",
-        "torch/nn/modules/linear.py(124): forward",
-        "nn.Module: Linear",
-        "/opt/env/lib/python3.11/site-packages/torch/nn/modules/module.py(1743): _call_impl",
-        library,
-        "transformers/models/bert/modeling_bert.py(1306): forward",
-        "project/torch/train.py(40): step",
-        "train.py(9): <module>",
-    ]
-    assert stacks.user_frame(frames) == "project/torch/train.py(40): step"
-    assert stacks.user_frame(frames[:6]) == library
-    assert stacks.user_frame(frames[:4]) == frames[1]
-    assert stacks.user_frame(frames[:1]) == frames[0]
-    assert stacks.user_frame([]) == ""

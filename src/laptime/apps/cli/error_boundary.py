@@ -44,6 +44,14 @@ class Voice:
         return error.exit_code
 
 
+pass_voice = click.make_pass_decorator(Voice, ensure=True)
+"""A command gets the voice of its line as its first argument."""
+
+
+pass_voice = click.make_pass_decorator(Voice, ensure=True)
+"""A command gets the voice of its line as its first argument."""
+
+
 def run(group: click.Group, arguments: Sequence[str]) -> int:
     """Carry out one command line; its exit code.
 

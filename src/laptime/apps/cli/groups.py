@@ -44,11 +44,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def refuse(self, word: str) -> None:
-        """Say what is wrong with a word that is no command.
-
-        Raises:
-            UsageError: always; the nearest command is suggested.
-        """
+        """Raise the UsageError of a word that is no command; the nearest one is suggested."""
         registry.load(self.room, word)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -25,11 +25,7 @@ class Front(Commands):
     """All commands; a target in the place of a command is told apart."""
 
     def refuse(self, word: str) -> None:
-        """As for any word that is no command.
-
-        Raises:
-            UsageError: always.
-        """
+        """Raise a UsageError, as for any word that is no command."""
         if ":" in word or word.endswith(".py"):
             raise UsageError(
                 f"{word!r} is a target, not a command",

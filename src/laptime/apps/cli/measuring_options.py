@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click.core import ParameterSource
 
+from laptime.apps.cli.options import Decorated, off_option, typed
 from laptime.kit import registry
 from laptime.kit.errors import UsageError, unknown
 from laptime.kit.quantity import seconds, share
@@ -15,8 +15,6 @@ from laptime.kit.text import closest
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin
 from laptime.records.regime import Regime
 from laptime.store.folder import SUFFIXES
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BARE = {"--compile": COMPILE_MODES, "--train": OPTIMIZERS}
@@ -29,7 +27,7 @@ _DTYPE_WORDS = {
 }
 
 
-def _read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
+def read_by(read: Callable[[Any], Any]) -> Callable[[click.Context, click.Parameter, Any], Any]:
     """A callback that parses an option's text; its errors name the option."""
 
     def callback(context: click.Context, option: click.Parameter, text: Any) -> Any:
@@ -155,22 +153,33 @@ def shapes(texts: Sequence[str]) -> dict[str, list[int]]:
     return by_name
 
 
-duration = _read_by(seconds)
+def time_option(name: str, help: str, *, default: str | None = None) -> Callable[[Decorated], Decorated]:
+    """An option that takes seconds, written `90s`, `10m`, `1.5h`."""
+    return click.option(
+        name,
+        callback=read_by(seconds),
+        default=default,
+        show_default=default is not None,
+        metavar="TIME",
+        help=help,
+    )
+
+
 _OPTIONS = (
     click.option(
         "--batch",
-        callback=_read_by(batches),
+        callback=read_by(batches),
         metavar="N,... | auto",
         help="Batch sizes; auto finds the largest that fits, and the knee. [default: as the inputs are]",
     ),
     click.option("--device", metavar="NAME", help="cpu, cuda:0, mps ... [default: the fastest there is]"),
     click.option(
         "--dtype",
-        callback=_read_by(dtypes),
+        callback=read_by(dtypes),
         metavar="NAME,...",
         help="float32, bfloat16, float16. [default: float32]",
     ),
-    click.option("--threads", callback=_read_by(integers), metavar="N,...", help="Intra-op threads."),
+    click.option("--threads", callback=read_by(integers), metavar="N,...", help="Intra-op threads."),
     click.option("--channels-last", is_flag=True, help="Memory format NHWC."),
     click.option(
         "--compile",
@@ -186,16 +195,11 @@ _OPTIONS = (
     ),
     click.option(
         "--precision",
-        callback=_read_by(share),
+        callback=read_by(share),
         metavar="PERCENT",
         help="Stop when half of the 95 % interval is this small. [default: by preset]",
     ),
-    click.option(
-        "--budget",
-        callback=duration,
-        metavar="TIME",
-        help="Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]",
-    ),
+    time_option("--budget", "Measure no longer than this: 60s, 2m, 1.5h. [default: by preset]"),
     click.option(
         "--preset",
         type=click.Choice(["quick", "standard", "strict"]),
@@ -204,30 +208,25 @@ _OPTIONS = (
     click.option(
         "--regime",
         "regimes",
-        callback=_read_by(words),
+        callback=read_by(words),
         metavar="NAME,...",
         help="isolated (sync, call, sync), saturated (back to back), device (by its own clock), paced "
         "(at --rate). [default: what the device offers]",
     ),
     click.option("--rate", type=float, metavar="PER_SECOND", help="Calls per second of the paced regime."),
     click.option("--processes", type=int, metavar="N", help="Fresh processes of every variant."),
-    click.option(
-        "--timeout",
-        callback=duration,
-        metavar="TIME",
-        help="A step that takes longer counts as hung. [default: 120s]",
-    ),
+    time_option("--timeout", "A step that takes longer counts as hung. [default: 120s]"),
     click.option(
         "--backend",
         "backends",
-        callback=_read_by(backends),
+        callback=read_by(backends),
         metavar="NAME,...",
         help="Frameworks; each runs those targets that it can. [default: by target]",
     ),
     click.option(
         "--python",
         multiple=True,
-        callback=_read_by(interpreters),
+        callback=read_by(interpreters),
         metavar="BACKEND=PATH",
         help="Interpreter of a backend's workers: tensorflow=.venv-tf/bin/python. Repeatable.",
     ),
@@ -235,7 +234,7 @@ _OPTIONS = (
         "--option",
         "options",
         multiple=True,
-        callback=_read_by(options),
+        callback=read_by(options),
         metavar="NAME=VALUE,...",
         help="A setting of the backend's own, say hint=latency,throughput. Repeatable.",
     ),
@@ -243,15 +242,13 @@ _OPTIONS = (
         "--shape",
         "shapes",
         multiple=True,
-        callback=_read_by(shapes),
+        callback=read_by(shapes),
         metavar="NAME=3x224x224",
         help="Sizes that a model file leaves open: an input's without the batch, a dimension's. Repeatable.",
     ),
     click.option("--seed", type=int, metavar="N", help="Of weights and inputs. [default: 0]"),
     click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT."),
-    click.option(
-        "--no-save", "save", is_flag=True, flag_value=False, default=None, help="Do not store the run."
-    ),
+    off_option("--no-save", "save", "Do not store the run.", default=None),
 )
 
 
@@ -295,8 +292,7 @@ def request(
     Raises:
         UsageError: options contradict each other.
     """
-    source = context.get_parameter_source
-    flags = {name: value for name, value in given.items() if source(name) == ParameterSource.COMMANDLINE}
+    flags = typed(context, given)
     if flags.get("rate") is not None and flags.get("regimes") and Regime.PACED not in flags["regimes"]:
         raise UsageError(
             f"--rate needs the {Regime.PACED} regime",

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from laptime.apps.cli.error_boundary import Voice
 
+if TYPE_CHECKING:
+    from laptime.records.plan import Origin
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def typed(context: click.Context, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that stand on the command line, not those that have their default."""
+    source = context.get_parameter_source
+    return {name: value for name, value in settings.items() if source(name) == ParameterSource.COMMANDLINE}
+
+
+def flags(context: click.Context, settings: dict[str, Any]) -> dict[str, Origin]:
+    """Origins of the settings that were typed."""
+    return dict.fromkeys(sorted(typed(context, settings)), "flag")
 
 
 def _set_voice(context: click.Context, option: click.Parameter, value: bool) -> None:
@@ -44,11 +59,27 @@ def report_options(command: Decorated) -> Decorated:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def off_option(
+    name: str, field: str, help: str, *, default: bool | None = True
+) -> Callable[[Decorated], Decorated]:
+    """`--no-save`: an option that makes a setting false."""
+    return click.option(name, field, is_flag=True, flag_value=False, default=default, help=help)
+
+
+def step_by_option(help: str) -> Callable[[Decorated], Decorated]:
+    """`--step-by`: "" where it is left out."""
+    return click.option(
+        "--step-by",
+        type=click.Choice(["optimizer", "loader", "forward"]),
+        default=None,
+        callback=lambda context, option, value: value or "",
+        help=help,
+    )
+
+
 def store_options(command: Decorated) -> Decorated:
     """`--name` and `--no-save`: how the run is stored."""
-    command = click.option(
-        "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run."
-    )(command)
+    command = off_option("--no-save", "save", "Do not store the run.")(command)
     return click.option("--name", default="", metavar="TEXT", help="Name of this run: laptime show TEXT.")(
         command
     )

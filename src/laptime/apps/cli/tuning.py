@@ -9,7 +9,7 @@ import click
 
 from laptime.apps.cli import measuring
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
+from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import Decorated
 from laptime.apps.cli.output import Output
 from laptime.apps.cli.progress import progress
@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 
 def trial_options(command: Decorated) -> Decorated:
     """`--python` and `--timeout`: how each trial process runs."""
-    command = click.option(
-        "--timeout",
-        callback=duration,
-        default="10m",
-        show_default=True,
-        metavar="TIME",
-        help="Time limit of one trial.",
-    )(command)
+    command = time_option("--timeout", "Time limit of one trial.", default="10m")(command)
     help_text = "Interpreter that runs the script. [default: laptime's own]"
     return click.option("--python", metavar="PATH", default="", help=help_text)(command)
 
@@ -99,11 +92,3 @@ def exit_code(run: Run) -> ExitCode:
     if run.status == "failed" or run.tuning is None:
         return measuring.exit_code(run) or ExitCode.USER_CODE
     return tuned.exit_code(run)
-
-
-def flags(context: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    """Origins of the settings that were typed."""
-    from click.core import ParameterSource
-
-    typed = {name for name in settings if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
-    return dict.fromkeys(sorted(typed), "flag")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import sys
 import sysconfig
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._installed import first
 from laptime.kit.package import FOLDER
 
 if TYPE_CHECKING:
@@ -22,13 +22,7 @@ PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers"
 
 def versions() -> dict[str, str]:
     """Of everything that has a part in an export, where it is installed."""
-    numbers = {}
-    for package in PACKAGES:
-        try:
-            numbers[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return numbers
+    return {name: number for package in PACKAGES for name, number in first([package]).items()}
 
 
 def content(module: torch.nn.Module, inputs: list[torch.Tensor], export_settings: dict[str, Any]) -> str:

@@ -142,6 +142,9 @@ def _traced(
     """The ONNX program: for any batch size, if `traced` says what these inputs have and if it is possible."""
     import torch
 
+    export: Any = partial(
+        torch.onnx.export, module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False
+    )
     if traced is not None:
         tracing: Any = torch.export
         open_sizes = tracing.ShapesCollection()
@@ -149,20 +152,11 @@ def _traced(
             if tensor.ndim and tensor.shape[0] == traced:
                 open_sizes[tensor] = {0: "batch"}
         try:
-            shapes = open_sizes.dynamic_shapes(module, args, kwargs)
-            return torch.onnx.export(
-                module,
-                args,
-                kwargs=kwargs,
-                opset_version=opset,
-                dynamo=True,
-                verbose=False,
-                dynamic_shapes=shapes,
-            )
+            return export(dynamic_shapes=open_sizes.dynamic_shapes(module, args, kwargs))
         except Exception as error:  # tried again with the sizes as they are
             sys.stderr.write(f"not for any batch: {error}\n")
     try:
-        return torch.onnx.export(module, args, kwargs=kwargs, opset_version=opset, dynamo=True, verbose=False)
+        return export()
     except Exception as error:
         raise UserCodeError(
             f"PyTorch cannot export {type(module).__name__} to ONNX",

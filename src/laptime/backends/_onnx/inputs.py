@@ -73,7 +73,7 @@ def _shape(
     if given is not None:
         dims = _with_given(each, dims, given)
     if any(isinstance(size, str) for size in dims):
-        item = "x".join(str(size) if isinstance(size, int) else _example(each) for size in dims[1:])
+        item = "x".join(_size(size, each) for size in dims[1:])
         raise UsageError(
             f"{target}: the input {each.name!r} leaves sizes open",
             why=f"its shape is {each.words}; the first is the batch, the others are not known",
@@ -97,11 +97,8 @@ def _with_given(each: Input, dims: list[int | str], sizes: Sequence[int]) -> lis
 
 
 def _size(size: int | str, each: Input) -> str:
-    return str(size) if isinstance(size, int) else _example(each)
-
-
-def _example(each: Input) -> str:
-    return "224" if len(each.dims) == 4 else "128"
+    """A size in words, or an example of one that is open."""
+    return str(size) if isinstance(size, int) else "224" if len(each.dims) == 4 else "128"
 
 
 def _check_names(inputs: Sequence[Input], given: Mapping[str, Sequence[int]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -56,35 +57,24 @@ class Runtime(Protocol):
 
     def inputs(self) -> list[Input]:
         """What it takes."""
-        ...
 
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """The model with these inputs. Calls nothing yet."""
-        ...
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         """Values by tag of a metric for inputs of these shapes, and the receipt."""
-        ...
 
     def facts(self) -> dict[str, Any]:
         """What only this framework knows of the model."""
-        ...
 
     def devices(self) -> list[Device]:
         """Where it runs."""
-        ...
 
     def libraries(self) -> dict[str, str]:
         """Versions."""
-        ...
 
     def knobs(self) -> dict[str, Any]:
         """Effective settings."""
-        ...
-
-
-def nothing() -> None:
-    """A device that is done when the call returns."""
 
 
 class FileModel(ByBatch[Bound]):
@@ -109,7 +99,8 @@ class FileModel(ByBatch[Bound]):
         self._variant = variant
         self._start = start
         self._source = source if given is None else _with(source, list(given))
-        self._runtime = start(source)
+        self._runtime = runtime = start(source)
+        self.devices, self.libraries, self.knobs = runtime.devices, runtime.libraries, runtime.knobs
         self._shapes: dict[int, str] = {}
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
@@ -192,18 +183,6 @@ class FileModel(ByBatch[Bound]):
         result.setdefault("dtypes", dict(Counter(each.dtype for each in takes)))
         return result
 
-    def devices(self) -> list[Device]:
-        """Where it runs."""
-        return self._runtime.devices()
-
-    def libraries(self) -> dict[str, str]:
-        """Versions of the runtime."""
-        return self._runtime.libraries()
-
-    def knobs(self) -> dict[str, Any]:
-        """Effective settings of the runtime."""
-        return self._runtime.knobs()
-
     def exported(self) -> float | None:
         """Seconds of exporting, or of finding the export; None for a file of the user's."""
         return self._source.seconds
@@ -253,8 +232,17 @@ class FileModel(ByBatch[Bound]):
 
     def close(self) -> None:
         """Let go of the model."""
-        self._workloads.clear()
+        super().close()
         self._others.clear()
+
+
+def in_memory(variant: Variant, name: str, start: Callable[[Source], Runtime], inputs: Any) -> FileModel:
+    """A model that a framework has loaded already; `inputs`: one array, or all by name or in its order."""
+    if isinstance(inputs, np.ndarray):
+        inputs = [inputs]
+    elif isinstance(inputs, Mapping):
+        inputs = list(inputs.values())
+    return FileModel(variant, Source(path=Path(name), facts={"source": "in memory"}), start, given=inputs)
 
 
 def explained(error: BaseException, what: str) -> LaptimeError:

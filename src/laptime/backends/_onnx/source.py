@@ -9,8 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -150,7 +149,8 @@ def _exported(variant: Variant, recipe: Recipe, *, opset: int, batch: int | None
     if recipe.packages and (old := _earlier_export(key)):
         return old, True
     root = _root()
-    with _alone(root / f".onnx-{key}.lock"):
+    with (root / f".onnx-{key}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # workers of several batch sizes load the same model together
         if recipe.packages and (old := _earlier_export(key)):  # exported by another process while we waited
             return old, True
         before = {entry.name for entry in root.glob("onnx-*")}
@@ -164,14 +164,6 @@ def _earlier_export(key: str) -> Path | None:
     noted = cache.get("onnx", key)
     folder = Path(str(noted["folder"])) if noted and noted.get("folder") else None
     return folder if folder is not None and (folder / "about.json").is_file() else None
-
-
-@contextmanager
-def _alone(file: Path) -> Iterator[None]:
-    """One process at a time: workers of several batch sizes load the same model together."""
-    with file.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _root() -> Path:

@@ -15,10 +15,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import not_a_model, unknown_dtype
+from laptime.backends._by_batch import not_a_model, refuse_kind, unknown_dtype
+from laptime.backends._installed import import_framework
 from laptime.backends.jax import place
 from laptime.backends.jax.place import available
-from laptime.kit.errors import TargetError, Unavailable, UsageError
+from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.targets import Program, parse
 
@@ -34,17 +35,8 @@ DTYPES = ("float32", "bfloat16", "float16")
 
 
 def imports(variant: Variant) -> None:
-    """Import jax, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: it is not installed or does not import.
-    """
-    try:
-        import jax  # noqa: F401
-    except ImportError as error:
-        raise Unavailable(
-            "jax cannot be imported", why=str(error), next="pip install 'laptime[jax]'"
-        ) from error
+    """See `import_framework`."""
+    import_framework("jax", next="pip install 'laptime[jax]'")
 
 
 def open(variant: Variant) -> JaxModel:
@@ -59,12 +51,7 @@ def open(variant: Variant) -> JaxModel:
     from laptime.backends.jax.model import JaxModel
 
     recipe = parse(variant.target)
-    if recipe.kind not in TARGETS:
-        raise TargetError(
-            f"jax cannot run {variant.target}",
-            why=f"it is a model of {recipe.backend}",
-            next=f"--backend {recipe.backend}   or a function of your own: model.py:build --backend jax",
-        )
+    refuse_kind(recipe, TARGETS, "jax", instead="a function of your own: model.py:build --backend jax")
     if variant.threads is not None:
         os.environ["NPROC"] = str(variant.threads)  # XLA reads it when it makes the CPU's thread pool
     device = place.resolve(variant.device)

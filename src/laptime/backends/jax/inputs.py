@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from laptime.kit.errors import TargetError, UsageError
 from laptime.targets import Program
+from laptime.targets._code import needed
 
 
 def is_array(leaf: Any) -> bool:
@@ -48,7 +48,7 @@ def example(program: Program, target: str) -> Any:
         return program.make(1)
     if program.inputs is not None:
         return program.inputs
-    if _needs_arguments(program.call):
+    if needed(program.call):
         raise TargetError(
             f"{target} came without inputs",
             why="nothing in a JAX model tells what shapes it takes",
@@ -110,11 +110,3 @@ def words(tree: Any) -> str:
     """Arrays in words: `float32 (8, 1000), int32 (8)`; the type's name where there is none."""
     texts = [f"{leaf.dtype} ({', '.join(map(str, leaf.shape))})" for leaf in arrays(tree)]
     return ", ".join(texts[:8]) + (f" and {len(texts) - 8} more" if len(texts) > 8 else "") or "no array"
-
-
-def _needs_arguments(call: Any) -> bool:
-    try:
-        parameters = inspect.signature(call).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.default is p.empty and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters)

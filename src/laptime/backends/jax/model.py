@@ -10,14 +10,12 @@ parameters, and XLA may fold them away.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from laptime.backends._by_batch import ByBatch
+from laptime.backends._by_batch import ProgramModel
+from laptime.backends._installed import environment
 from laptime.backends.jax import inputs, place
 from laptime.backends.jax.program import Pure, not_counted, pure
 from laptime.kit.errors import LaptimeError
@@ -84,24 +82,11 @@ class JaxWorkload:
         self._wait(self._last)
 
 
-class JaxModel(ByBatch[JaxWorkload]):
+class JaxModel(ProgramModel[JaxWorkload]):
     """A target on one device, in one dtype."""
 
-    def __init__(
-        self,
-        variant: Variant,
-        program: Program,
-        *,
-        device: Any,
-        facts: dict[str, Any],
-        rebuild: Callable[[int], Program] | None,
-    ) -> None:
-        super().__init__()
-        self._variant = variant
-        self._program = program
-        self._device = device
-        self._facts = facts
-        self._rebuild = rebuild
+    def __init__(self, variant: Variant, program: Program, **how: Any) -> None:
+        super().__init__(variant, program, **how)
         self._shapes: dict[int, str] = {}
         self._example = inputs.example(program, variant.target)
         self._pure = self._taken_apart(program, self._example)
@@ -151,25 +136,16 @@ class JaxModel(ByBatch[JaxWorkload]):
     def facts(self) -> dict[str, Any]:
         """Source, kind of model, parameters by dtype, inputs."""
         given = inputs.arrays(arguments(self._example))
-        parameters = inputs.arrays(self._pure.parameters)
-        shapes = "\n".join(f"{leaf.shape} {leaf.dtype}" for leaf in parameters)
-        return {
-            "target": self._variant.target,
-            **self._facts,
-            **self._program.facts,
-            "model": type(self._program.call).__name__,
-            "kind": self._pure.kind,
-            "device": place.name_of(self._device),
-            "dtypes": dict(Counter(str(leaf.dtype) for leaf in parameters)),
-            "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if parameters else "",
-            "inputs": {
-                "origin": self._program.origin,
+        return self._described(
+            {"kind": self._pure.kind, "device": place.name_of(self._device)},
+            inputs.arrays(self._pure.parameters),
+            {
                 "shapes": inputs.words(given),
                 "batch": self.own_batch(),
                 "batch_is": inputs.batch_is(self._example),
                 "bytes": sum(int(leaf.nbytes) for leaf in given),
             },
-        }
+        )
 
     def devices(self) -> list[Device]:
         """The device it runs on."""
@@ -189,10 +165,7 @@ class JaxModel(ByBatch[JaxWorkload]):
         }
         if self._variant.threads is not None:
             settings["jax.threads"] = self._variant.threads
-        for name in sorted(os.environ):
-            if name.startswith(_ENVIRONMENT) and not name.endswith(("_DIR", "_PATH", "_HOME")):
-                settings[f"env.{name}"] = os.environ[name]
-        return settings
+        return settings | environment(_ENVIRONMENT)
 
     def count(self, batch: int) -> tuple[list[Series], dict[str, Any]]:
         """Parameters, and FLOPs by XLA's cost analysis of the program before it is optimised.
@@ -246,7 +219,3 @@ class JaxModel(ByBatch[JaxWorkload]):
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""
         return place.explain(error, f"{self._variant.target} failed at batch {batch}")
-
-    def close(self) -> None:
-        """Let go of inputs and compiled programs."""
-        self._workloads.clear()

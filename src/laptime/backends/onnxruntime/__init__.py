@@ -15,8 +15,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._installed import import_framework
 from laptime.backends.onnxruntime.options import OPTIONS, available, check, provider_of
-from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
@@ -29,19 +30,11 @@ TARGETS = ("onnx_file", "torchvision", "timm", "file", "module")
 
 
 def imports(variant: Variant) -> None:
-    """Import the framework, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: it is not installed.
-    """
-    try:
-        import onnxruntime  # noqa: F401
-    except ImportError as error:
-        raise Unavailable(
-            "onnxruntime cannot be imported",
-            why=str(error),
-            next="pip install 'laptime[onnx]', or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
-        ) from error
+    """See `import_framework`."""
+    import_framework(
+        "onnxruntime",
+        next="pip install 'laptime[onnx]', or for CUDA: pip install onnxruntime-gpu onnx onnxscript",
+    )
 
 
 def open(variant: Variant) -> FileModel:
@@ -71,13 +64,9 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
         UsageError: it is none.
     """
     imports(variant)
-    from pathlib import Path
-
     import onnxruntime
 
-    from laptime.backends._onnx.model import FileModel
-    from laptime.backends._onnx.options import listed
-    from laptime.backends._onnx.source import Source
+    from laptime.backends._onnx.model import in_memory
     from laptime.backends.onnxruntime.session import Session
 
     if not isinstance(subject, onnxruntime.InferenceSession):
@@ -86,5 +75,4 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
             why="an onnxruntime.InferenceSession is wanted",
             next="bench('model.onnx') for a file",
         )
-    source = Source(path=Path("session"), facts={"source": "in memory"})
-    return FileModel(variant, source, lambda _: Session.of(variant, subject), given=listed(inputs))
+    return in_memory(variant, "session", lambda _: Session.of(variant, subject), inputs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from laptime.backends._by_batch import refuse_torch_options
 from laptime.backends._installed import first
-from laptime.backends._onnx.options import refuse_torch_options
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.text import closest
 from laptime.records.plan import Variant

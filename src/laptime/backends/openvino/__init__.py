@@ -19,8 +19,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends._installed import import_framework
 from laptime.backends.openvino.options import OPTIONS, available, check, device_of
-from laptime.kit.errors import Unavailable, UsageError
+from laptime.kit.errors import UsageError
 from laptime.records.plan import Variant
 from laptime.targets import parse
 
@@ -33,17 +34,8 @@ TARGETS = ("openvino_file", "onnx_file", "torchvision", "timm", "file", "module"
 
 
 def imports(variant: Variant) -> None:
-    """Import the framework, so that import time and load time can be told apart.
-
-    Raises:
-        Unavailable: it is not installed.
-    """
-    try:
-        import openvino  # noqa: F401
-    except ImportError as error:
-        raise Unavailable(
-            "openvino cannot be imported", why=str(error), next="pip install 'laptime[openvino]'"
-        ) from error
+    """See `import_framework`."""
+    import_framework("openvino", next="pip install 'laptime[openvino]'")
 
 
 def open(variant: Variant) -> FileModel:
@@ -76,13 +68,9 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
         UsageError: it is none.
     """
     imports(variant)
-    from pathlib import Path
-
     import openvino
 
-    from laptime.backends._onnx.model import FileModel
-    from laptime.backends._onnx.options import listed
-    from laptime.backends._onnx.source import Source
+    from laptime.backends._onnx.model import in_memory
     from laptime.backends.openvino.compiled import Compiled
 
     if not isinstance(subject, openvino.Model):
@@ -92,7 +80,4 @@ def open_object(subject: Any, inputs: Any, variant: Variant) -> FileModel:
             next="bench('model.xml') for a file",
         )
     device = device_of(variant)
-    source = Source(path=Path("model"), facts={"source": "in memory"})
-    return FileModel(
-        variant, source, lambda _: Compiled(variant, device, source, model=subject), given=listed(inputs)
-    )
+    return in_memory(variant, "model", partial(Compiled, variant, device, model=subject), inputs)

@@ -7,8 +7,9 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from laptime.backends._by_batch import nothing
 from laptime.backends._onnx.inputs import Array, Input
-from laptime.backends._onnx.model import Bound, Sizes, explained, first_line, nothing
+from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
 from laptime.backends._onnx.source import Source
 from laptime.backends.openvino.count import count
 from laptime.backends.openvino.options import PRECISIONS, available

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 _HEAVY = frozenset(
@@ -56,24 +57,10 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
     return values, receipt
 
 
-def _convolution(node: Any) -> int:
-    """2 x outputs x weights of one output channel: (out, in, ...)."""
-    return int(2 * math.prod(node.get_output_shape(0)) * math.prod(tuple(node.get_input_shape(1))[1:]))
-
-
-def _grouped(node: Any) -> int:
-    """2 x outputs x weights of one output channel: (groups, out, in, ...)."""
-    return int(2 * math.prod(node.get_output_shape(0)) * math.prod(tuple(node.get_input_shape(1))[2:]))
-
-
-def _backwards(node: Any) -> int:
-    """2 x inputs x weights of one input channel: (in, out, ...)."""
-    return int(2 * math.prod(node.get_input_shape(0)) * math.prod(tuple(node.get_input_shape(1))[1:]))
-
-
-def _grouped_backwards(node: Any) -> int:
-    """2 x inputs x weights of one input channel: (groups, in, out, ...)."""
-    return int(2 * math.prod(node.get_input_shape(0)) * math.prod(tuple(node.get_input_shape(1))[2:]))
+def _convolution(node: Any, *, leading: int = 1, is_backwards: bool = False) -> int:
+    """2 x outputs (backwards: inputs) x weights of one channel, which come behind `leading` dimensions."""
+    many = node.get_input_shape(0) if is_backwards else node.get_output_shape(0)
+    return int(2 * math.prod(many) * math.prod(tuple(node.get_input_shape(1))[leading:]))
 
 
 def _recurrent(weights: int) -> Callable[[Any], int]:
@@ -102,10 +89,10 @@ def _attention(node: Any) -> int:
 
 
 _FORMULAS: dict[str, Callable[[Any], int]] = {
-    "Convolution": _convolution,
-    "GroupConvolution": _grouped,
-    "ConvolutionBackpropData": _backwards,
-    "GroupConvolutionBackpropData": _grouped_backwards,
+    "Convolution": _convolution,  # weights are (out, in, ...)
+    "GroupConvolution": partial(_convolution, leading=2),  # (groups, out, in, ...)
+    "ConvolutionBackpropData": partial(_convolution, is_backwards=True),  # (in, out, ...)
+    "GroupConvolutionBackpropData": partial(_convolution, leading=2, is_backwards=True),
     "LSTMSequence": _recurrent(4),
     "GRUSequence": _recurrent(3),
     "RNNSequence": _recurrent(3),

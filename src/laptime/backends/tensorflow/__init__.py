@@ -7,8 +7,7 @@ Nothing here imports tensorflow before `open`, `open_object` or `imports` is cal
     specs       inputs from the shapes and dtypes that a model tells
     modes       tf.function, XLA, eager, predict: the call that is made of a model
     place       devices, threads, versions and knobs; how to wait
-    prepare     settings, dtype and inputs of a program
-    settle      running statistics of untrained models
+    prepare     settings, dtype, inputs and running statistics of a program
     model       a loaded target and its workloads
     count       parameters, MACs and FLOPs with receipt
     errors      what TensorFlow raises, as laptime's errors

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
@@ -145,19 +146,13 @@ def _shape(tensor: Any) -> list[int]:
     return list(tensor.shape.as_list())
 
 
-def _convolution(operator: Any) -> int:
-    """Outputs x kernel of each; a kernel is (spatial ..., inputs of a group, outputs)."""
-    return math.prod(_shape(operator.outputs[0])) * math.prod(_shape(operator.inputs[1])[:-1])
+def _convolution(operator: Any, *, used: int = -1, is_transposed: bool = False) -> int:
+    """Outputs (transposed: inputs) x kernel of each, which is the dimensions of the weights up to `used`."""
+    many = operator.inputs[2] if is_transposed else operator.outputs[0]
+    return math.prod(_shape(many)) * math.prod(_shape(operator.inputs[1])[:used])
 
 
-def _depthwise(operator: Any) -> int:
-    """Outputs x kernel of each; a kernel is (height, width, inputs, multiplier)."""
-    return math.prod(_shape(operator.outputs[0])) * math.prod(_shape(operator.inputs[1])[:2])
-
-
-def _transposed(operator: Any) -> int:
-    """Inputs x kernel of each; a kernel is (spatial ..., outputs, inputs)."""
-    return math.prod(_shape(operator.inputs[2])) * math.prod(_shape(operator.inputs[1])[:-1])
+_transposed = partial(_convolution, is_transposed=True)  # a kernel is (spatial ..., outputs, inputs)
 
 
 def _matrix(operator: Any) -> int:
@@ -183,10 +178,10 @@ def _einsum(operator: Any) -> int:
 
 
 _FORMULAS: dict[str, Callable[[Any], int]] = {
-    "Conv1D": _convolution,
+    "Conv1D": _convolution,  # a kernel is (spatial ..., inputs of a group, outputs)
     "Conv2D": _convolution,
     "Conv3D": _convolution,
-    "DepthwiseConv2dNative": _depthwise,
+    "DepthwiseConv2dNative": partial(_convolution, used=2),  # (height, width, inputs, multiplier)
     "Conv2DBackpropInput": _transposed,
     "Conv3DBackpropInputV2": _transposed,
     "MatMul": _matrix,

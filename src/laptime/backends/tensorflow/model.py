@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from laptime.backends._by_batch import ByBatch, not_a_model
+from laptime.backends._by_batch import ProgramModel, not_a_model, refuse_kind
 from laptime.backends.tensorflow import count, errors, modes, place, prepare, structure
+from laptime.backends.tensorflow.package import TARGETS
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
@@ -39,7 +38,7 @@ def load(variant: Variant) -> TensorflowModel:
     import tensorflow as tf
 
     recipe = parse(variant.target)
-    prepare.check_kind(recipe)
+    refuse_kind(recipe, TARGETS, "tensorflow", instead="a model of Keras: keras:EfficientNetB0")
     device = place.claim(variant)
 
     def build(batch: int) -> Program:
@@ -71,24 +70,11 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TensorflowModel:
         raise errors.translate(error, doing=f"{variant.target} could not be made ready") from error
 
 
-class TensorflowModel(ByBatch[TensorflowWorkload]):
+class TensorflowModel(ProgramModel[TensorflowWorkload]):
     """A target in one mode on one device."""
 
-    def __init__(
-        self,
-        variant: Variant,
-        program: Program,
-        *,
-        device: str,
-        facts: dict[str, Any],
-        rebuild: Callable[[int], Program] | None,
-    ) -> None:
-        super().__init__()
-        self._variant = variant
-        self._program = program
-        self._device = device
-        self._facts = facts
-        self._rebuild = rebuild
+    def __init__(self, variant: Variant, program: Program, **how: Any) -> None:
+        super().__init__(variant, program, **how)
         self._mode = modes.mode_of(program.call, variant)
         prepare.check_dtype(program, variant)
 
@@ -137,25 +123,16 @@ class TensorflowModel(ByBatch[TensorflowWorkload]):
     def facts(self) -> dict[str, Any]:
         """Source, mode, inputs, dtypes, device."""
         given = prepare.sample(self._program)
-        held = self._weights()
-        shapes = "\n".join(f"{tuple(v.shape)} {v.dtype}" for v in held)
-        return {
-            "target": self._variant.target,
-            **self._facts,
-            **self._program.facts,
-            "model": type(self._program.call).__name__,
-            "mode": self._mode,
-            "device": self._device,
-            "dtypes": dict(Counter(structure.dtype(v) for v in held)),  # numbers of variables
-            "weights_sha256": hashlib.sha256(shapes.encode()).hexdigest() if held else "",
-            "inputs": {
-                "origin": self._program.origin,
+        return self._described(
+            {"mode": self._mode, "device": self._device},
+            self._weights(),
+            {
                 "shapes": structure.words(given),
                 "batch": self.own_batch(),
                 "batch_is": structure.batch_is(given),
                 "bytes": structure.size(given),
             },
-        }
+        )
 
     def devices(self) -> list[Device]:
         """The device it runs on."""
@@ -232,10 +209,6 @@ class TensorflowModel(ByBatch[TensorflowWorkload]):
         work = self._workloads.get(batch)
         shapes = structure.words(work.inputs) if work else ""
         return errors.translate(error, doing=f"{self._variant.target} failed at batch {batch}", inputs=shapes)
-
-    def close(self) -> None:
-        """Let go of inputs and graphs."""
-        self._workloads.clear()
 
     def _weights(self) -> list[Any]:
         """The variables that the model itself tells; a tf.function tells its own only when traced."""

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from laptime.backends._by_batch import nothing
+from laptime.backends._installed import environment
 from laptime.backends.tensorflow.package import available
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.kit.text import closest
@@ -72,19 +74,11 @@ def claim(variant: Variant) -> str:
 def _set_threads(variant: Variant) -> None:
     import tensorflow as tf
 
-    threading = tf.config.threading
-    for threads, get, set_ in (
-        (
-            variant.threads,
-            threading.get_intra_op_parallelism_threads,
-            threading.set_intra_op_parallelism_threads,
-        ),
-        (
-            _number(variant.options.get("inter_threads")),
-            threading.get_inter_op_parallelism_threads,
-            threading.set_inter_op_parallelism_threads,
-        ),
-    ):
+    numbers = {"intra": variant.threads, "inter": _number(variant.options.get("inter_threads"))}
+    for kind, threads in numbers.items():
+        get, set_ = (
+            getattr(tf.config.threading, f"{verb}_{kind}_op_parallelism_threads") for verb in ("get", "set")
+        )
         if threads is not None and get() != threads:
             try:
                 set_(threads)
@@ -121,11 +115,7 @@ def waiter(name: str) -> Callable[[], None]:
     """A function that returns when everything that was started is done."""
     import tensorflow as tf
 
-    return tf.test.experimental.sync_devices if waits(name) else _nothing
-
-
-def _nothing() -> None:
-    """On the CPU the call returns with its result."""
+    return tf.test.experimental.sync_devices if waits(name) else nothing
 
 
 def describe(name: str) -> list[Device]:
@@ -168,8 +158,4 @@ def knobs(name: str) -> dict[str, Any]:
     }
     if name != "cpu":
         settings["tf.tf32"] = tf.config.experimental.tensor_float_32_execution_enabled()
-    for variable in sorted(os.environ):
-        is_folder = variable.endswith(("_DIR", "_PATH", "_HOME"))
-        if variable.startswith(_ENVIRONMENT) and not is_folder:
-            settings[f"env.{variable}"] = os.environ[variable]
-    return settings
+    return settings | environment(_ENVIRONMENT)

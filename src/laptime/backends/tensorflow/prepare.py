@@ -1,20 +1,18 @@
-"""A program made ready: the settings it can have, the dtype it is made in, the inputs that it tells."""
+"""A program made ready: the settings it can have, its dtype, inputs that it tells, running statistics."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from laptime.backends._by_batch import unknown_dtype
 from laptime.backends.tensorflow import modes, specs, structure
-from laptime.backends.tensorflow.package import TARGETS
-from laptime.backends.tensorflow.settle import layers, settle
 from laptime.kit.errors import TargetError, UsageError
 from laptime.records.plan import Variant
-from laptime.targets import Program, Recipe
+from laptime.targets import Program
 from laptime.targets.saved_model import Served
 
 DTYPES = ("float32", "bfloat16", "float16", "float64")
@@ -52,6 +50,34 @@ def _specs_of(call: Any) -> Any:
         return call.signature.structured_input_signature[1]
     signature = getattr(call, "input_signature", None)  # of a tf.function
     return tuple(signature) if signature else None
+
+
+def layers(model: Any) -> Iterator[Any]:
+    """All layers of a model, those inside nested models too; the model itself is none of them."""
+    for layer in getattr(model, "layers", []):
+        yield layer
+        yield from layers(layer)
+
+
+def settle(model: Any, make: Callable[[int], Any]) -> bool:
+    """Fill running statistics from one batch of 2, as decision 0006 does it for PyTorch; False without any.
+
+    With the initial ones (mean 0, variance 1) activations grow or shrink with depth, until float16 overflows
+    or CPUs slow down on denormals, which trained weights never do.
+    """
+    norms = [layer for layer in layers(model) if type(layer).__name__ == "BatchNormalization"]
+    if not norms:
+        return False
+    momenta = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        args, kwargs = structure.passed(make(2), is_keras=True)
+        model(*args, training=True, **kwargs)
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.momentum = momentum
+    return True
 
 
 def sample(program: Program) -> Any:
@@ -93,20 +119,6 @@ def check(variant: Variant) -> None:
     modes.asked_for(variant)
     if variant.dtype not in (*DTYPES, "auto"):
         raise unknown_dtype(variant.dtype, DTYPES)
-
-
-def check_kind(recipe: Recipe) -> None:
-    """Refuse models of other frameworks.
-
-    Raises:
-        TargetError: its kind is none of `TARGETS`.
-    """
-    if recipe.kind not in TARGETS:
-        raise TargetError(
-            f"tensorflow cannot run {recipe.target}",
-            why=f"it is a model of {recipe.backend}",
-            next=f"--backend {recipe.backend}   or a model of Keras: keras:EfficientNetB0",
-        )
 
 
 def check_dtype(program: Program, variant: Variant) -> None:

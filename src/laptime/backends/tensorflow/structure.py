@@ -122,11 +122,8 @@ def size(value: Any) -> int:
     """Bytes of all tensors of a structure."""
     import tensorflow as tf
 
-    total = 0
-    for leaf in leaves(value):
-        shape = tf.TensorShape(leaf.shape)
-        total += (shape.num_elements() or 0) * tf.as_dtype(leaf.dtype).size
-    return total
+    sizes = ((tf.TensorShape(leaf.shape), tf.as_dtype(leaf.dtype)) for leaf in leaves(value))
+    return sum((shape.num_elements() or 0) * kind.size for shape, kind in sizes)
 
 
 def words(value: Any) -> str:

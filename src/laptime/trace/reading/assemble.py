@@ -22,7 +22,7 @@ from laptime.trace.columns import (
 )
 from laptime.trace.reading.gather import Part
 
-_TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
+TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
 _TYPES: dict[str, type[np.generic]] = {
     "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
     "thread": np.int32,
@@ -30,6 +30,13 @@ _TYPES: dict[str, type[np.generic]] = {
     "collective": np.int32, "device_type": np.int32, "kind": np.int8, "begin": np.bool_,
     "blocks_per_sm": np.float64, "occupancy": np.float64, "address": np.uint64,
 }  # fmt: skip
+_TABLES: dict[str, type[Any]] = {
+    "host": Host,
+    "device": DeviceWork,
+    "ranges": DeviceRanges,
+    "memory": MemoryEvents,
+    "flows": Flows,
+}
 # Of two ranges with the same ends the outer one is first.
 _OUTER = {HostKind.PYTHON: 0, HostKind.ANNOTATION: 1, HostKind.OPERATOR: 2, HostKind.RUNTIME: 3}
 
@@ -39,7 +46,7 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
     texts, text_maps = _merged([part.texts for part in parts])
     keys, thread_maps = _merged([part.threads for part in parts])
     groups, collective_maps = _merged([part.collectives for part in parts])
-    maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(_TEXTS, text_maps)}
+    maps = {"collective": collective_maps, "thread": thread_maps, **dict.fromkeys(TEXTS, text_maps)}
 
     def table(title: str, kind: type[Any]) -> Any:
         fields = list(kind.__dataclass_fields__)
@@ -49,13 +56,8 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
             columns[field] = columns[field][order]
         return kind(**columns)
 
-    host = table("host", Host)
-    tables = [host] + [
-        table(title, kind)
-        for title, kind in (("device", DeviceWork), ("ranges", DeviceRanges), ("memory", MemoryEvents))
-    ]
-    flows = table("flows", Flows)
-    origin = _from_zero(*tables, flows)
+    tables = {title: table(title, kind) for title, kind in _TABLES.items()}
+    origin = _from_zero(*tables.values())
     names = {key: text for part in parts for key, text in part.thread_names.items()}
     distributed = metadata.get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
@@ -68,11 +70,11 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         format=_format(parts, metadata),
         texts=texts,
         threads=[Thread(pid, tid, names.get(f"{pid}/{tid}", "")) for pid, tid in keys],
-        host=host,
-        device=tables[1],
-        device_ranges=tables[2],
-        memory=tables[3],
-        flows=flows,
+        host=tables["host"],
+        device=tables["device"],
+        device_ranges=tables["ranges"],
+        memory=tables["memory"],
+        flows=tables["flows"],
         accelerators=_accelerators(metadata),
         collectives=[Collective(*row) for row in groups],
         rank=_whole(distributed.get("rank")),

@@ -96,24 +96,22 @@ class Instant(Struct, Generic[Number], tag_field="ph", tag="i", gc=False):
     args: MemoryArgs = field(default_factory=lambda: _NO_MEMORY)
 
 
-class Begins(Struct, Generic[Number], tag_field="ph", tag="s", gc=False):
+class Arrow(Struct, Generic[Number], gc=False):
+    """One side of an arrow."""
+
+    cat: str = ""
+    id: int | str | None = -1
+    ts: Number = 0  # type: ignore[assignment]
+    pid: int | str | None = 0
+    tid: int | str | None = 0
+
+
+class Begins(Arrow[Number], Generic[Number], tag_field="ph", tag="s", gc=False):
     """The begin of an arrow."""
 
-    cat: str = ""
-    id: int | str | None = -1
-    ts: Number = 0  # type: ignore[assignment]
-    pid: int | str | None = 0
-    tid: int | str | None = 0
 
-
-class Ends(Struct, Generic[Number], tag_field="ph", tag="f", gc=False):
+class Ends(Arrow[Number], Generic[Number], tag_field="ph", tag="f", gc=False):
     """The end of an arrow."""
-
-    cat: str = ""
-    id: int | str | None = -1
-    ts: Number = 0  # type: ignore[assignment]
-    pid: int | str | None = 0
-    tid: int | str | None = 0
 
 
 class Meta(Struct, tag_field="ph", tag="M", gc=False):

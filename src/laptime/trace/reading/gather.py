@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import partial
 from operator import attrgetter
@@ -16,6 +16,8 @@ from msgspec import Struct
 from laptime.trace.columns import HostKind, Ints, Kinds, Mask
 from laptime.trace.reading.decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
 from laptime.trace.reading.event_kinds import DEVICE, RANGE, group
+
+Columns = dict[str, np.ndarray[Any, Any]]
 
 WEEK = 7 * 86_400 * 1_000_000_000
 _LARGEST = 1 << 62
@@ -67,41 +69,23 @@ class _Numbered(dict[Any, int]):
         return number
 
 
-class _Raws(dict[bytes, int]):
-    """Numbers of texts by how they are written in the file."""
+class _Cached(dict[Any, int]):
+    """A dict that asks a function once for every key; a hit costs no Python call."""
 
-    def __init__(self, texts: _Numbered) -> None:
-        super().__init__({b'""': -1})
-        self._texts = texts
+    def __init__(self, find: Callable[[Any], int], known: Mapping[Any, int] | None = None) -> None:
+        super().__init__(known or {})
+        self._find = find
 
-    def __missing__(self, key: bytes) -> int:
-        self[key] = number = self._texts[_unwrapped(key)]
+    def __missing__(self, key: Any) -> int:
+        self[key] = number = self._find(key)
         return number
-
-
-class _Threads(dict[tuple[Any, Any], int]):
-    """Numbers of threads by process and thread as decoded: 7 and "7" are one."""
-
-    def __init__(self, keys: _Numbered) -> None:
-        super().__init__()
-        self._keys = keys
-
-    def __missing__(self, key: tuple[Any, Any]) -> int:
-        self[key] = number = self._keys[str(key[0]), str(key[1])]
-        return number
-
-
-class _Codes(dict[str, int]):
-    """Groups of ranges by category."""
-
-    def __missing__(self, category: str) -> int:
-        self[category] = code = group(category)
-        return code
 
 
 _ARGS, _TIME, _TOOK = attrgetter("args"), attrgetter("ts"), attrgetter("dur")
 _NAME, _CATEGORY, _PLACE = attrgetter("name"), attrgetter("cat"), attrgetter("pid", "tid")
 _HOST_TEXTS = {"types": "types", "stack": "stack", "module": "hierarchy"}
+_DEVICE_INTS = ("correlation", "registers", "shared_memory", "graph")
+_MEMORY_INTS = ("bytes", "allocated", "reserved", "device_type", "device")
 _FORWARD_BACKWARD = ("fwdbwd", "forward_backward")
 
 
@@ -109,11 +93,12 @@ class Gather:
     """Collects events; `part()` gives what was collected."""
 
     def __init__(self) -> None:
-        self._codes = _Codes()
-        self._texts = _Numbered()
-        self._raws = _Raws(self._texts)
-        self._keys = _Numbered()
-        self._threads = _Threads(self._keys)
+        texts, keys = _Numbered(), _Numbered()
+        self._codes = _Cached(group)
+        self._texts, self._keys = texts, keys
+        # Texts by how they are written in the file; threads as they were decoded: 7 and "7" are one.
+        self._raws = _Cached(lambda raw: texts[_unwrapped(raw)], {b'""': -1})
+        self._threads = _Cached(lambda place: keys[str(place[0]), str(place[1])])
         self._collectives = _Numbered()
         self._columns: dict[str, list[np.ndarray[Any, Any]]] = {}
         self._flows = set[str]()
@@ -192,29 +177,24 @@ class Gather:
 
     def _device(self, events: Events, codes: Kinds) -> None:
         args = list(map(_ARGS, events))
-        start, end, keep = self._times(events)
-        columns = {
-            "start": start,
-            "end": end,
-            "name": self._names(events),
+        columns, keep = self._on_stream(events, args)
+        columns |= {field: _ints(args, field) for field in _DEVICE_INTS}
+        columns |= {
             "kind": codes - np.int8(DEVICE),
-            "device": _filled(_ints(args, "device"), events, _device_of),
-            "stream": _filled(_ints(args, "stream"), events, _stream_of),
-            "correlation": _ints(args, "correlation"),
             "blocks_per_sm": _floats(args, "blocks_per_sm"),
             "occupancy": _floats(args, "occupancy"),
             "grid": self._raw(args, "grid"),
             "block": self._raw(args, "block"),
-            "registers": _ints(args, "registers"),
-            "shared_memory": _ints(args, "shared_memory"),
             "bytes": _filled(_ints(args, "bytes"), events, _size_of),
             "collective": self._collective(args),
-            "graph": _ints(args, "graph"),
         }
         self._append("device", columns, keep)
 
     def _ranges(self, events: Events, codes: Kinds) -> None:
-        args = list(map(_ARGS, events))
+        self._append("ranges", *self._on_stream(events, list(map(_ARGS, events))))
+
+    def _on_stream(self, events: Events, args: list[Args]) -> tuple[Columns, Mask]:
+        """What all ranges on a stream have, and which of them are sane."""
         start, end, keep = self._times(events)
         columns = {
             "start": start,
@@ -223,19 +203,15 @@ class Gather:
             "device": _filled(_ints(args, "device"), events, _device_of),
             "stream": _filled(_ints(args, "stream"), events, _stream_of),
         }
-        self._append("ranges", columns, keep)
+        return columns, keep
 
     def _memory(self, events: Events) -> None:
         args = list(map(_ARGS, events))
         columns = {
             "at": _nanoseconds(list(map(_TIME, events))),
             "thread": self._thread(events),
-            "bytes": _ints(args, "bytes"),
             "address": _ints(args, "address").view(np.uint64),
-            "allocated": _ints(args, "allocated"),
-            "reserved": _ints(args, "reserved"),
-            "device_type": _ints(args, "device_type"),
-            "device": _ints(args, "device"),
+            **{field: _ints(args, field) for field in _MEMORY_INTS},
         }
         self._append("memory", columns, np.ones(len(events), bool))
 
@@ -249,7 +225,7 @@ class Gather:
         }
         self._append("flows", columns, np.ones(len(arrows), bool))
 
-    def _append(self, table: str, columns: dict[str, np.ndarray[Any, Any]], keep: Mask) -> None:
+    def _append(self, table: str, columns: Columns, keep: Mask) -> None:
         whole = bool(keep.all())
         for name, values in columns.items():
             self._columns.setdefault(f"{table}.{name}", []).append(values if whole else values[keep])

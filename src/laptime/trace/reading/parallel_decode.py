@@ -75,10 +75,19 @@ def stretch(path: Path, begin: int, end: int, *, exact: bool) -> Part:
         file.seek(begin)
         last = end == path.stat().st_size
         cut = Cut(_Bounded(file, end - begin).read, exact=exact, inside=begin > 0, open_end=not last)
-        gather = Gather()
-        for events in cut.events():
-            gather.add(events)
-    part = gather.part()
+        return gathered(cut)
+
+
+def gathered(cut: Cut) -> Part:
+    """All of one stream.
+
+    Raises:
+        Imprecise: as Gather.add.
+    """
+    collector = Gather()
+    for events in cut.events():
+        collector.add(events)
+    part = collector.part()
     part.head, part.tail, part.size = cut.head, cut.tail, cut.size
     part.truncated, part.lost, part.odd = cut.truncated, cut.lost, cut.odd
     return part

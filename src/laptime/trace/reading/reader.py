@@ -20,7 +20,8 @@ import msgspec
 from laptime.kit.errors import UsageError
 from laptime.trace.columns import Trace
 from laptime.trace.reading import assemble, parallel_decode
-from laptime.trace.reading.gather import Gather, Imprecise, Part
+from laptime.trace.reading.gather import Imprecise, Part
+from laptime.trace.reading.parallel_decode import gathered
 from laptime.trace.reading.stream import Ahead, Cut
 from laptime.trace.reading.xplane import reading as xplane
 
@@ -75,27 +76,16 @@ def parse(data: bytes, *, name: str = "trace.json") -> Trace:
 def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str) -> Trace:
     def whole(exact: bool) -> list[Part]:
         file.seek(0)
-        return [gather(Cut(file.read, exact=exact))]
+        return [gathered(Cut(file.read, exact=exact))]
 
     parts = _exactly(whole)
     return assemble.trace(parts, _metadata(parts), name=name)
 
 
-def gather(cut: Cut) -> Part:
-    """All of one stream."""
-    collector = Gather()
-    for events in cut.events():
-        collector.add(events)
-    part = collector.part()
-    part.head, part.tail, part.size = cut.head, cut.tail, cut.size
-    part.truncated, part.lost, part.odd = cut.truncated, cut.lost, cut.odd
-    return part
-
-
 def _packed(path: Path, *, exact: bool) -> tuple[list[Part], str]:
     ahead = Ahead(path)
     try:
-        return [gather(Cut(ahead.read, exact=exact))], ahead.broken
+        return [gathered(Cut(ahead.read, exact=exact))], ahead.broken
     except UsageError as error:
         if ahead.broken:
             raise UsageError(

@@ -48,8 +48,15 @@ def find(paths: Sequence[Path]) -> ChosenFiles:
             files.append(path)
         else:
             raise _missing(path)
-    latest, dropped = _latest(dict.fromkeys(files))
-    return ChosenFiles(latest, _dropped_warnings(len(dropped)))
+    files = list(dict.fromkeys(files))
+    latest = _latest(files)
+    match len(files) - len(latest):
+        case 0:
+            return ChosenFiles(latest, [])
+        case 1:
+            return ChosenFiles(latest, ["1 earlier recording of a worker is left out"])
+        case number:
+            return ChosenFiles(latest, [f"{number} earlier recordings of workers are left out"])
 
 
 def rank_in(name: str) -> int | None:
@@ -79,30 +86,17 @@ def _is_trace(path: Path) -> bool:
     return path.name.endswith(SUFFIXES) and path.is_file()
 
 
-def _latest(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+def _latest(paths: Iterable[Path]) -> list[Path]:
     latest: dict[tuple[Path, str], tuple[int, Path]] = {}
-    dropped = []
     for path in paths:
         match = _SPAN.search(path.name)
         key = (path.parent, path.name[: match.start()] if match else path.name)
         span = int(match.group(1)) if match else 0
         if path.name.endswith(".xplane.pb") and (session := _SESSION.match(path.parent.name)):
             key, span = (path.parent.parent, path.name), int("".join(session.groups()))
-        if key in latest and latest[key][0] >= span:
-            dropped.append(path)
-            continue
-        if key in latest:
-            dropped.append(latest[key][1])
-        latest[key] = (span, path)
-    return [path for _, path in latest.values()], dropped
-
-
-def _dropped_warnings(dropped: int) -> list[str]:
-    if dropped == 0:
-        return []
-    if dropped == 1:
-        return ["1 earlier recording of a worker is left out"]
-    return [f"{dropped} earlier recordings of workers are left out"]
+        if key not in latest or latest[key][0] < span:
+            latest[key] = (span, path)
+    return [path for _, path in latest.values()]
 
 
 def _missing(path: Path) -> UsageError:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from laptime.records.tables import AnnotationRow
 from laptime.trace import names as families
-from laptime.trace.columns import HostKind, Ints, Mask
+from laptime.trace.columns import HostKind, Ints, Rows
+from laptime.trace.groups import group
 from laptime.trace.view import View
 
 MOST = 500
 """Rows at most; a name with a running number in it would give one row each."""
 
-Rows = NDArray[np.signedinteger[Any]]
-_MARKED = re.compile(r"enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$")
+_is_marked = families.matching(
+    r"^(enumerate\(Data(Loader|Pipe)\)#|Optimizer\.|(Distributed)?DataParallel\.forward$)"
+)
 """Named ranges that the oldest format files under operators."""
 
 
@@ -33,18 +30,19 @@ def annotated(view: View) -> list[AnnotationRow]:
     rows = np.flatnonzero(named & (host.start >= begin) & (host.start < end))
     if not len(rows):
         return []
-    names, of = np.unique(host.name[rows], return_inverse=True)
+    groups = group(host.name[rows])
+    names = groups.codes[0]
     keep = ~families.is_step([texts[name] for name in names])
-    calls = np.bincount(of, minlength=len(names))
+    calls = groups.sizes()
     durations = host.end[rows] - host.start[rows]
-    total = _sum(of, durations, len(names))
+    total = groups.sums(durations)
     longest = np.zeros(len(names), np.int64)
-    np.maximum.at(longest, of, durations)
+    np.maximum.at(longest, groups.of, durations)
     launched = np.flatnonzero(view.links.launch >= 0)
     launch = view.links.launch[launched]
-    operators, _ = _inside(view, rows, np.flatnonzero(host.kind == HostKind.OPERATOR))
-    kernels, device_ns = _inside(view, rows, launch, (device.end - device.start)[launched])
-    operators, kernels, device_ns = (_sum(of, each, len(names)) for each in (operators, kernels, device_ns))
+    began, _ = _inside(view, rows, np.flatnonzero(host.kind == HostKind.OPERATOR))
+    launches, launched_ns = _inside(view, rows, launch, (device.end - device.start)[launched])
+    operators, kernels, device_ns = map(groups.sums, (began, launches, launched_ns))
     order = [each for each in np.argsort(-total, kind="stable") if keep[each]][:MOST]
     return [
         AnnotationRow(
@@ -58,10 +56,6 @@ def annotated(view: View) -> list[AnnotationRow]:
         )
         for each in order
     ]
-
-
-def _is_marked(texts: Sequence[str]) -> Mask:
-    return np.fromiter((_MARKED.match(text) is not None for text in texts), bool, len(texts))
 
 
 def _inside(view: View, rows: Rows, events: Rows, weights: Ints | None = None) -> tuple[Ints, Ints]:
@@ -79,9 +73,3 @@ def _inside(view: View, rows: Rows, events: Rows, weights: Ints | None = None) -
     if weights is not None:
         np.cumsum(weights[order], out=sums[1:])
     return high - low, sums[high] - sums[low]
-
-
-def _sum(of: Ints, values: Ints, length: int) -> Ints:
-    sums = np.zeros(length, np.int64)
-    np.add.at(sums, of, values)
-    return sums

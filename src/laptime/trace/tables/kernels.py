@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from laptime.records.tables import KernelRow
 from laptime.trace import names
-from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask
+from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask, Rows
 from laptime.trace.groups import Groups, group
-from laptime.trace.stacks import Rows
+from laptime.trace.links import of_host
 from laptime.trace.tables.operators import calls_of
 from laptime.trace.view import View
 
@@ -29,7 +28,7 @@ def kernels_by_launch(view: View) -> list[KernelRow]:
     """One row a name, operator, grid, block, registers and shared memory."""
     device = view.trace.device
     rows = np.flatnonzero(device.kind == DeviceKind.KERNEL)
-    operator = _of_host(view.trace.host.name, view.links.operator[rows])
+    operator = of_host(view.trace.host.name, view.links.operator[rows])
     launch = (device.grid, device.block, device.registers, device.shared_memory)
     return _table(view, rows, group(device.name[rows], operator, *(column[rows] for column in launch)))
 
@@ -38,20 +37,11 @@ def kinds(view: View) -> Index:
     """Per device row its kind, an index into KINDS."""
     trace, links = view.trace, view.links
     result = names.rows(trace.texts, trace.device.name, names.is_communication).astype(np.int32)
-    replayed = names.rows(trace.texts, _of_host(trace.host.name, links.launch), _is_graph_launch)
+    replayed = names.rows(trace.texts, of_host(trace.host.name, links.launch), names.is_graph_launch)
     bare = links.operator == NONE
     result[bare & (links.launch == NONE)] = KINDS.index("unlaunched")
     result[bare & (replayed | ((links.launch == NONE) & (trace.device.graph > 0)))] = KINDS.index("graph")
     return result
-
-
-def _is_graph_launch(texts: Sequence[str]) -> Mask:
-    return np.fromiter(("GraphLaunch" in text for text in texts), bool, len(texts))
-
-
-def _of_host(column: Index, rows: Index) -> Index:
-    """Values of a host column at rows that may be NONE."""
-    return np.append(column, NONE).astype(np.int32)[rows]
 
 
 def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
@@ -93,7 +83,7 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
 def _eligible(view: View) -> Mask:
     """Per device row: its operator could use tensor cores."""
     calls = calls_of(view)
-    return np.append(calls.could, False)[_of_host(calls.own, view.links.operator)]
+    return np.append(calls.could, False)[of_host(calls.own, view.links.operator)]
 
 
 def _means(groups: Groups, values: Floats, duration: Rows) -> Floats:
@@ -112,11 +102,7 @@ def _launch(codes: list[int], texts: list[str]) -> dict[str, Any]:
     """The fields that distinguish rows by launch; none for rows by name."""
     if not codes:
         return {}
-    operator, grid, block, registers, shared_memory = codes
-    return {
-        "operator": texts[operator] if operator >= 0 else "",
-        "grid": texts[grid] if grid >= 0 else "",
-        "block": texts[block] if block >= 0 else "",
-        "registers": registers if registers >= 0 else None,
-        "shared_memory": shared_memory if shared_memory >= 0 else None,
-    }
+    words = [texts[code] if code >= 0 else "" for code in codes[:3]]
+    numbers = [code if code >= 0 else None for code in codes[3:]]
+    fields = ("operator", "grid", "block", "registers", "shared_memory")
+    return dict(zip(fields, [*words, *numbers], strict=True))

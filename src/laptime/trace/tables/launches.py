@@ -11,7 +11,6 @@ Lies when: clocks of host and device disagree. Activities without a launch in th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ import numpy as np
 from laptime.records.tables import Launches, LaunchRow
 from laptime.trace import names
 from laptime.trace.columns import DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.links import of_host
 from laptime.trace.tables.devices import BUCKETS
 from laptime.trace.view import View
 
@@ -36,7 +36,9 @@ def launches(view: View) -> Launches | None:
         return None
     linked = np.flatnonzero(launch >= 0)
     length = device.end - device.start
-    kernel, graph = device.kind == DeviceKind.KERNEL, _replayed(view)
+    kernel = device.kind == DeviceKind.KERNEL
+    replayed = names.rows(view.trace.texts, of_host(host.name, launch), names.is_graph_launch)
+    graph: Mask = (device.graph > 0) | replayed
     tiny = kernel & (length < TINY)
     short = np.zeros(len(device), bool)
     short[linked] = length[linked] < (host.end - host.start)[launch[linked]]
@@ -130,16 +132,6 @@ def _elapsed(instants: Ints, at: Ints) -> Ints:
     return np.asarray(number * at - np.append(0, np.cumsum(instants))[number], np.int64)
 
 
-def _replayed(view: View) -> Mask:
-    """Device rows that CUDA graphs replayed."""
-    host, device, launch = view.trace.host, view.trace.device, view.links.launch
-    replays = names.rows(view.trace.texts, host.name, _is_graph_launch)
-    in_graph: Mask = device.graph > 0
-    linked = np.flatnonzero(launch >= 0)
-    in_graph[linked] |= replays[launch[linked]]
-    return in_graph
-
-
 def _by_name(view: View) -> list[tuple[str, int, int]]:
     """Runtime and driver calls: name, number, ns; longest first."""
     host = view.trace.host
@@ -182,7 +174,3 @@ def _quantile(values: Ints, share: float) -> int:
     if not len(values):
         return 0
     return int(np.partition(values, at := max(0, int(np.ceil(share * len(values))) - 1))[at])
-
-
-def _is_graph_launch(texts: Sequence[str]) -> Mask:
-    return np.array(["GraphLaunch" in text for text in texts], bool)

@@ -14,6 +14,8 @@ import numpy as np
 
 from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents
+from laptime.trace.groups import group
+from laptime.trace.links import of_host
 from laptime.trace.view import View
 
 DEVICES = {
@@ -115,10 +117,9 @@ def _owners(view: View) -> _Owners:
         while over.any():
             at[over] = links.calls.parent[at[over]]
             over = (at >= 0) & (host.end[at] <= events.at[on_thread])
-        innermost[on_thread] = np.where(at >= 0, links.operator_of[at], NONE)
-    above = _operator_above(view)
-    around = np.where(innermost >= 0, above[innermost], NONE) if len(host) else innermost
-    return _Owners(innermost, around.astype(np.int32), *_named(innermost, above, host.name))
+        innermost[on_thread] = of_host(links.operator_of, at)
+    above = links.operator_around()
+    return _Owners(innermost, of_host(above, innermost), *_named(innermost, above, host.name))
 
 
 def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
@@ -136,12 +137,6 @@ def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
         levels.append(name)
         row = above[row]
     return np.concatenate(events), np.concatenate(rows)
-
-
-def _operator_above(view: View) -> Index:
-    """Per host row the next operator around it."""
-    parent = view.links.calls.parent
-    return np.where(parent >= 0, view.links.operator_of[parent], NONE).astype(np.int32)
 
 
 def _calls(view: View) -> Ints:
@@ -169,7 +164,7 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         return [int(each) for each in sums[used]]
 
     everything, grown = np.ones(len(event), bool), size > 0
-    columns = (
+    columns = (  # in the order of the row's fields
         [int(each) for each in calls[used]],
         total(size, everything),
         total(size, innermost),
@@ -179,20 +174,9 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
         total(size, grown & innermost),
     )
     names = [texts[index] for index in used]
-    table = [MemoryRow(**dict(zip(_FIELDS, row, strict=True))) for row in zip(names, *columns, strict=True)]
+    fields = MemoryRow.__struct_fields__
+    table = [MemoryRow(**dict(zip(fields, row, strict=True))) for row in zip(names, *columns, strict=True)]
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
-
-
-_FIELDS = (
-    "operator",
-    "calls",
-    "increase",
-    "self_increase",
-    "allocations",
-    "self_allocations",
-    "allocated",
-    "self_allocated",
-)
 
 
 class _Blocks(NamedTuple):
@@ -237,33 +221,20 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     if not len(blocks.alloc):
         return [], None
     sums: dict[str, list[int]] = {}
-    keys = np.stack([_name_of(owners.innermost[alive], host.name), _name_of(owners.around[alive], host.name)])
-    for (name, around), column in _grouped(keys):
+    groups = group(*(of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)))
+    columns = (*groups.codes, groups.sums(events.bytes[alive]), groups.sizes())
+    for name, around, size, number in zip(*(column.tolist() for column in columns), strict=True):
         label = texts[name] if name >= 0 else OUTSIDE
         if label.startswith("aten::empty") and around >= 0:
             label = f"{texts[around]} ({label})"
         entry = sums.setdefault(label, [0, 0])
-        entry[0] += int(events.bytes[alive[column]].sum())
-        entry[1] += len(column)
+        entry[0] += int(size)
+        entry[1] += number
     live = [LiveAtPeak(operator=label, bytes=size, blocks=number) for label, (size, number) in sums.items()]
     live_bytes = int(events.bytes[alive].sum())
     return sorted(live, key=lambda each: (-each.bytes, each.operator)), max(
         int(events.allocated[peak]) - live_bytes, 0
     )
-
-
-def _name_of(rows: Index, names: Index) -> Index:
-    return np.where(rows >= 0, names[rows] if len(names) else NONE, NONE).astype(np.int32)
-
-
-def _grouped(keys: Index) -> list[tuple[tuple[int, int], Ints]]:
-    """Groups of equal columns of a 2 x n array: the column, and the indices of its equals."""
-    if not keys.shape[1]:
-        return []
-    distinct, inverse = np.unique(keys, axis=1, return_inverse=True)
-    order = np.argsort(inverse.ravel(), kind="stable")
-    parts = np.split(order, np.cumsum(np.bincount(inverse.ravel()))[:-1])
-    return [((int(a), int(b)), part) for (a, b), part in zip(distinct.T, parts, strict=True)]
 
 
 def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
@@ -276,12 +247,5 @@ def _curve(events: MemoryEvents, rows: Ints) -> list[MemoryPoint]:
         edges = np.append(True, bucket[1:] != bucket[:-1])
         closes = np.append(edges[1:], True)
         rows = rows[np.unique(np.concatenate([np.flatnonzero(edges | closes), order[edges], order[closes]]))]
-    return [
-        MemoryPoint(at, allocated, reserved)
-        for at, allocated, reserved in zip(
-            events.at[rows].tolist(),
-            events.allocated[rows].tolist(),
-            events.reserved[rows].tolist(),
-            strict=True,
-        )
-    ]
+    columns = (events.at[rows], events.allocated[rows], events.reserved[rows])
+    return [MemoryPoint(*point) for point in zip(*(column.tolist() for column in columns), strict=True)]

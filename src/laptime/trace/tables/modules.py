@@ -12,7 +12,6 @@ with no operator of another module in between count as one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +19,14 @@ import numpy as np
 from laptime.records.tables import ModuleRow
 from laptime.trace import names, range_tree, stacks
 from laptime.trace.backward import backward
-from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
+from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, Rows
 from laptime.trace.groups import group
-from laptime.trace.stacks import Rows
+from laptime.trace.links import of_host
 from laptime.trace.view import View
 
 _PART = re.compile(r"(?:^|\.)([^.()]*)\(([^()]*)\)::")
 _NUMBERED = re.compile(r"_\d+$")
+_is_module = names.matching(f"^{stacks.MODULE}")
 
 
 class Node(NamedTuple):
@@ -67,10 +67,6 @@ def modules(view: View) -> list[ModuleRow]:
     return _table(view, sources[source], source) if source and sources[source].nodes else []
 
 
-def _is_module(texts: Sequence[str]) -> Mask:
-    return np.fromiter((text.startswith(stacks.MODULE) for text in texts), bool, len(texts))
-
-
 def _from_functions(view: View, take: Mask) -> Spans:
     host, texts = view.trace.host, view.trace.texts
     around = stacks.enclosing(view, take)
@@ -97,12 +93,11 @@ def _from_hierarchy(view: View) -> Spans:
     inside = np.full(len(host) + 1, NONE, np.int32)
     inside[operators] = of_text[host.module[operators]]
     inside[:-1] = inside[links.operator_of]
-    outermost = inside[_operator_above(view, operators)] != inside[operators]
+    outermost = inside[links.operator_around(operators)] != inside[operators]
     rows = operators[outermost & (inside[operators] >= 0)]
     module_rows = np.full(len(host), NONE, np.int32)
     module_rows[rows] = np.arange(len(rows))
-    above = links.calls.parent[rows]
-    outer = np.where(above >= 0, range_tree.inherit(links.calls, module_rows)[above], NONE).astype(np.int32)
+    outer = of_host(range_tree.inherit(links.calls, module_rows), links.calls.parent[rows])
     visited = operators[outermost | (inside[operators] < 0)]
     calls = _entries(nodes, inside[visited], host.thread[visited])
     return Spans(nodes, rows, inside[rows], outer, inside[:-1], calls)
@@ -146,12 +141,6 @@ def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
     return calls
 
 
-def _operator_above(view: View, operators: Rows) -> Index:
-    """The operator around each of these; NONE without."""
-    above = view.links.calls.parent[operators]
-    return np.where(above >= 0, view.links.operator_of[above], NONE).astype(np.int32)
-
-
 def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
     host, device, nodes = view.trace.host, view.trace.device, spans.nodes
     inside = np.append(spans.inside, NONE)
@@ -174,7 +163,7 @@ def _table(view: View, spans: Spans, source: str) -> list[ModuleRow]:
     launched = np.flatnonzero(view.links.launch >= 0)
     device_self = sums(inside[view.links.launch[launched]], (device.end - device.start)[launched])
     operators = np.flatnonzero(host.kind == HostKind.OPERATOR)
-    direct = operators[inside[_operator_above(view, operators)] != inside[operators]]
+    direct = operators[inside[view.links.operator_around(operators)] != inside[operators]]
     columns = {
         "calls": spans.calls,
         "operators": sums(inside[direct]),

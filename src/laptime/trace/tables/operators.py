@@ -16,9 +16,8 @@ import numpy as np
 
 from laptime.records.tables import OperatorRow, StackRow
 from laptime.trace import names, stacks
-from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
+from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask, Rows
 from laptime.trace.groups import Groups, group
-from laptime.trace.stacks import Rows
 from laptime.trace.view import View
 
 WITH_STACKS = 60

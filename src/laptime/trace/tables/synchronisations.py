@@ -10,7 +10,7 @@ import numpy as np
 
 from laptime.records.overview import Synchronisation
 from laptime.trace import stacks, waits
-from laptime.trace.columns import NONE
+from laptime.trace.links import of_host
 from laptime.trace.view import View
 
 
@@ -23,7 +23,7 @@ def find(view: View) -> list[Synchronisation]:
     if not len(rows):
         return []
     cause = waits.culprits(view, rows)
-    operator = np.where(cause >= 0, host.name[cause], NONE)
+    operator = of_host(host.name, cause)
     labels = waits.labels(view, rows)
     distinct, call = np.unique(np.array(labels, object), return_inverse=True)
     keys, group = np.unique(np.stack([call, operator]), axis=1, return_inverse=True)

@@ -102,17 +102,7 @@ def _ceiling(device: Device, gpus: list[Gpu], processor: Cpu, environment: Envir
 
 
 def _rate(row: dict[str, Any], ceiling: Peak | None) -> Rate:
-    limit = None
     if ceiling is not None:
         limit = ceiling.bandwidth if row["kind"] == "copy" else ceiling.flops.get(row["dtype"])
-    return Rate(
-        device=row["device"],
-        kind=row["kind"],
-        dtype=row["dtype"],
-        unit=row["unit"],
-        value=row["value"],
-        size=row.get("size"),
-        ceiling=limit,
-        ceiling_source=ceiling.source if ceiling is not None and limit else "",
-        reason=row.get("reason", ""),
-    )
+        row = {**row, "ceiling": limit, "ceiling_source": ceiling.source if limit else ""}
+    return msgspec.convert(row, Rate)

@@ -5,8 +5,7 @@ look (1 s) ── ask torch (its import; peaks 4 s a device, once a machine) ─
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from laptime.kit import registry
 from laptime.kit.clock import SystemClock, utc_now
@@ -18,13 +17,13 @@ from laptime.probes.neighbours import Program
 from laptime.probes.nvml import Gpu
 from laptime.probes.scheduler import Evidence
 from laptime.records.doctor import DoctorCheck, DoctorReport, NoiseFloor, warn
-from laptime.records.environment import Device, Environment
-from laptime.records.event import Event, Progress
+from laptime.records.environment import Environment
+from laptime.records.event import Event, Listener, Progress, ignore
 from laptime.verbs.doctor import gpu_checks, host_checks
 from laptime.verbs.doctor.device_peaks import DevicePeaks, device_peaks
 from laptime.verbs.doctor.noise import noise_floor
 
-Emit = Callable[[Event], None]
+_METER_FACTS = ("name", "device", "covers", "method", "period")
 
 
 class _Overview(NamedTuple):
@@ -38,7 +37,7 @@ class _Overview(NamedTuple):
     exact_peak: bool
 
 
-def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = None) -> DoctorReport:
+def examine(*, quick: bool = False, fresh: bool = False, emit: Listener = ignore) -> DoctorReport:
     """Look at the machine.
 
     Args:
@@ -46,21 +45,21 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         fresh: measure the peaks although they are known.
         emit: is called with the progress.
     """
-    tell = emit or (lambda event: None)
     started, when = SystemClock.now(), utc_now()
     with Evidence() as evidence:
         before = evidence.read()
-        _say(tell, 0.05, "looking at the machine")
+        _say(emit, 0.05, "looking at the machine")
         overview = _look()
         meters, absent = energy.survey()
         rooms = {room: registry.broken(room) for room in registry.ROOMS}
-        _say(tell, 0.15, "asking torch, measuring peaks")
+        _say(emit, 0.15, "asking torch, measuring peaks")
         peaks, trouble = _device_peaks(overview, quick=quick, fresh=fresh)
-        _say(tell, 0.45, "measuring a program against itself")
-        noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(tell))
+        _say(emit, 0.45, "measuring a program against itself")
+        noise, complaint = _noise(quick=quick, busy=_busy(overview), emit=_second_half(emit))
         after, seconds, cost = evidence.read(), SystemClock.now() - started, evidence.cost
     environment = overview.environment.extended(libraries=peaks.libraries, knobs=peaks.knobs)
     visible = [gpu for gpu in overview.gpus if gpu.device]
+    listed = {gpu.device for gpu in visible}
     lines = [
         *host_checks.cpus(environment),
         *host_checks.memory(environment, host_memory.available_bytes(), exact_peak=overview.exact_peak),
@@ -81,11 +80,11 @@ def examine(*, quick: bool = False, fresh: bool = False, emit: Emit | None = Non
         started=when,
         seconds=seconds,
         environment=environment,
-        devices=[*(gpu.as_device() for gpu in visible), *_unlisted(peaks, visible)],
+        devices=[*(gpu.as_device() for gpu in visible), *(d for d in peaks.devices if d.name not in listed)],
         lines=lines,
         timers={timer.name: {"step": timer.step, "cost": timer.cost} for timer in overview.timers},
         sync=peaks.sync,
-        meters=[_facts_of(meter) for meter in meters],
+        meters=[{key: getattr(meter, key) for key in _METER_FACTS} for meter in meters],
         rates=peaks.rates,
         rates_from=peaks.rates_from,
         rates_disturbed=bool(peaks.rates) and peaks.rates_from >= when and _busy(overview),
@@ -98,10 +97,6 @@ def _device_lines(overview: _Overview, peaks: DevicePeaks, visible: list[Gpu]) -
     version = peaks.libraries.get("torch", "")
     frameworks = gpu_checks.framework_devices(peaks.devices, peaks.sync, visible=visible, version=version)
     return [*gpu_checks.gpus(overview.gpus), *frameworks]
-
-
-def _facts_of(meter: energy.Meter) -> dict[str, Any]:
-    return {key: getattr(meter, key) for key in ("name", "device", "covers", "method", "period")}
 
 
 def _look() -> _Overview:
@@ -147,7 +142,7 @@ def _busy(overview: _Overview) -> bool:
     return sum(program.cpus for program in overview.running) >= host_checks.NOTABLE_LOAD
 
 
-def _noise(*, quick: bool, busy: bool, emit: Emit) -> tuple[NoiseFloor | None, list[DoctorCheck]]:
+def _noise(*, quick: bool, busy: bool, emit: Listener) -> tuple[NoiseFloor | None, list[DoctorCheck]]:
     try:
         floor = noise_floor(quick=quick, emit=emit)
     except LaptimeError as error:
@@ -180,16 +175,11 @@ def _versions() -> dict[str, dict[str, str]]:
     return versions
 
 
-def _unlisted(peaks: DevicePeaks, visible: list[Gpu]) -> list[Device]:
-    listed = {gpu.device for gpu in visible}
-    return [device for device in peaks.devices if device.name not in listed]
-
-
-def _say(emit: Emit, done: float, text: str) -> None:
+def _say(emit: Listener, done: float, text: str) -> None:
     emit(Progress(done=done, remaining=0.0, text=text))
 
 
-def _second_half(emit: Emit) -> Emit:
+def _second_half(emit: Listener) -> Listener:
     """The A/A run's progress, as the second half of the whole."""
 
     def passed_on(event: Event) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from laptime.kit.text import count
 from laptime.kit.units import show
@@ -16,16 +16,16 @@ SUSTAINED = 0.7
 """Share of the highest clock that boards hold under load; the vendor's base clock is near it."""
 
 
-def gpus(devices: Sequence[Gpu]) -> list[DoctorCheck]:
+def gpus(devices: Sequence[Gpu]) -> Iterator[DoctorCheck]:
     """Each GPU of the machine: what it is, who else uses it, whether its clock can move."""
-    lines: list[DoctorCheck] = []
     for gpu in devices:
-        if not gpu.device:
+        if gpu.device:
+            yield _is(gpu)
+            yield _neighbours(gpu)
+            yield from _unsteady(gpu)
+        else:
             sentence = f"GPU {gpu.index} ({gpu.model}) is hidden by CUDA_VISIBLE_DEVICES"
-            lines.append(absent(f"gpu/{gpu.index}", sentence))
-            continue
-        lines += [_is(gpu), _neighbours(gpu), *_throttled(gpu), *_clock(gpu), *_persistence(gpu)]
-    return lines
+            yield absent(f"gpu/{gpu.index}", sentence)
 
 
 def _is(gpu: Gpu) -> DoctorCheck:
@@ -51,62 +51,43 @@ def _neighbours(gpu: Gpu) -> DoctorCheck:
     return ok(name, f"nobody else on {gpu.device}")
 
 
-def _throttled(gpu: Gpu) -> list[DoctorCheck]:
-    if not gpu.throttles:
-        return []
-    return [
-        warn(
+def _unsteady(gpu: Gpu) -> Iterator[DoctorCheck]:
+    """What holds the GPU back now, or can make its clock move."""
+    if gpu.throttles:
+        yield warn(
             f"gpu/{gpu.index}/throttled",
             f"{gpu.device} is held back now: {', '.join(gpu.throttles)}",
             f"nvidia-smi -i {gpu.index} -q -d PERFORMANCE,TEMPERATURE,POWER",
         )
-    ]
-
-
-def _clock(gpu: Gpu) -> list[DoctorCheck]:
-    if gpu.clock is None or gpu.max_clock is None:
-        return []
-    steady = round(SUSTAINED * gpu.max_clock / 15e6) * 15  # boards step by 15 MHz
-    return [
-        warn(
+    if gpu.clock is not None and gpu.max_clock is not None:
+        steady = round(SUSTAINED * gpu.max_clock / 15e6) * 15  # boards step by 15 MHz
+        yield warn(
             f"gpu/{gpu.index}/clock",
             f"the clock of {gpu.device} may move ({gpu.clock / 1e6:.0f} MHz now, "
             f"up to {gpu.max_clock / 1e6:.0f})",
             f"sudo nvidia-smi -i {gpu.index} -lgc {steady}   (back: -rgc)",
         )
-    ]
-
-
-def _persistence(gpu: Gpu) -> list[DoctorCheck]:
-    if gpu.persistent is not False:
-        return []
-    return [
-        warn(
+    if gpu.persistent is False:
+        yield warn(
             f"gpu/{gpu.index}/persistence",
             f"the driver of {gpu.device} is set up anew by every program (persistence mode off)",
             f"sudo nvidia-smi -i {gpu.index} -pm 1",
         )
-    ]
 
 
 def framework_devices(
     devices: Sequence[Device], sync: Mapping[str, float], *, visible: Sequence[Gpu], version: str
-) -> list[DoctorCheck]:
+) -> Iterator[DoctorCheck]:
     """What torch sees, what waiting for it costs, and GPUs that it does not see."""
-    lines = []
     for name, seconds in sync.items():
         if name != "cpu":
-            sentence = f"waiting for an idle {name} costs {show(seconds, 's')}"
-            lines.append(ok(f"sync/{name}", sentence))
+            yield ok(f"sync/{name}", f"waiting for an idle {name} costs {show(seconds, 's')}")
     names = {device.name for device in devices}
     missing = [gpu for gpu in visible if gpu.device and gpu.device not in names]
     if missing and version:
         listed = ", ".join(f"{gpu.device} ({gpu.model})" for gpu in missing)
-        lines.append(
-            warn(
-                "framework/torch/devices",
-                f"torch {version} does not see {listed}",
-                "python -c 'import torch; torch.zeros(1).cuda()'   says why",
-            )
+        yield warn(
+            "framework/torch/devices",
+            f"torch {version} does not see {listed}",
+            "python -c 'import torch; torch.zeros(1).cuda()'   says why",
         )
-    return lines

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from laptime.kit.text import count
 from laptime.kit.units import show
@@ -35,9 +35,11 @@ _HARMFUL = {
 }
 
 
-def cpus(environment: Environment) -> list[DoctorCheck]:
+def cpus(environment: Environment) -> Iterator[DoctorCheck]:
     """How many CPUs there are, and how many of them may be used."""
-    lines = [_counted(environment), *_instructions(environment)]
+    yield _counted(environment)
+    if fast := [name for name in environment.isa if name in _FAST] or environment.isa[-1:]:
+        yield ok("cpu/isa", f"fast instructions: {', '.join(fast)}")
     total, usable = environment.vcpus, environment.usable_cpus
     quota = environment.cpu_quota
     if quota is not None and quota <= usable and quota < total:
@@ -45,13 +47,12 @@ def cpus(environment: Environment) -> list[DoctorCheck]:
         if quota != int(quota):
             sentence += ": a share of a CPU is given by stopping threads in between"
         more = f"docker run --cpus {total} ...   or kubectl: resources.limits.cpu"
-        lines.append(warn("cpu/quota", sentence, more))
+        yield warn("cpu/quota", sentence, more)
     elif len(environment.affinity) < total and environment.affinity:
         sentence = f"this process may run on {len(environment.affinity)} of {total} CPUs (affinity)"
-        lines.append(warn("cpu/affinity", sentence, f"taskset -c 0-{total - 1} laptime ..."))
+        yield warn("cpu/affinity", sentence, f"taskset -c 0-{total - 1} laptime ...")
     else:
-        lines.append(ok("cpu/limit", f"all {total} CPUs may be used"))
-    return lines
+        yield ok("cpu/limit", f"all {total} CPUs may be used")
 
 
 def _counted(environment: Environment) -> DoctorCheck:
@@ -63,12 +64,7 @@ def _counted(environment: Environment) -> DoctorCheck:
     return ok("cpu/cores", f"{count(total, 'vCPU')} {of}")
 
 
-def _instructions(environment: Environment) -> list[DoctorCheck]:
-    fast = [name for name in environment.isa if name in _FAST] or environment.isa[-1:]
-    return [ok("cpu/isa", f"fast instructions: {', '.join(fast)}")] if fast else []
-
-
-def memory(environment: Environment, available: int, *, exact_peak: bool) -> list[DoctorCheck]:
+def memory(environment: Environment, available: int, *, exact_peak: bool) -> Iterator[DoctorCheck]:
     """Memory, its limit, and whether a peak can be measured exactly."""
     limit = environment.memory_limit
     of = f"{show(environment.memory, 'B')} memory"
@@ -77,36 +73,33 @@ def memory(environment: Environment, available: int, *, exact_peak: bool) -> lis
     sentence = f"{of}, {show(available, 'B')} free to use"
     if available < LITTLE_MEMORY:
         next_step = "docker run --memory 16g ..." if limit else "ps -eo pid,rss,comm --sort -rss | head"
-        lines = [warn("memory", sentence, next_step)]
+        yield warn("memory", sentence, next_step)
     else:
-        lines = [ok("memory", sentence)]
+        yield ok("memory", sentence)
     if not exact_peak:
         sentence = "the exact peak of host memory cannot be reset here: peaks are upper bounds"
-        lines.append(absent("memory/peak", sentence))
-    return lines
+        yield absent("memory/peak", sentence)
 
 
-def clocks(environment: Environment, *, vendor: str, battery: bool | None) -> list[DoctorCheck]:
+def clocks(environment: Environment, *, vendor: str, battery: bool | None) -> Iterator[DoctorCheck]:
     """Governor, turbo and battery: what lets the CPU's clock move."""
-    lines = []
     if environment.governor is None:
         why = "hidden by the hypervisor" if environment.virtual else "not told by this system"
-        lines.append(absent("cpu/governor", f"CPU clock governor {why}"))
+        yield absent("cpu/governor", f"CPU clock governor {why}")
     elif environment.governor != "performance":
         sentence = f"CPU clock governor is {environment.governor}: the clock rises only under load"
-        lines.append(warn("cpu/governor", sentence, "sudo cpupower frequency-set -g performance"))
+        yield warn("cpu/governor", sentence, "sudo cpupower frequency-set -g performance")
     else:
-        lines.append(ok("cpu/governor", "CPU clock governor is performance"))
+        yield ok("cpu/governor", "CPU clock governor is performance")
     if environment.turbo:
         sentence = "turbo is on: the clock depends on heat and on what other cores do"
-        lines.append(warn("cpu/turbo", sentence, _NO_TURBO.get(vendor, _NO_TURBO["AuthenticAMD"])))
+        yield warn("cpu/turbo", sentence, _NO_TURBO.get(vendor, _NO_TURBO["AuthenticAMD"]))
     elif environment.turbo is False:
-        lines.append(ok("cpu/turbo", "turbo is off: the clock is steady"))
+        yield ok("cpu/turbo", "turbo is off: the clock is steady")
     if battery:
         sentence = "the machine runs on its battery and saves power"
         next_step = "plug it in   (check: cat /sys/class/power_supply/*/online)"
-        lines.append(warn("power/battery", sentence, next_step))
-    return lines
+        yield warn("power/battery", sentence, next_step)
 
 
 def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
@@ -125,29 +118,27 @@ def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
     )
 
 
-def stolen(before: Reading, after: Reading, seconds: float, environment: Environment) -> list[DoctorCheck]:
+def stolen(
+    before: Reading, after: Reading, seconds: float, environment: Environment
+) -> Iterator[DoctorCheck]:
     """What the hypervisor and the container's quota took while the doctor looked."""
-    lines = []
     share = steal_share(before, after, seconds, environment)
     if share is None:
-        lines.append(absent("cpu/steal", "stolen CPU time is not told here"))
+        yield absent("cpu/steal", "stolen CPU time is not told here")
     elif share > NOTABLE_STEAL:
-        lines.append(
-            warn(
-                "cpu/steal",
-                f"the hypervisor gave {share:.1%} of the CPU time to others during {seconds:.0f} s",
-                "laptime bench ... --preset strict   (or rent a machine with dedicated cores)",
-            )
+        yield warn(
+            "cpu/steal",
+            f"the hypervisor gave {share:.1%} of the CPU time to others during {seconds:.0f} s",
+            "laptime bench ... --preset strict   (or rent a machine with dedicated cores)",
         )
     else:
-        lines.append(ok("cpu/steal", f"no CPU time was stolen during {seconds:.0f} s"))
+        yield ok("cpu/steal", f"no CPU time was stolen during {seconds:.0f} s")
     if before.throttled_s is not None and after.throttled_s is not None:
         throttled = after.throttled_s - before.throttled_s
         if throttled > 0:
             sentence = f"the container's CPU quota stopped its programs for {show(throttled, 's')}"
             next_step = f"laptime bench ... --threads {max(1, math.floor(environment.usable_cpus))}"
-            lines.append(warn("cpu/throttled", sentence, next_step))
-    return lines
+            yield warn("cpu/throttled", sentence, next_step)
 
 
 def steal_share(before: Reading, after: Reading, seconds: float, environment: Environment) -> float | None:
@@ -157,99 +148,83 @@ def steal_share(before: Reading, after: Reading, seconds: float, environment: En
     return (after.stolen_s - before.stolen_s) / (seconds * environment.vcpus)
 
 
-def timing(timers: Sequence[Timer], source: str | None, evidence: Reading, cost: float) -> list[DoctorCheck]:
+def timing(
+    timers: Sequence[Timer], source: str | None, evidence: Reading, cost: float
+) -> Iterator[DoctorCheck]:
     """How fine time can be read, and what evidence of disturbance there is."""
     wall = timers[0]
     sentence = f"timer steps {show(wall.step, 's')} and costs {show(wall.cost, 's')} to read"
     if wall.cost > SLOW_CLOCK:
-        slow = warn(
+        yield warn(
             "timer",
             f"{sentence}: the kernel's clock is {source or 'slow'}",
             "echo tsc | sudo tee /sys/devices/system/clocksource/clocksource0/current_clocksource",
         )
-        return [slow, *_evidence(evidence, cost)]
-    return [ok("timer", sentence), *_evidence(evidence, cost)]
-
-
-def _evidence(evidence: Reading, cost: float) -> list[DoctorCheck]:
+    else:
+        yield ok("timer", sentence)
     names = ("waiting for a CPU", "stolen time", "quota stops", "context switches")
     readable = [name for name, value in zip(names, evidence, strict=True) if value is not None]
     blind = [name for name, value in zip(names, evidence, strict=True) if value is None]
-    lines = []
     if readable:
         sentence = f"disturbances are seen: {', '.join(readable)}; {show(cost, 's')} a reading"
-        lines.append(ok("evidence", sentence))
+        yield ok("evidence", sentence)
     if blind:
-        lines.append(absent("evidence/missing", f"not told here: {', '.join(blind)}"))
-    return lines
+        yield absent("evidence/missing", f"not told here: {', '.join(blind)}")
 
 
-def energy(meters: Sequence[Meter], absences: Mapping[str, Absence]) -> list[DoctorCheck]:
+def energy(meters: Sequence[Meter], absences: Mapping[str, Absence]) -> Iterator[DoctorCheck]:
     """Meters that work, and why others do not; a warning only where a command would help."""
-    lines = []
     for meter in meters:
         window = shortest_window([meter])
         how = "energy counter" if meter.method == "counter" else "power, integrated"
         sentence = f"{how} of {meter.covers} updates every {show(meter.period, 's')}"
         if window >= 0.5:
             sentence += f": energy needs windows of {window:g} s and more"
-        lines.append(ok(f"energy/{meter.name}", sentence))
+        yield ok(f"energy/{meter.name}", sentence)
     hopeless = [absence.why for absence in absences.values() if not absence.next]
     for name, absence in absences.items():
         if absence.next:
             sentence = f"no energy readings: {absence.why}"
-            lines.append(warn(f"energy/{name}", sentence, absence.next))
+            yield warn(f"energy/{name}", sentence, absence.next)
     if hopeless:
         what = "no other energy readings" if meters else "no energy readings"
         sentence = f"{what}: {'; '.join(hopeless)}"
-        lines.append(absent("energy/none", sentence))
-    return lines
+        yield absent("energy/none", sentence)
 
 
-def settings(environment: Environment) -> list[DoctorCheck]:
+def settings(environment: Environment) -> Iterator[DoctorCheck]:
     """Variables in the environment, and thread counts, that slow everything down."""
-    lines = []
     for name, effect in _HARMFUL.items():
         if environment.knobs.get(name, "0") not in ("", "0"):
             sentence = f"{name} is set: {effect}"
-            lines.append(warn(f"knob/{name}", sentence, f"unset {name}"))
+            yield warn(f"knob/{name}", sentence, f"unset {name}")
     threads = environment.knobs.get("torch.num_threads")
     usable = environment.usable_cpus
     if isinstance(threads, int) and threads > math.ceil(usable):
         few = max(1, math.floor(usable))
         sentence = f"torch takes {threads} threads for {usable:g} usable CPUs: they get into each other's way"
-        lines.append(warn("knob/threads", sentence, f"export OMP_NUM_THREADS={few}"))
-    return lines
+        yield warn("knob/threads", sentence, f"export OMP_NUM_THREADS={few}")
 
 
-def extensions(broken: Mapping[str, Mapping[str, str]], total: int) -> list[DoctorCheck]:
+def extensions(broken: Mapping[str, Mapping[str, str]], total: int) -> Iterator[DoctorCheck]:
     """Extensions that cannot be imported."""
     faults = [(room, name, why) for room, names in broken.items() for name, why in names.items()]
     if not faults:
-        return [ok("extensions", f"all {total} extensions can be loaded")]
-    return [
-        warn(
-            f"extension/{room}/{name}",
-            f"{room}: {name} is broken ({why})",
-            "pip check   then reinstall the package that it comes from",
-        )
-        for room, name, why in faults
-    ]
+        yield ok("extensions", f"all {total} extensions can be loaded")
+    for room, name, why in faults:
+        sentence = f"{room}: {name} is broken ({why})"
+        next_step = "pip check   then reinstall the package that it comes from"
+        yield warn(f"extension/{room}/{name}", sentence, next_step)
 
 
-def frameworks(versions: Mapping[str, Mapping[str, str]]) -> list[DoctorCheck]:
+def frameworks(versions: Mapping[str, Mapping[str, str]]) -> Iterator[DoctorCheck]:
     """Frameworks that can run models, by backend; {} means not installed."""
-    lines = []
     for backend, packages in versions.items():
         if backend == "null":
             continue
         if packages:
             listed = ", ".join(f"{name} {version}" for name, version in packages.items())
-            lines.append(ok(f"framework/{backend}", listed))
+            yield ok(f"framework/{backend}", listed)
         else:
-            lines.append(
-                absent(
-                    f"framework/{backend}", f"{backend} is not installed", f"pip install 'laptime[{backend}]'"
-                )
-            )
-    return lines
+            next_step = f"pip install 'laptime[{backend}]'"
+            yield absent(f"framework/{backend}", f"{backend} is not installed", next_step)

@@ -104,18 +104,16 @@ def _refuse_nothing(reference: str | None, rules: Rules) -> None:
 
 def _measured(request: BenchRequest, revision: str | None, voice: Voice) -> Run:
     """The request carried out: now, or now and at a revision."""
-    if revision is None:
-        run, complaint = measuring.measured(request, voice=voice)
-        if complaint:
-            voice.complain(complaint)
-        return run
-    from laptime.verbs.revision import against_revision  # needs the rooms that measure
 
-    def measure(wanted: BenchRequest, start: OpenSession) -> Run:
+    def measure(wanted: BenchRequest, start: OpenSession | None = None) -> Run:
         run, complaint = measuring.measured(wanted, voice=voice, start=start)
         if complaint:
             voice.complain(complaint)
         return run
+
+    if revision is None:
+        return measure(request)
+    from laptime.verbs.revision import against_revision  # needs the rooms that measure
 
     return against_revision(request, revision, measure)
 

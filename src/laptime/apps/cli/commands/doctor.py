@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.progress import progress
 
@@ -15,8 +15,8 @@ from laptime.apps.cli.progress import progress
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @voice_options
-@click.pass_context
-def command(context: click.Context, *, quick: bool, fresh: bool, as_json: bool) -> int:
+@pass_voice
+def command(voice: Voice, *, quick: bool, fresh: bool, as_json: bool) -> int:
     """Show what this machine can measure, and the smallest difference it can show.
 
     Checks limits, clocks, other processes, timers, devices and energy meters; measures peak rates (stored
@@ -27,7 +27,6 @@ def command(context: click.Context, *, quick: bool, fresh: bool, as_json: bool) 
     from laptime.reports.documents.doctor import document
     from laptime.verbs.doctor import examine
 
-    voice = context.find_object(Voice) or Voice()
     with progress(quiet=voice.quiet) as listener:
         report = examine(quick=quick, fresh=fresh, emit=listener)
     output.show(document(report), format="json" if as_json else "text")

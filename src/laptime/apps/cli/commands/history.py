@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import UsageError
 from laptime.verbs.history import By, history
@@ -36,9 +36,9 @@ SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 @click.option("--force", is_flag=True, help="Put runs under different conditions into one history.")
 @report_options
 @voice_options
-@click.pass_context
+@pass_voice
 def command(
-    context: click.Context,
+    voice: Voice,
     /,
     pattern: str,
     metric: str,
@@ -61,7 +61,6 @@ def command(
     """
     from laptime.reports.documents.history import document  # not for `laptime --help`
 
-    voice = context.find_object(Voice) or Voice()
     for path in outputs:
         _check_suffix(Path(path))
     reports = output.planned(outputs)

@@ -8,7 +8,7 @@ import click
 from msgspec import structs
 
 from laptime.apps.cli import output
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import voice_options
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
@@ -26,8 +26,8 @@ from laptime.store import files, folder, imports
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
-@click.pass_context
-def command(context: click.Context, /, paths: tuple[str, ...], format_: str, name: str) -> int:
+@pass_voice
+def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) -> int:
     """Import results of pytest-benchmark, asv or PerfZero as runs.
 
     They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
@@ -37,7 +37,6 @@ def command(context: click.Context, /, paths: tuple[str, ...], format_: str, nam
     laptime import .benchmarks/*/*.json
     laptime import .asv/results/*/*-*.json && laptime history --by commit
     """
-    voice = context.find_object(Voice) or Voice()
     code: ExitCode = ExitCode.OK
     stored_ids = {folder.id_of(path) for path in files.stored()}
     for path in paths:

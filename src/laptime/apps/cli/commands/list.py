@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.options import voice_options
 from laptime.apps.cli.output import json_text, result, table
 from laptime.kit.text import count
@@ -15,6 +15,8 @@ from laptime.kit.units import show
 from laptime.records.profile import BOUND
 from laptime.store import folder, index
 from laptime.store.index import ListedRun
+
+_FIELDS = ("status", "verb", "name", "started", "verdict", "bound", "targets", "cases", "headline")
 
 
 @click.command("list")
@@ -24,13 +26,12 @@ from laptime.store.index import ListedRun
 @click.option("--all", "everything", is_flag=True, help="List all runs.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @voice_options
-@click.pass_context
-def command(context: click.Context, /, limit: int, everything: bool, as_json: bool) -> None:
+@pass_voice
+def command(voice: Voice, /, limit: int, everything: bool, as_json: bool) -> None:
     """List stored runs, newest first.
 
     Interrupted runs keep what was measured until then. Damaged files are listed, too.
     """
-    voice = context.find_object(Voice) or Voice()
     lines, total = index.listing(limit=None if everything else limit)
     if as_json:
         document = {"schema": "laptime.list/1", "runs": [_record(line) for line in lines]}
@@ -67,19 +68,7 @@ def _record(line: ListedRun) -> dict[str, Any]:
     path = str(folder.home() / line.path)
     if line.fault:
         return {"id": line.id, "path": path, "status": "damaged", "reason": line.fault}
-    return {
-        "id": line.id,
-        "path": path,
-        "status": line.status,
-        "verb": line.verb,
-        "name": line.name,
-        "started": line.started,
-        "verdict": line.verdict,
-        "bound": line.bound,
-        "targets": line.targets,
-        "cases": line.cases,
-        "headline": line.headline,
-    }
+    return {"id": line.id, "path": path, **{field: getattr(line, field) for field in _FIELDS}}
 
 
 def _verdict(line: ListedRun) -> str:

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import (
+    Decorated,
+    flags,
+    off_option,
+    report_options,
+    step_by_option,
+    store_options,
+    voice_options,
+)
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UserCodeError
 from laptime.store.recording import recorded
 
-_AT_LEAST_1 = click.IntRange(min=1)
-_AT_LEAST_0 = click.IntRange(min=0)
+
+def _number(name: str, help: str, *, default: int, least: int = 1) -> Callable[[Decorated], Decorated]:
+    return click.option(name, type=click.IntRange(min=least), default=default, show_default=True, help=help)
 
 
 @click.command(
@@ -29,51 +38,19 @@ _AT_LEAST_0 = click.IntRange(min=0)
 @click.option(
     "--python", metavar="PATH", default="", help="Interpreter to run it with. [default: laptime's own]"
 )
-@click.option("--steps", type=_AT_LEAST_1, default=5, show_default=True, help="Steps to trace.")
+@_number("--steps", "Steps to trace.", default=5)
+@_number("--warmup", "Steps with the profiler on, but not recorded.", default=2, least=0)
+@_number("--wait", "Steps before the profiler starts.", default=3, least=0)
+@_number("--repeat", "Traces to record; the report is about the last.", default=1)
+@step_by_option("What a step is. [default: the first of these that the script has]")
+@off_option("--no-stack", "stack", "Record no call stacks and no modules.")
+@off_option("--no-memory", "memory", "Record no memory.")
 @click.option(
-    "--warmup",
-    type=_AT_LEAST_0,
-    default=2,
-    show_default=True,
-    help="Steps with the profiler on, but not recorded.",
+    "--batch", type=click.IntRange(min=1), help="Batch size of a TARGET. [default: that of its inputs]"
 )
-@click.option(
-    "--wait", type=_AT_LEAST_0, default=3, show_default=True, help="Steps before the profiler starts."
-)
-@click.option(
-    "--repeat",
-    type=_AT_LEAST_1,
-    default=1,
-    show_default=True,
-    help="Traces to record; the report is about the last.",
-)
-@click.option(
-    "--step-by",
-    type=click.Choice(["optimizer", "loader", "forward"]),
-    default=None,
-    callback=lambda context, option, value: value or "",
-    help="What a step is. [default: the first of these that the script has]",
-)
-@click.option(
-    "--no-stack",
-    "stack",
-    is_flag=True,
-    flag_value=False,
-    default=True,
-    help="Record no call stacks and no modules.",
-)
-@click.option("--no-memory", "memory", is_flag=True, flag_value=False, default=True, help="Record no memory.")
-@click.option("--batch", type=_AT_LEAST_1, help="Batch size of a TARGET. [default: that of its inputs]")
 @click.option("--dtype", default="float32", show_default=True, metavar="NAME", help="Data type of a TARGET.")
 @click.option("--device", default="auto", show_default=True, metavar="NAME", help="Device of a TARGET.")
-@click.option(
-    "--timeout",
-    callback=duration,
-    default="30m",
-    show_default=True,
-    metavar="TIME",
-    help="Interrupt the script after this time.",
-)
+@time_option("--timeout", "Interrupt the script after this time.", default="30m")
 @click.option(
     "--trace",
     type=click.Path(path_type=Path),
@@ -102,11 +79,9 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    flags = {name for name in given if context.get_parameter_source(name) == ParameterSource.COMMANDLINE}
+    origins = flags(context, given)
     given["arguments"] = list(given["arguments"])
-    request = verb.ProfileRequest(
-        **given, output_to_stderr=as_json, quiet=voice.quiet, origins=dict.fromkeys(sorted(flags), "flag")
-    )
+    request = verb.ProfileRequest(**given, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
     with progress(quiet=voice.quiet, describe=lambda event: []) as show:
         run, complaint = recorded(lambda emit: verb.profile(request, emit), show, save=request.save)
     delivered = measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from laptime.apps.cli import measuring, output
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.store import lookup
 
@@ -15,9 +15,9 @@ from laptime.store import lookup
 @click.option("--format", "format_", metavar="NAME", help="Report for stdout: text, json, markdown, html ...")
 @report_options
 @voice_options
-@click.pass_context
+@pass_voice
 def command(
-    context: click.Context, /, reference: str, format_: str | None, outputs: tuple[str, ...], as_json: bool
+    voice: Voice, /, reference: str, format_: str | None, outputs: tuple[str, ...], as_json: bool
 ) -> int:
     """Show a stored run again, in any report.
 
@@ -29,7 +29,6 @@ def command(
     laptime show last~1 -o report.html
     laptime show baseline --format markdown
     """
-    voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     run = lookup.load(reference)
     format_ = format_ or ("json" if as_json else "text")

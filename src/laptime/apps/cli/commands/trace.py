@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from laptime.apps.cli import measuring, output
-from laptime.apps.cli.error_boundary import Voice
+from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import UsageError
@@ -35,9 +35,9 @@ _SUFFIXES = (".json", ".json.gz")
 @store_options
 @report_options
 @voice_options
-@click.pass_context
+@pass_voice
 def command(
-    context: click.Context,
+    voice: Voice,
     /,
     paths: tuple[Path, ...],
     against: tuple[Path, ...],
@@ -61,7 +61,6 @@ def command(
     # Not at the top: `laptime --help` imports no verb.
     from laptime.verbs import trace as verb
 
-    voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     if slim is not None:
         _check_slim(slim)

@@ -10,19 +10,12 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration, words
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.measuring_options import read_by, time_option, words
+from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
 from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
-
-
-def _size(context: click.Context, option: click.Parameter, text: str | None) -> int | None:
-    try:
-        return None if text is None else size(text)
-    except UsageError as error:
-        raise UsageError(f"--max-memory: {error.what}", why=error.why, next=error.next) from error
 
 
 def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
@@ -34,14 +27,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @click.argument("program", metavar="SCRIPT.py")
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
-@click.option(
-    "--budget",
-    callback=duration,
-    default="10m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of the whole session: 90s, 10m, 1h.",
-)
+@time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
 @click.option(
     "--steps",
     type=click.IntRange(min=1),
@@ -87,7 +73,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option(
     "--max-memory",
-    callback=_size,
+    callback=read_by(size),
     metavar="SIZE",
     help="Memory limit of a trial: 8GB. [default: what the machine has free]",
 )
@@ -106,13 +92,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     metavar="PATH",
     help="File to write the patch to. [default: SCRIPT.laptime.patch]",
 )
-@click.option(
-    "--step-by",
-    type=click.Choice(["optimizer", "loader", "forward"]),
-    default=None,
-    callback=lambda context, option, value: value or "",
-    help="What ends a step. [default: the first of these that the script has]",
-)
+@step_by_option("What ends a step. [default: the first of these that the script has]")
 @tuning.trial_options
 @store_options
 @report_options
@@ -144,7 +124,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     _check_names(settings["only"], settings["skip"], settings["extra"])
     if settings["patch"] is not None:
         output.writable(settings["patch"])
-    origins = tuning.flags(context, settings)
+    origins = flags(context, settings)
     for name in ("arguments", "allow", "extra"):
         settings[name] = list(settings[name])
     request = TuneRequest(**settings, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)

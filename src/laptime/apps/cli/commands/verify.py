@@ -9,8 +9,8 @@ import click
 
 from laptime.apps.cli import output, tuning
 from laptime.apps.cli.error_boundary import Voice
-from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, store_options, voice_options
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.kit.errors import ExitCode
 
 _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
@@ -18,14 +18,7 @@ _CODES = {True: ExitCode.OK, False: ExitCode.NO, None: ExitCode.UNDECIDED}
 
 @click.command("verify")
 @click.argument("recipe", metavar="RECIPE", type=click.Path(path_type=Path))
-@click.option(
-    "--budget",
-    callback=duration,
-    default="5m",
-    show_default=True,
-    metavar="TIME",
-    help="Time limit of the whole check: 90s, 5m, 1h.",
-)
+@time_option("--budget", "Time limit of the whole check: 90s, 5m, 1h.", default="5m")
 @tuning.trial_options
 @store_options
 @report_options
@@ -48,7 +41,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     request = verb.VerifyRequest(
-        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=tuning.flags(context, settings)
+        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=flags(context, settings)
     )
     recorded = tuning.record(verb.verify, request, save=request.save, quiet=voice.quiet)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)

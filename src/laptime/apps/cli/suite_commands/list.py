@@ -14,15 +14,17 @@ from laptime.suites import Benchmark, Suite
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import SHIPPED, load
 
-
-@click.command("list")
-@click.argument("where", metavar="[SUITE]", required=False)
-@click.option(
+match_option = click.option(
     "--match",
     multiple=True,
     metavar="TEXT",
     help="Only with TEXT in the name or as a tag. Repeatable.",
 )
+
+
+@click.command("list")
+@click.argument("where", metavar="[SUITE]", required=False)
+@match_option
 @voice_options
 def command(where: str | None, match: tuple[str, ...]) -> int:
     """List the suites that come with laptime, or the benchmarks of one.

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
-from click.core import ParameterSource
 from msgspec import structs
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.measuring_options import duration
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import Decorated, off_option, report_options, typed, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.store.recording import recorded
-
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 _PERFZERO: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("benchmark_methods", "NAME,...",
@@ -83,15 +79,10 @@ def _not_here(context: click.Context, option: click.Parameter, value: tuple[str,
 @click.command("perfzero", context_settings={"token_normalize_func": lambda word: word.replace("-", "_")})
 @perfzero_options
 @click.option("--python", metavar="PATH", help="Interpreter of the benchmarks. [default: laptime's own]")
-@click.option(
-    "--timeout",
-    callback=duration,
-    metavar="TIME",
-    help="Time limit of a method; a longer one counts as hung. [default: 1h]",
-)
+@time_option("--timeout", "Time limit of a method; a longer one counts as hung. [default: 1h]")
 @click.option("--list", "only_list", is_flag=True, help="List the methods that would run, measure nothing.")
 @click.option("--name", metavar="TEXT", help="Name of this run: laptime show TEXT.")
-@click.option("--no_save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the run.")
+@off_option("--no_save", "save", "Do not store the run.")
 @report_options
 @voice_options
 @click.pass_context
@@ -119,12 +110,8 @@ def command(
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    typed = {
-        name: [*value] if isinstance(value, tuple) else value
-        for name, value in settings.items()
-        if context.get_parameter_source(name) == ParameterSource.COMMANDLINE
-    }
-    flags = structs.replace(Flags(), **typed)
+    given = typed(context, settings).items()
+    flags = structs.replace(Flags(), **{k: [*v] if isinstance(v, tuple) else v for k, v in given})
     if only_list:
         output.result("\n".join(f"{m.cls}.{m.method}" for m in prepare(flags, say=voice.say).methods))
         return ExitCode.OK

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import click
+from msgspec import structs
 
-from laptime.apps.cli import measuring, measuring_options, output
-from laptime.apps.cli.error_boundary import Voice, one_line
-from laptime.apps.cli.options import report_options, voice_options
+from laptime.apps.cli import measuring, output
+from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
+from laptime.apps.cli.measuring_options import time_option
+from laptime.apps.cli.options import off_option, report_options, voice_options
 from laptime.apps.cli.progress import progress
-from laptime.apps.cli.suite_commands.list import show
+from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
 from laptime.kit.units import show as shown
 from laptime.records.case import Case
-from laptime.records.event import Listener
 from laptime.records.run import Run
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
@@ -26,37 +26,25 @@ from laptime.verbs.suite import PlannedBenchmark
 
 @click.command("run")
 @click.argument("where", metavar="FILE.toml | FILE.py | FOLDER | NAME")
-@click.option(
-    "--match",
-    multiple=True,
-    metavar="TEXT",
-    help="Only with TEXT in the name or as a tag. Repeatable.",
-)
+@match_option
 @click.option(
     "--quick", is_flag=True, help="Smallest batch, preset quick, nothing tagged large: for a laptop."
 )
 @click.option("--list", "only_list", is_flag=True, help="List the benchmarks, measure nothing.")
 @click.option("--dry-run", is_flag=True, help="Show what would run and for about how long, measure nothing.")
 @click.option("--trials", type=click.IntRange(min=1), metavar="N", help="Fresh processes per variant.")
-@click.option(
-    "--timeout",
-    callback=measuring_options.duration,
-    metavar="TIME",
-    help="Time limit of a step; a longer one counts as hung.",
-)
+@time_option("--timeout", "Time limit of a step; a longer one counts as hung.")
 @click.option("--resume", is_flag=True, help="Skip what the last run of this suite has measured.")
 @click.option(
     "--baseline", metavar="SUITE", help="Check for regressions against the stored runs of this suite."
 )
 @click.option("--name", metavar="TEXT", help="Store the runs as TEXT:BENCHMARK. [default: the suite's name]")
-@click.option(
-    "--no-save", "save", is_flag=True, flag_value=False, default=True, help="Do not store the runs."
-)
+@off_option("--no-save", "save", "Do not store the runs.")
 @report_options
 @voice_options
-@click.pass_context
+@pass_voice
 def command(
-    context: click.Context,
+    voice: Voice,
     /,
     where: str,
     match: tuple[str, ...],
@@ -78,7 +66,6 @@ def command(
     laptime suite run bench.toml --match vision --trials 3 -o report.html
     laptime suite run bench.toml --resume
     """
-    voice = context.find_object(Voice) or Voice()
     suites = [chosen(suite, match, quick=quick) for suite in load(where)]
     if wishes["name"]:
         suites = [_renamed(suite, wishes["name"], len(suites)) for suite in suites]
@@ -112,13 +99,9 @@ def _carried_out(
         return _foretold(items)
     _announce(items, voice)
     complaints: list[LaptimeError] = []
-
-    def watch(item: PlannedBenchmark) -> AbstractContextManager[Listener]:
-        return progress(quiet=voice.quiet)
-
     run = verb.measure(
         items,
-        watch=watch,
+        watch=lambda item: progress(quiet=voice.quiet),
         ended=lambda item, run: voice.say(_ended(item, run, items)),
         complain=complaints.append,
         save=wishes["save"],
@@ -147,8 +130,6 @@ def exit_code(run: Run) -> ExitCode:
 
 
 def _renamed(suite: Any, name: str, several: int) -> Any:
-    from msgspec import structs
-
     return structs.replace(
         suite, name=name if several == 1 else f"{name} {suite.name}", baseline=suite.baseline or suite.name
     )

@@ -22,7 +22,6 @@ SUFFIX = ".xplane.pb"
 FORMAT = "xplane"
 _LATEST = 1 << 61
 """ns after which a start is damage."""
-_TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
 _FLOATS = ("blocks_per_sm", "occupancy")
 
 
@@ -122,7 +121,7 @@ class _Rows:
     def _append(self, table: dict[str, list[Any]], row: dict[str, Any]) -> None:
         for field, values in table.items():
             value = row.get(field, float("nan") if field in _FLOATS else NONE)
-            if field in _TEXTS and isinstance(value, str):
+            if field in assemble.TEXTS and isinstance(value, str):
                 value = self._texts.setdefault(value, len(self._texts)) if value else NONE
             values.append(value)
 

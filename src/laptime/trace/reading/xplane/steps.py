@@ -26,11 +26,15 @@ from laptime.trace.columns import Ints
 from laptime.trace.reading.xplane.space import Event, Kind, Line
 
 _FUNCTION = re.compile(r"^EagerLocalExecute: (__(?:inference|forward)_\w+)$")
-_EAGER = re.compile(r"^EagerLocalExecute: (?!__|IteratorGetNext)")
+_CALL = re.compile(rf"{_FUNCTION.pattern}|^EagerLocalExecute: (?!__|IteratorGetNext)")
 _WAITS = re.compile(r"^(MultiDevice)?IteratorGetNext\w*::DoCompute$|^EagerLocalExecute: IteratorGetNext")
 
 OWN = "laptime::step"
 """What `laptime profile` writes around its steps; they go before all others."""
+
+
+Steps = tuple[int, str, list[tuple[int, int, int]]]
+"""A line, the name of the ranges that its steps stand for, and number, start and end of each step."""
 
 
 class Mark(NamedTuple):
@@ -66,7 +70,7 @@ def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges 
     computes = [
         event
         for event in lines[line].events
-        if "tf_function_call" in event.facts or _is_call(_name(kinds[line], event))
+        if "tf_function_call" in event.facts or _CALL.match(_name(kinds[line], event))
     ]
     for phase, events in (("data", waits), ("compute", computes)):
         ranges = intervals.union(*_columns([(event.start, event.end) for event in events]))
@@ -76,18 +80,12 @@ def find(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> StepRanges 
     return StepRanges(line, marks, name)
 
 
-def _is_call(name: str) -> bool:
-    return bool(_FUNCTION.match(name) or _EAGER.match(name))
-
-
 def _name(kinds: dict[int, Kind], event: Event) -> str:
     kind = kinds.get(event.kind)
     return kind.name if kind else ""
 
 
-def _numbered(
-    lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
-) -> tuple[int, str, list[tuple[int, int, int]]] | None:
+def _numbered(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """Ranges with a number: those called train, else the most frequent ones, by start."""
     numbered = defaultdict[tuple[int, str], list[tuple[int, int, int]]](list)
     for at, line in enumerate(lines):
@@ -101,9 +99,7 @@ def _numbered(
     return at, name, sorted(numbered[at, name], key=lambda step: step[1:])
 
 
-def _called(
-    lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]
-) -> tuple[int, str, list[tuple[int, int, int]]] | None:
+def _called(lines: Sequence[Line], kinds: Sequence[dict[int, Kind]]) -> Steps | None:
     """From each call of the function that takes most time to its next."""
     durations = defaultdict[tuple[int, str], int](int)
     for at, line in enumerate(lines):
