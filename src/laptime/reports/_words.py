@@ -97,6 +97,12 @@ def variant(case: Case, run: Run, *, batch: bool = True) -> list[str]:
     return [_phrase(name, case.axes.get(name)) for name in names if name in case.axes or name in _ABSENT]
 
 
+def variant_name(case: Case, run: Run) -> str:
+    """The words that tell the variant of a case from the others, whatever its batch size."""
+    several = len({each.target for each in run.cases}) > 1
+    return ", ".join([printable(case.target)] * several + variant(case, run, batch=False))
+
+
 def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
     """What each of two cases has alone, and what varies in the run but is the same for both."""
     ours, theirs, shared = [], [], []
@@ -147,7 +153,12 @@ def title(run: Run) -> str:
 
 
 def where(run: Run) -> list[str]:
-    """Device, share of the machine, library versions, processes, seconds: one phrase each."""
+    """The machine, processes, seconds: one phrase each."""
+    return machine(run) + processes(run) + took(run)
+
+
+def machine(run: Run) -> list[str]:
+    """Device, share of the machine, library versions: one phrase each."""
     environment = run.environment
     phrases = devices(run)
     cpus = f"{environment.usable_cpus:g} of {count(environment.vcpus, 'CPU')}"
@@ -155,13 +166,7 @@ def where(run: Run) -> list[str]:
     threads = environment.knobs.get("torch.num_threads", environment.knobs.get("threads"))
     if isinstance(threads, int) and not any("threads" in case.axes for case in run.cases):
         phrases.append(count(threads, "thread"))
-    phrases += libraries(run)
-    if number := processes(run):
-        phrases.append(f"{number} fresh processes" if number > 1 else "1 process")
-    if run.seconds > 0:
-        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
-        phrases.append(f"took {show(run.seconds, 's')}{end}")
-    return phrases
+    return phrases + libraries(run)
 
 
 def devices(run: Run) -> list[str]:
@@ -186,9 +191,18 @@ def libraries(run: Run) -> list[str]:
     return [*phrases, printable(f"Python {run.environment.python}")]
 
 
-def processes(run: Run) -> int:
-    """Fresh worker processes behind the best-supported case."""
-    return max((len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples), default=0)
+def processes(run: Run) -> list[str]:
+    """Fresh worker processes behind the best-supported case; nothing where nothing was measured."""
+    numbers = [len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples]
+    if not numbers:
+        return []
+    return [f"{max(numbers)} fresh processes" if max(numbers) > 1 else "1 process"]
+
+
+def took(run: Run) -> list[str]:
+    """How long the command took, and whether it is over."""
+    end = f", {run.status}" if run.status in ("running", "interrupted") else ""
+    return [f"took {show(run.seconds, 's')}{end}"] if run.seconds > 0 else []
 
 
 def command(run: Run) -> str:

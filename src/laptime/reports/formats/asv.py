@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.only_timings import refusal, timings
+from laptime.reports.only_timings import timings, unix_time
 
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)
@@ -47,10 +46,8 @@ def render(run: Run) -> str:
         UsageError: the run has no timings.
     """
     machine = run.environment
-    started = _milliseconds(run.started)
-    results = {name(case, series): _row(case, series, started) for case, series in timings(run)}
-    if not results:
-        raise refusal(run, NAME, "timings of cases")
+    started = int(unix_time(run.started) * 1000)
+    results = {name(case, series): _row(case, series, started) for case, series in timings(run, NAME)}
     document = {
         "commit_hash": (machine.git or {}).get("commit") or "0" * 40,
         "env_name": f"laptime-{machine.fingerprint}",
@@ -85,7 +82,6 @@ def _row(case: Case, series: Series, started: int) -> list[Any]:
     values = select(series).values
     wide = interval(values, 0.5, level=0.99)
     low, high = wide or (float(values.min()), float(values.max()))
-    calls = series.calls or [1]
     return [
         [float(np.median(values))],
         [],
@@ -96,14 +92,7 @@ def _row(case: Case, series: Series, started: int) -> list[Any]:
         [high],
         [float(np.quantile(values, 0.25))],
         [float(np.quantile(values, 0.75))],
-        [int(np.median(calls))],
+        [int(np.median(series.calls or [1]))],
         [len(values)],
         [values.tolist()],
     ]
-
-
-def _milliseconds(started: str) -> int:
-    try:
-        return int(datetime.fromisoformat(started).timestamp() * 1000)
-    except ValueError:
-        return 0

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from laptime.records.run import Run
-from laptime.reports import _words as words
 from laptime.reports import document as doc
+from laptime.reports._words import plain
 from laptime.reports.columns import alone
 from laptime.reports.documents import document
 from laptime.reports.visible import sections
@@ -96,9 +96,4 @@ def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
 
 def _safe(line: Line) -> list[str]:
     """On one line, without folders of this machine, and nothing that a spreadsheet takes for a formula."""
-    return [_text(str(item)) for item in line]
-
-
-def _text(text: str) -> str:
-    shown = words.without_paths(words.printable(text))
-    return f"'{shown}" if _FORMULA.match(shown) else shown
+    return [f"'{text}" if _FORMULA.match(text) else text for text in map(plain, line)]

@@ -47,14 +47,10 @@ def section(run: Run, stats: list[Stats]) -> Section:
 
 
 def _by_variant(run: Run, stats: list[Stats]) -> dict[str, list[tuple[Case, Stats]]]:
-    several = len({case.target for case in run.cases}) > 1
     groups: dict[str, list[tuple[Case, Stats]]] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
-        if "batch" not in case.axes:
-            continue
-        parts = [words.printable(case.target)] if several else []
-        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
-        groups.setdefault(name, []).append((case, numbers))
+        if "batch" in case.axes:
+            groups.setdefault(words.variant_name(case, run), []).append((case, numbers))
     return {name: sorted(cases, key=lambda pair: pair[0].batch) for name, cases in groups.items()}
 
 

@@ -11,7 +11,7 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
-from laptime.reports.documents.bench.table import Stats, metrics
+from laptime.reports.documents.bench.table import Stats, metrics, value_text
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
 _SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
@@ -47,8 +47,8 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if "params/all" in stats:
         every, trainable = stats["params/all"], stats.get("params/trainable")
         some = trainable is not None and trainable.value != every.value
-        few = f" ({_value_text(trainable)} trainable)" if some and trainable else ""
-        parts.append(f"{_value_text(every)} parameters{few}")
+        few = f" ({value_text(trainable)} trainable)" if some and trainable else ""
+        parts.append(f"{value_text(every)} parameters{few}")
     work = [
         f"{show(s.value / case.batch, s.unit)}s" for t in ("macs", "flops") if (s := stats.get(t)) and s.value
     ]
@@ -58,10 +58,10 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
         achieved = stats["flops/achieved"]
-        text = f"{_value_text(achieved)} achieved ({achieved.regime}"
+        text = f"{value_text(achieved)} achieved ({achieved.regime}"
         text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
-            text += f", {_value_text(share)} of the measured peak"
+            text += f", {value_text(share)} of the measured peak"
         parts.append(text)
     return "; ".join(parts)
 
@@ -75,10 +75,8 @@ def startup(stats: Stats) -> list[Stat]:
 def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> dict[str, T]:
     """What `make` makes of the name and start of each variant (its first case), by that name."""
     groups: dict[str, T] = {}
-    several = len({case.target for case in run.cases}) > 1
     for case, numbers in zip(run.cases, stats, strict=True):
-        parts = [words.printable(case.target)] if several else []
-        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
+        name = words.variant_name(case, run)
         if name not in groups and startup(numbers):
             groups[name] = make(name, numbers)
     return groups
@@ -86,7 +84,7 @@ def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> d
 
 def _startup_text(name: str, stats: Stats) -> str:
     text = ", ".join(
-        f"{words.printable(stat.title)} {_value_text(stat)}"
+        f"{words.printable(stat.title)} {value_text(stat)}"
         + (f" ({words.printable(stat.note)})" if stat.note else "")
         for stat in startup(stats)
     )
@@ -99,6 +97,11 @@ def memory(stats: Stats) -> list[Stat]:
     return sorted(parts, key=lambda stat: not stat.tag.startswith("memory/device"))
 
 
+def memory_name(stat: Stat) -> str:
+    """Whose memory: `device peak`."""
+    return words.printable(stat.tag.removeprefix("memory/")).replace("/", " ")
+
+
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """Where device memory goes, and what a call adds on the host; the peak is in the table."""
     groups: dict[str, list[str]] = {}
@@ -106,14 +109,10 @@ def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         place = "device" if "memory/device/peak" in numbers else "host"
         split = [stat for stat in memory(numbers) if stat.tag != f"memory/{place}/peak"]
         if split and (place == "device" or len(run.cases) == 1):
-            text = ", ".join(f"{_memory_name(s.tag)} {_value_text(s)}" for s in split)
+            text = ", ".join(f"{memory_name(s)} {value_text(s)}" for s in split)
             groups.setdefault(text, []).append(words.label(case, run))
     several = len(run.cases) > 1
     return [("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in groups.items()]
-
-
-def _memory_name(tag: str) -> str:
-    return words.printable(tag.removeprefix("memory/")).replace("/", " ")
 
 
 def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
@@ -138,11 +137,7 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def _with_interval(stat: Stat) -> str:
-    text = words.printable(_value_text(stat))
+    text = words.printable(value_text(stat))
     if stat.ci95 is None or stat.value is None:
         return text
     return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
-
-
-def _value_text(stat: Stat) -> str:
-    return show(stat.value, stat.unit, stat.ci95)

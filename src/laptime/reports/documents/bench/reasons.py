@@ -92,12 +92,8 @@ def _sure(run: Run, headlines: list[Stat | None]) -> str:
     widest = max(stat.precision or 0.0 for stat in medians)
     total = sum(stat.n for stat in medians)
     which = "the median is known" if len(medians) == 1 else "every median is known"
-    return f"{which} to ±{percent(widest)} (95 % interval, {count(total, 'sample')}, {_processes(run)})"
-
-
-def _processes(run: Run) -> str:
-    number = processes(run)
-    return f"{number} fresh processes" if number > 1 else "1 process"
+    evidence = ", ".join(["95 % interval", count(total, "sample"), *processes(run)])
+    return f"{which} to ±{percent(widest)} ({evidence})"
 
 
 def _some(names: list[str], most: int = 2) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cache, partial
 
 from laptime.analysis.summary import Stat
-from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
 from laptime.reports.documents.bench import sample_chart
-from laptime.reports.documents.bench.table import Stats
+from laptime.reports.documents.bench.table import Stats, interval_text, value_text
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
@@ -66,10 +65,8 @@ def _numbers(index: int, case: Case, stats: Stats) -> Table:
         Row(
             cells=[
                 Cell(text=stat.tag, note=_meaning(case, stat)),
-                Cell(text=show(stat.value, stat.unit, stat.ci95), value=stat.value),
-                Cell(
-                    text=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
-                ),
+                Cell(text=value_text(stat), value=stat.value),
+                Cell(text=interval_text(stat)),
                 stat.n,
                 stat.note,
             ],

@@ -27,6 +27,16 @@ def headline(stats: Stats) -> Stat | None:
     return next((stats[tag] for r in HEADLINE_ORDER if (tag := f"latency/{r}/median") in stats), None)
 
 
+def value_text(stat: Stat) -> str:
+    """The value with its unit, `26.3 ms`."""
+    return show(stat.value, stat.unit, stat.ci95)
+
+
+def interval_text(stat: Stat) -> str:
+    """The 95 % interval, `[25.9, 26.8] ms`; empty where none is known."""
+    return show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
+
+
 def table(run: Run, stats: list[Stats]) -> Table:
     """One row a case; only the columns that this run can fill, and that differ from row to row."""
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
@@ -133,8 +143,8 @@ def _cell(case: Case, stats: Stats, tag: str) -> Cell:
     if stat.value is None and tag.endswith("/p95"):
         return Cell(text=_needs(case, stat), note=stat.note)
     return Cell(
-        text=show(stat.value, stat.unit, stat.ci95),
-        interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
+        text=value_text(stat),
+        interval=interval_text(stat),
         margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
         value=stat.value,
         note=stat.note,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from laptime.kit.text import count
-from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import Profile
@@ -98,10 +97,7 @@ def where(run: Run) -> list[str]:
     phrases.append(f"{many}{count(events, 'event')}, {length}{form}")
     if run.verb == "profile":
         phrases += words.libraries(run)
-    if run.seconds > 0:
-        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
-        phrases.append(f"took {show(run.seconds, 's')}{end}")
-    return phrases
+    return phrases + words.took(run)
 
 
 def devices(run: Run) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from laptime.analysis import tuned
 from laptime.kit.errors import ExitCode
 from laptime.records.run import Run
+from laptime.records.tuning import Tuning
 from laptime.reports.document import Headline, Outcome, TestCase
 from laptime.reports.documents import checks
 
@@ -16,10 +17,8 @@ _GAIN: dict[ExitCode, Outcome] = {
 _ANSWERS: dict[str, Outcome] = {"ok": "passed", "fail": "failure"}
 
 
-def cases(run: Run, headline: Headline) -> list[TestCase]:
+def cases(run: Run, tuning: Tuning, headline: Headline) -> list[TestCase]:
     """A test each. What is undecided or unknown is an error: a pipeline must not pass on it."""
-    tuning = run.tuning
-    assert tuning is not None
     gain = TestCase(
         group=run.verb,
         name="gain",
