@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
 from laptime.probes import machine
 from laptime.suites.perfzero import accelerators, downloads, methods, process, remote, repos
 from laptime.suites.perfzero.flags import Flags, checked
-from laptime.suites.perfzero.methods import Filter, Method
+from laptime.suites.perfzero.methods import Filter
 from laptime.suites.perfzero.summary import Conditions
 
 Say = Callable[[str], None]
@@ -28,19 +28,7 @@ class NoMatch(LaptimeError):
     exit_code = ExitCode.NO
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
-    """Ready to run.
-
-    Attributes:
-        python_path: folders for the benchmarks' sys.path, absolute.
-    """
-
-    methods: list[Method]
-    python_path: list[str]
-    conditions: Conditions
-
-
-def prepare(flags: Flags, *, say: Say) -> Prepared:
+def prepare(flags: Flags, *, say: Say) -> Conditions:
     """Check the flags, fetch what they name, and find the methods.
 
     Raises:
@@ -69,8 +57,9 @@ def prepare(flags: Flags, *, say: Say) -> Prepared:
     path = python_path(flags.python_path, site)
     with _timed(timing, "find_methods"):
         chosen = methods.expand(wanted, lambda each: _matches(each, flags, path))
-    conditions = Conditions(flags=flags, environment=environment, repos=there, timing=timing)
-    return Prepared(methods=chosen, python_path=path, conditions=conditions)
+    return Conditions(
+        flags=flags, methods=chosen, python_path=path, environment=environment, repos=there, timing=timing
+    )
 
 
 def python_path(text: str | None, site: Path) -> list[str]:

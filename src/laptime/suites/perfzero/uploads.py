@@ -20,10 +20,8 @@ def send(folder: Path, summary: Path, flags: Flags, *, python_path: Sequence[str
 
     The functions are called in a process of their own, which may import what it likes.
     """
-    faults: list[LaptimeError] = []
     functions = [name.strip() for name in (flags.result_upload_methods or "").split(",") if name.strip()]
-    if functions:
-        faults += _call(functions, folder, summary, flags, python_path)
+    faults = _call(functions, folder, summary, flags, python_path) if functions else []
     if flags.output_gcs_url:
         try:
             remote.copy_folder(folder, flags.output_gcs_url)
