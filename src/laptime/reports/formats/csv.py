@@ -14,7 +14,7 @@ from io import StringIO
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports._words import plain
-from laptime.reports.columns import alone
+from laptime.reports.columns import NANOSECONDS, alone
 from laptime.reports.documents import document
 from laptime.reports.visible import sections
 
@@ -22,7 +22,6 @@ NAME = "csv"
 SUFFIXES: tuple[str, ...] = (".csv",)
 
 HEAD = ("section", "table", "row", "name", "column", "value", "text")
-_NANOSECONDS = ("time", "short", "change")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
 
 Line = tuple[str, str, int, str, str, str, str]
@@ -91,7 +90,7 @@ def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
     value = cell.value if isinstance(cell, doc.Cell) else cell
     if value is None or isinstance(value, str):
         return ""
-    return f"{value / 1e9 if column.kind in _NANOSECONDS else value:.10g}"
+    return f"{value / 1e9 if column.kind in NANOSECONDS else value:.10g}"
 
 
 def _safe(line: Line) -> list[str]:

@@ -19,17 +19,11 @@ class PageCell(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """A row with its anchor; `first` is its name, mostly."""
+    """A row with its anchor."""
 
     anchor: str
-    first: PageCell
     row: Row
     cells: list[PageCell]
-
-    @property
-    def name(self) -> str:
-        """The text of the first cell."""
-        return self.first.text
 
 
 class Head(NamedTuple):
@@ -82,4 +76,4 @@ def _row(anchor: str, row: Row, filled: Sequence[int], texts: Sequence[Texts], n
         PageCell(plain(text.cells[number]), text.bars[number], value if isinstance(value, Cell) else None)
         for text, value in zip(texts, raw, strict=True)
     ]
-    return PageRow(anchor, cells[0], row, cells[1:])
+    return PageRow(anchor, row, cells)

@@ -21,7 +21,7 @@ def section(run: Run, stats: list[Stats]) -> Section:
         title="Cost",
         detail="page",
         blocks=[
-            Group(title="Start-up", blocks=list(startups(run, stats, _waterfall).values())),
+            Group(title="Start-up", blocks=[_waterfall(*start) for start in startups(run, stats).items()]),
             Group(title="Memory", blocks=[_memories(run, stats)]),
             Group(title="Work", blocks=_work(run, stats)),
         ],

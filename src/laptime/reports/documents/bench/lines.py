@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from laptime.analysis.summary import Stat
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
@@ -17,13 +14,11 @@ STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/firs
 _SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
-T = TypeVar("T")
-
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
-    rows += [("start-up", text) for text in startups(run, stats, _startup_text).values()]
+    rows += [("start-up", _startup_text(*start)) for start in startups(run, stats).items()]
     rows += _memory(run, stats)
     if hit := disturbed(run):
         rows.append(("disturbed", hit))
@@ -72,13 +67,12 @@ def startup(stats: Stats) -> list[Stat]:
     return parts + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
 
 
-def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> dict[str, T]:
-    """What `make` makes of the name and start of each variant (its first case), by that name."""
-    groups: dict[str, T] = {}
+def startups(run: Run, stats: list[Stats]) -> dict[str, Stats]:
+    """The numbers of the first case of each variant whose start is known, by the variant's name."""
+    groups: dict[str, Stats] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
-        name = words.variant_name(case, run)
-        if name not in groups and startup(numbers):
-            groups[name] = make(name, numbers)
+        if startup(numbers):
+            groups.setdefault(words.variant_name(case, run), numbers)
     return groups
 
 

@@ -34,25 +34,17 @@ def reasons(run: Run) -> list[Reason]:
 
     Equal sentences of several cases are one reason.
     """
-    reasons: dict[tuple[str, str, str], Reason] = {}
-
-    def add(check: Check, case: Case | None) -> None:
-        key = (check.name, check.outcome, check.sentence)
-        cases = [case] if case else []
-        if key in reasons:
-            reasons[key].cases.extend(cases)
-        elif check.outcome != "ok":
-            reasons[key] = Reason(
-                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=cases
-            )
-
-    for check in run.checks:
-        add(check, None)
+    told: list[tuple[Check, list[Case]]] = [(check, []) for check in run.checks]
     for case in run.cases:
         if case.failure and case.status in ("failed", "skipped"):
-            add(failure_check(case.failure), case)
-        for check in case.checks:
-            add(check, case)
+            told.append((failure_check(case.failure), [case]))
+        told += [(check, [case]) for check in case.checks]
+    reasons: dict[tuple[str, str, str], Reason] = {}
+    for check, cases in told:
+        name, outcome, sentence = check.name, check.outcome, check.sentence
+        if outcome != "ok":
+            new = Reason(check=name, outcome=outcome, sentence=sentence, next=check.next, cases=[])
+            reasons.setdefault((name, outcome, sentence), new).cases.extend(cases)
     return sorted(reasons.values(), key=lambda reason: _RANK[reason.outcome])
 
 

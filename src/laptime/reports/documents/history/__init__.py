@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -21,18 +21,6 @@ WIDTH = 40
 """Blocks of a line at most; more runs than that share one, by their median."""
 LEAST_SPAN = 0.05
 """Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
-
-
-class Group(NamedTuple):
-    """Points that share a label: a commit, a version."""
-
-    label: str
-    points: list[Point]
-
-    @property
-    def median(self) -> float:
-        """Of the group's values."""
-        return statistics.median(point.value for point in self.points)
 
 
 def document(histories: Sequence[History], *, by: str) -> doc.Document:
@@ -112,10 +100,10 @@ def _section(history: History, by: str, number: int) -> doc.Section:
 
 
 def _groups(history: History, by: str, id: str) -> doc.Table:
-    rows = [
-        doc.Row(cells=[group.label, doc.Cell(text=show(group.median, history.unit)), len(group.points)])
-        for group in (groups(history, by) if by != "run" else [])
-    ]
+    rows = []
+    for label, points in (groups(history, by) if by != "run" else {}).items():
+        median = statistics.median(point.value for point in points)
+        rows.append(doc.Row(cells=[label, doc.Cell(text=show(median, history.unit)), len(points)]))
     columns = [
         doc.Column(title=by),
         doc.Column(title="median", kind="number"),
@@ -143,20 +131,19 @@ def _commit(point: Point) -> str:
     return point.commit[:10] + ("+" if point.dirty else "")
 
 
-def groups(history: History, by: str) -> list[Group]:
+def groups(history: History, by: str) -> dict[str, list[Point]]:
     """Points by commit or by the versions that differ within the history, in the order of their first run."""
-    versions = [name for name in history.points[-1].versions if _differs(history, name)]
+    values = {
+        name: {each.versions.get(name) for each in history.points} for name in history.points[-1].versions
+    }
+    versions = [name for name, seen in values.items() if len(seen) > 1]
     groups: dict[str, list[Point]] = {}
     for point in history.points:
         label = ", ".join(f"{name} {point.versions.get(name, '?')}" for name in versions)
         if by == "commit":
             label = _commit(point) if point.commit else "no commit"
         groups.setdefault(label or "the same versions", []).append(point)
-    return [Group(label, points) for label, points in groups.items()]
-
-
-def _differs(history: History, library: str) -> bool:
-    return len({point.versions.get(library) for point in history.points}) > 1
+    return groups
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:

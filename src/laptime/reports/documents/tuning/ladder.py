@@ -63,36 +63,33 @@ def ladder(tuning: Tuning) -> Table:
 def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
     """Each column with what it says of a rung."""
     memory = goal == "memory"
-
-    number = partial(Column, kind="number")
-
+    number, seconds = partial(Column, kind="number"), partial(show, unit="s")
     return [
         (Column(title="change"), lambda rung: Cell(text=words.change(rung))),
         (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
         (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
         (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
         (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=rung.verdict)),
-        (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
+        (
+            Column(title="kept"),
+            lambda rung: Cell(text="dropped" if rung.dropped else "yes" if rung.kept else "no"),
+        ),
         (Column(title="gate"), lambda rung: _gate(rung.gate)),
         (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
-        (number(title="step", priority=2), lambda rung: _cell(rung.step, _seconds)),
+        (number(title="step", priority=2), lambda rung: _cell(rung.step, seconds)),
         (
             number(title="device", priority=4, note="share of the step that the device works"),
             lambda rung: _cell(rung.utilization, _words.percent),
         ),
         (
             number(title="compiling", detail="folded"),
-            lambda rung: _cell(rung.compile_seconds or None, _seconds),
+            lambda rung: _cell(rung.compile_seconds or None, seconds),
         ),
     ]
 
 
 def _cell(value: float | None, text_of: Callable[[float], str]) -> Cell:
     return Cell(text="-" if value is None else text_of(value), value=value)
-
-
-def _seconds(value: float) -> str:
-    return show(value, "s")
 
 
 def _effect(rung: Rung, part: int) -> Cell:
@@ -103,10 +100,6 @@ def _effect(rung: Rung, part: int) -> Cell:
 def is_kept(rung: Rung) -> bool:
     """It is in the final set."""
     return rung.kept and not rung.dropped
-
-
-def _kept(rung: Rung) -> str:
-    return "dropped" if rung.dropped else "yes" if rung.kept else "no"
 
 
 def _gate(gate: Gate) -> Cell:

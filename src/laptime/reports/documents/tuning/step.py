@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from laptime.kit.units import show
 from laptime.records.tuning import Diagnosis, Suspect, Tuning
@@ -139,7 +140,7 @@ def _sound(seconds: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in seconds.items() if math.isfinite(value) and 0 < value < 1e12}
 
 
-def _ordered(names: dict[str, object] | dict[str, float] | dict[str, None]) -> list[str]:
+def _ordered(names: Iterable[str]) -> list[str]:
     order = {name: at for at, name in enumerate(COLOURS)}
     return sorted(names, key=lambda name: order.get(name, len(order)))
 
