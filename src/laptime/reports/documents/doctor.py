@@ -69,13 +69,10 @@ def _headline(noise: NoiseFloor | None) -> doc.Headline:
     return doc.Headline(word=word, tone="noisy" if useless else "trusted", sentence=sentence)
 
 
-def _measured(report: DoctorReport) -> str:
-    if report.rates_disturbed:
-        return "too low, because other programs used the machine meanwhile; not stored"
-    return f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
-
-
 def _rates(report: DoctorReport) -> list[doc.Block]:
+    measured = f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
+    if report.rates_disturbed:
+        measured = "too low, because other programs used the machine meanwhile; not stored"
     columns = [
         doc.Column(title="device", kind="code"),
         doc.Column(title="what"),
@@ -83,7 +80,7 @@ def _rates(report: DoctorReport) -> list[doc.Block]:
         doc.Column(title="on paper"),
     ]
     table = doc.Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
-    return [doc.Text(text=_measured(report)), table] if report.rates else []
+    return [doc.Text(text=measured), table] if report.rates else []
 
 
 def _rate(rate: Rate) -> doc.Row:

@@ -70,10 +70,7 @@ def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
         (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
         (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
         (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=rung.verdict)),
-        (
-            Column(title="kept"),
-            lambda rung: Cell(text="dropped" if rung.dropped else "yes" if rung.kept else "no"),
-        ),
+        (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
         (Column(title="gate"), lambda rung: _gate(rung.gate)),
         (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
         (number(title="step", priority=2), lambda rung: _cell(rung.step, seconds)),
@@ -102,10 +99,13 @@ def is_kept(rung: Rung) -> bool:
     return rung.kept and not rung.dropped
 
 
+def _kept(rung: Rung) -> str:
+    return "dropped" if rung.dropped else "yes" if rung.kept else "no"
+
+
 def _gate(gate: Gate) -> Cell:
-    return Cell(
-        text="" if gate.word == "none" else gate.word, tone="" if gate.word == "passed" else gate.word
-    )
+    word = "" if gate.word == "none" else gate.word
+    return Cell(text=word, tone="" if gate.word == "passed" else gate.word)
 
 
 def _notes(rung: Rung) -> list[str]:
@@ -244,7 +244,7 @@ def _is_sound(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and 0 < value < 1e12
 
 
-def _ends(level: float, ci95: tuple[float, float] | None) -> tuple[float, float] | None:
+def _ends(level: float, ci95: words.Interval) -> words.Interval:
     if ci95 is None or not all(map(_is_sound, ci95)):
         return None
     return level * min(ci95), level * max(ci95)
