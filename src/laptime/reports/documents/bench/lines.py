@@ -25,6 +25,22 @@ def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     return rows + _others(run, stats) + [("unmeasured", text) for text in unmeasured(run)]
 
 
+def agreement(run: Run) -> list[tuple[str, str]]:
+    """Before any word on speed: whether it is one model at all, and whether outputs agree, by topic.
+
+    Outputs that do not agree are reasons against the numbers, and stand there.
+    """
+    rows = [
+        ("model", words.printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")
+    ]
+    return rows + [
+        ("outputs", f"{words.label(case, run)}: {words.printable(each.sentence)}")
+        for case in run.cases
+        for each in case.checks
+        if each.name == "agreement" and each.outcome == "ok"
+    ]
+
+
 def models(run: Run, stats: list[Stats]) -> list[str]:
     """What each model is and does: parameters, work an item, rate."""
     groups: dict[str, list[str]] = {}

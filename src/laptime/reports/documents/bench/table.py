@@ -13,10 +13,13 @@ from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Cell, Column, Row, Table
-from laptime.reports.documents.bench import across
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
+STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
+"""Columns beside the metrics where several frameworks are compared: tag, title, regime."""
+SPARE = ("latency/isolated/p95", "throughput/")
+"""Tags of columns that a narrow terminal can do without beside those."""
 _MOST_REPORTED = 4
 
 Stats = dict[str, Stat]
@@ -73,9 +76,9 @@ def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
 def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
     """Metrics; across frameworks also the word of each case against its baseline."""
     columns: list[tuple[Column, list[Cell]]] = []
-    is_across = across.is_across(run)
-    for index, (tag, title, regime) in enumerate([*metrics(stats), *(across.COLUMNS if is_across else ())]):
-        priority = 1 if is_across and tag.startswith(across.SPARE) else 0
+    is_across = len({str(case.axes.get("backend", "torch")) for case in run.cases}) > 1
+    for index, (tag, title, regime) in enumerate([*metrics(stats), *(STARTS if is_across else ())]):
+        priority = 1 if is_across and tag.startswith(SPARE) else 0
         lies_when = _lies_when(run, tag)
         note = f"Lies when: {lies_when}" if lies_when else ""
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
@@ -83,9 +86,18 @@ def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
             (column, [_cell(c, numbers, tag) for c, numbers in zip(run.cases, stats, strict=True)])
         )
         if is_across and index == 0:
-            texts = across.against_first(run)
-            columns.append((Column(title="compared"), [Cell(text=text) for text in texts]))
+            columns.append((Column(title="compared"), _against_first(run)))
     return columns
+
+
+def _against_first(run: Run) -> list[Cell]:
+    """The word of each case against its baseline, with the factor: `faster 1.52x`."""
+    words = dict.fromkeys((each.baseline for each in run.comparisons), "baseline")
+    for each in run.comparisons:
+        factor = 1 / each.speedup if each.word == "slower" else each.speedup
+        is_known = each.word in ("faster", "slower")
+        words[each.candidate] = f"{each.word} {factor:.2f}x" if is_known else each.word
+    return [Cell(text=words.get(case.key, "-")) for case in run.cases]
 
 
 def _axis_cell(case: Case, name: str) -> Cell:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from laptime.analysis import tuned
+from laptime.kit.errors import ExitCode
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Tuning
@@ -11,10 +12,15 @@ from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import machine
 from laptime.reports.documents.tuning import ladder, patch, step, training, words
-from laptime.reports.documents.tuning.cases import cases
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
+_GAIN: dict[ExitCode, doc.Outcome] = {
+    ExitCode.OK: "passed",
+    ExitCode.NO: "failure",
+    ExitCode.NOTHING: "skipped",
+}
+_ANSWERS: dict[str, doc.Outcome] = {"ok": "passed", "fail": "failure"}
 
 
 def document(run: Run) -> doc.Document:
@@ -41,7 +47,7 @@ def document(run: Run) -> doc.Document:
             _session(run, tuning),
             machine.section(run),
         ],
-        cases=cases(run, tuning, verdict),
+        cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
         "in new processes, is the gain.",
@@ -82,3 +88,27 @@ def _session(run: Run, tuning: Tuning) -> doc.Section:
     ]
     time = doc.Facts(rows=[("time", words.session_time(run, tuning))])
     return doc.Section(id="session", title="The session", blocks=[time, doc.Bars(rows=rows, detail="page")])
+
+
+def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.TestCase]:
+    """A test each. What is undecided or unknown is an error: a pipeline must not pass on it."""
+    gain = doc.TestCase(
+        group=run.verb,
+        name="gain",
+        outcome="skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error"),
+        kind=tuned.outcome(run),
+        sentence=f"{headline.word}: {headline.sentence}",
+        next="; ".join(headline.next),
+        seconds=run.seconds,
+    )
+    questions = [
+        doc.TestCase(
+            group="gate",
+            name=check.name,
+            outcome=_ANSWERS.get(check.outcome, "error"),
+            kind=check.outcome,
+            sentence=check.sentence,
+        )
+        for check in tuning.gate.checks
+    ]
+    return [gain, *questions, *checks.test_cases(run)]
