@@ -105,9 +105,7 @@ class _PerfZeroRun:
         ended = self._process(method, folder, tick)
         trials.append(verdict.judge(ended, *report.read(folder)))
         self._live(CaseChanged(self._written(method, folder)))
-        self._faults += uploads.send(
-            folder, folder / summary.NAME, self._flags, python_path=self._conditions.python_path
-        )
+        self._faults += uploads.send(folder, self._conditions)
 
     def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
         flags, place = self._flags, str(folder.resolve())
