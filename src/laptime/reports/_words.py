@@ -9,7 +9,6 @@ from laptime.kit.text import count
 from laptime.kit.units import percent as percent
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
-from laptime.records.environment import Environment
 from laptime.records.regime import Regime
 from laptime.records.run import Run
 
@@ -171,14 +170,9 @@ def machine(run: Run) -> list[str]:
 
 def devices(run: Run) -> list[str]:
     """Each device that a case used, with the vendor's name: `cuda:0 (NVIDIA H200)`."""
-    used = list(dict.fromkeys(str(case.axes.get("device", "cpu")) for case in run.cases)) or ["cpu"]
-    return [_device(name, run.environment) for name in used]
-
-
-def _device(name: str, environment: Environment) -> str:
-    models = {device.name: device.model for device in environment.devices}
-    model = environment.cpu if name == "cpu" else models.get(name, "")
-    return f"{printable(name)} ({printable(model)})" if model else printable(name)
+    models = {device.name: device.model for device in run.environment.devices} | {"cpu": run.environment.cpu}
+    used = dict.fromkeys(str(case.axes.get("device", "cpu")) for case in run.cases) or {"cpu": None}
+    return [printable(f"{name} ({models[name]})" if models.get(name) else name) for name in used]
 
 
 def libraries(run: Run) -> list[str]:

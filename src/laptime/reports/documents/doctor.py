@@ -73,12 +73,7 @@ def _rates(report: DoctorReport) -> list[doc.Block]:
     measured = f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
     if report.rates_disturbed:
         measured = "too low, because other programs used the machine meanwhile; not stored"
-    columns = [
-        doc.Column(title="device", kind="code"),
-        doc.Column(title="what"),
-        doc.Column(title="peak", kind="number"),
-        doc.Column(title="on paper"),
-    ]
+    columns = doc.columns({"device": "code", "what": "text", "peak": "number", "on paper": "text"})
     table = doc.Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
     return [doc.Text(text=measured), table] if report.rates else []
 

@@ -23,21 +23,6 @@ from laptime.reports.only_timings import timings, unix_time
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)
 
-COLUMNS = (
-    "result",
-    "params",
-    "version",
-    "started_at",
-    "duration",
-    "stats_ci_99_a",
-    "stats_ci_99_b",
-    "stats_q_25",
-    "stats_q_75",
-    "stats_number",
-    "stats_repeat",
-    "samples",
-)
-
 
 def render(run: Run) -> str:
     """One benchmark a case and regime, named `laptime.CASE.time_REGIME`; the machine's name is left out.
@@ -47,7 +32,7 @@ def render(run: Run) -> str:
     """
     machine = run.environment
     started = int(unix_time(run.started) * 1000)
-    results = {name(case, series): _row(case, series, started) for case, series in timings(run, NAME)}
+    rows = {name(case, series): _row(case, series, started) for case, series in timings(run, NAME)}
     document = {
         "commit_hash": (machine.git or {}).get("commit") or "0" * 40,
         "env_name": f"laptime-{machine.fingerprint}",
@@ -64,8 +49,8 @@ def render(run: Run) -> str:
         "python": machine.python.partition(" ")[0],
         "requirements": dict(sorted(machine.libraries.items())),
         "env_vars": {},
-        "result_columns": list(COLUMNS),
-        "results": results,
+        "result_columns": list(next(iter(rows.values()))),
+        "results": {benchmark: list(row.values()) for benchmark, row in rows.items()},
         "durations": {},
         "version": 2,
     }
@@ -78,21 +63,22 @@ def name(case: Case, series: Series) -> str:
     return f"laptime.{plain}.time_{series.regime}"
 
 
-def _row(case: Case, series: Series, started: int) -> list[Any]:
+def _row(case: Case, series: Series, started: int) -> dict[str, Any]:
+    """What is known of one benchmark, by column; each is a list with an entry for every set of parameters."""
     values = select(series).values
     wide = interval(values, 0.5, level=0.99)
     low, high = wide or (float(values.min()), float(values.max()))
-    return [
-        [float(np.median(values))],
-        [],
-        hashlib.sha256(case.key.encode()).hexdigest(),
-        started,
-        round(float(sum(series.samples)), 6),
-        [low],
-        [high],
-        [float(np.quantile(values, 0.25))],
-        [float(np.quantile(values, 0.75))],
-        [int(np.median(series.calls or [1]))],
-        [len(values)],
-        [values.tolist()],
-    ]
+    return {
+        "result": [float(np.median(values))],
+        "params": [],
+        "version": hashlib.sha256(case.key.encode()).hexdigest(),
+        "started_at": started,
+        "duration": round(float(sum(series.samples)), 6),
+        "stats_ci_99_a": [low],
+        "stats_ci_99_b": [high],
+        "stats_q_25": [float(np.quantile(values, 0.25))],
+        "stats_q_75": [float(np.quantile(values, 0.75))],
+        "stats_number": [int(np.median(series.calls or [1]))],
+        "stats_repeat": [len(values)],
+        "samples": [values.tolist()],
+    }

@@ -51,7 +51,10 @@ def _lines(section: str, group: str, blocks: Sequence[doc.Block]) -> Iterator[Li
             case doc.Table():
                 yield from _table(section, group, block)
             case doc.Bars():
-                yield from _bars(section, group, block)
+                for number, bar in enumerate(block.rows, 1):
+                    share = "" if bar.share is None else f"{bar.share:.10g}"
+                    column = "share" if share else "value"
+                    yield (section, group or block.title, number, bar.name, column, share, bar.text)
             case doc.Facts():
                 for number, (topic, text) in enumerate(block.rows, 1):
                     yield (section, group, number, topic, "text", "", text)
@@ -78,12 +81,6 @@ def _table(section: str, group: str, table: doc.Table) -> Iterator[Line]:
 
 def _title(column: doc.Column) -> str:
     return f"{column.title} ({column.regime})" if column.regime else column.title
-
-
-def _bars(section: str, group: str, bars: doc.Bars) -> Iterator[Line]:
-    for number, bar in enumerate(bars.rows, 1):
-        share = "" if bar.share is None else f"{bar.share:.10g}"
-        yield (section, group or bars.title, number, bar.name, "share" if share else "value", share, bar.text)
 
 
 def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:

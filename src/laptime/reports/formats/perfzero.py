@@ -14,7 +14,6 @@ import msgspec
 from laptime.analysis.summary import Stat, headline, main_throughput, summarize
 from laptime.records.case import Case
 from laptime.records.constants import Constants
-from laptime.records.environment import Environment
 from laptime.records.run import Run
 from laptime.reports.only_timings import refusal, unix_time
 from laptime.suites.perfzero.schema import system_info, text
@@ -43,6 +42,9 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     stored = case.details.get("perfzero")
     if isinstance(stored, dict):
         return stored
+    # The user's working tree, as PerfZero writes a repository.
+    git = run.environment.git or {}
+    tree = {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}
     framework = str(case.axes.get("backend", "torch"))
     version = run.environment.libraries.get(framework, "")
     return {
@@ -55,7 +57,7 @@ def document(run: Run, case: Case) -> dict[str, Any]:
             "has_exception": case.status == "failed",
             "execution_label": run.name,
             "flags": {name: each.value for name, each in run.plan.items() if each.value is not None},
-            "site_package_info": _tree(run.environment),
+            "site_package_info": {"working_tree": tree} if git else {},
         },
         "setup_info": {},
         "ml_framework_info": {"name": framework, "version": version, "build_version": ""},
@@ -86,14 +88,6 @@ def _result(case: Case, constants: Constants) -> dict[str, Any]:
 
 def _sound(stat: Stat) -> bool:
     return stat.value is not None and math.isfinite(stat.value)
-
-
-def _tree(environment: Environment) -> dict[str, Any]:
-    """The user's working tree, as PerfZero writes a repository."""
-    git = environment.git
-    if not git:
-        return {}
-    return {"working_tree": {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}}
 
 
 def _process(case: Case) -> dict[str, Any]:

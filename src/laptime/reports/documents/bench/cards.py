@@ -7,22 +7,17 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Card
-from laptime.reports.documents.bench.table import (
-    Stats,
-    headline,
-    interval_text,
-    throughput_regime_of,
-    value_text,
-)
+from laptime.reports.documents.bench import table
+from laptime.reports.documents.bench.table import Stats
 
 
 def cards(run: Run, stats: list[Stats]) -> list[Card]:
     """At most six."""
-    heads = [stat for numbers in stats if (stat := headline(numbers)) and stat.value is not None]
+    heads = [stat for numbers in stats if (stat := table.headline(numbers)) and stat.value is not None]
     regime = heads[0].regime if heads else ""
     wanted = [
         f"latency/{regime}/median",
-        f"throughput/{throughput_regime_of(stats)}",
+        f"throughput/{table.throughput_regime_of(stats)}",
         "flops/share_of_peak",
         "memory/device/peak",
         "memory/host/peak",
@@ -56,7 +51,7 @@ def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:
     conditions += [held] if (held := words.held(run)) else []
     return Card(
         title=title,
-        figure=value_text(stat),
-        interval=interval_text(stat),
+        figure=table.value_text(stat),
+        interval=table.interval_text(stat),
         note=", ".join(conditions),
     )

@@ -9,9 +9,9 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
+from laptime.reports.document import Block, Cell, Chart, Folded, Group, Row, Section, Table, columns
 from laptime.reports.documents.bench import sample_chart
-from laptime.reports.documents.bench.table import Stats, interval_text, value_text
+from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of, value_text
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
@@ -54,13 +54,9 @@ def _chart(series: Series, stats: Stats, most: int) -> Chart:
 
 
 def _numbers(index: int, case: Case, stats: Stats) -> Table:
-    columns = [
-        Column(title="metric", kind="code"),
-        Column(title="value", kind="number"),
-        Column(title="95 % interval", kind="number"),
-        Column(title="samples", kind="count"),
-        Column(title="note"),
-    ]
+    heads = columns(
+        {"metric": "code", "value": "number", "95 % interval": "number", "samples": "count", "note": "text"}
+    )
     rows = [
         Row(
             cells=[
@@ -74,14 +70,10 @@ def _numbers(index: int, case: Case, stats: Stats) -> Table:
         )
         for stat in stats.values()
     ]
-    return Table(id=f"number-{index}", columns=columns, rows=rows)
+    return Table(id=f"number-{index}", columns=heads, rows=rows)
 
 
 def _meaning(case: Case, stat: Stat) -> str:
     """What the metric means, and when it lies."""
-    kind = "latency" if stat.tag.startswith(("latency/", "throughput/")) else stat.tag
-    metric = next((s.metric for s in case.series if s.metric.tag == kind), None)
-    if metric is None:
-        return ""
-    lies_when = f"Lies when: {metric.lies_when}" if metric.lies_when else ""
-    return " ".join(filter(None, (metric.meaning, lies_when)))
+    metric = metric_of([case], stat.tag)
+    return " ".join(filter(None, (metric.meaning, lies_when(metric)))) if metric else ""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
 from laptime.analysis.summary import Stat, throughput_regime
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
+from laptime.records.metric import Metric
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
@@ -79,8 +81,7 @@ def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
     is_across = len({str(case.axes.get("backend", "torch")) for case in run.cases}) > 1
     for index, (tag, title, regime) in enumerate([*metrics(stats), *(STARTS if is_across else ())]):
         priority = 1 if is_across and tag.startswith(SPARE) else 0
-        lies_when = _lies_when(run, tag)
-        note = f"Lies when: {lies_when}" if lies_when else ""
+        note = lies_when(metric_of(run.cases, tag))
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
         columns.append(
             (column, [_cell(c, numbers, tag) for c, numbers in zip(run.cases, stats, strict=True)])
@@ -143,9 +144,15 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     return columns
 
 
-def _lies_when(run: Run, tag: str) -> str:
-    kind = {"latency": "latency", "throughput": "latency"}.get(tag.partition("/")[0], tag)
-    return next((s.metric.lies_when for c in run.cases for s in c.series if s.metric.tag == kind), "")
+def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:
+    """The metric behind a statistic; None where it was derived from others."""
+    kind = "latency" if tag.startswith(("latency/", "throughput/")) else tag
+    return next((s.metric for case in cases for s in case.series if s.metric.tag == kind), None)
+
+
+def lies_when(metric: Metric | None) -> str:
+    """When not to believe it; empty where nothing is known."""
+    return f"Lies when: {metric.lies_when}" if metric and metric.lies_when else ""
 
 
 def _cell(case: Case, stats: Stats, tag: str) -> Cell:

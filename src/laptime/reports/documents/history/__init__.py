@@ -104,21 +104,13 @@ def _groups(history: History, by: str, id: str) -> doc.Table:
     for label, points in (groups(history, by) if by != "run" else {}).items():
         median = statistics.median(point.value for point in points)
         rows.append(doc.Row(cells=[label, doc.Cell(text=show(median, history.unit)), len(points)]))
-    columns = [
-        doc.Column(title=by),
-        doc.Column(title="median", kind="number"),
-        doc.Column(title="runs", kind="count"),
-    ]
-    return doc.Table(id=id, columns=columns, rows=rows)
+    return doc.Table(id=id, columns=doc.columns({by: "text", "median": "number", "runs": "count"}), rows=rows)
 
 
 def _runs(history: History, id: str) -> doc.Table:
-    columns = [
-        doc.Column(title="run"),
-        doc.Column(title="commit", kind="code"),
-        *(doc.Column(title=title, kind="number") for title in ("value", "95 % interval")),
-        doc.Column(title="verdict"),
-    ]
+    columns = doc.columns(
+        {"run": "text", "commit": "code", "value": "number", "95 % interval": "number", "verdict": "text"}
+    )
     rows = []
     for point in reversed(history.points):
         interval = show_interval(point.ci95, point.value, history.unit)
