@@ -74,11 +74,11 @@ def python_path(text: str | None, site: Path) -> list[str]:
         UsageError: there is no such folder.
     """
     folders = []
-    for word in (word.strip() for word in (text or "").split(",")):
-        place = next((place for place in (site / word, Path(word)) if word and place.exists()), None)
+    for word in filter(None, (word.strip() for word in (text or "").split(","))):
+        place = next((place for place in (site / word, Path(word)) if place.exists()), None)
         if place is not None:
             folders.append(str(place.resolve()))
-        elif word:
+        else:
             clones = [each.name for each in site.iterdir()] if site.is_dir() else []
             near = closest(word, clones)
             raise UsageError(

@@ -143,6 +143,6 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
             next=first.next if first.next != command else "",
         )
         for group in groups
-        if (first := group[0]).check not in failed
+        if (first := group[0]).name not in failed
     ]
     return doc.Notices(rows=rows)

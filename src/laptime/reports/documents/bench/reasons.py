@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
 from laptime.analysis.summary import Stat
 from laptime.kit.text import count
@@ -19,13 +19,9 @@ from laptime.reports._words import label, printable, processes
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 
 
-class Reason(Struct, frozen=True, kw_only=True):
+class Reason(Check, frozen=True, kw_only=True):
     """What a check or a failure says, and of which cases."""
 
-    check: str
-    outcome: str
-    sentence: str
-    next: str
     cases: list[Case]
 
 
@@ -41,10 +37,9 @@ def reasons(run: Run) -> list[Reason]:
         told += [(check, [case]) for check in case.checks]
     reasons: dict[tuple[str, str, str], Reason] = {}
     for check, cases in told:
-        name, outcome, sentence = check.name, check.outcome, check.sentence
-        if outcome != "ok":
-            new = Reason(check=name, outcome=outcome, sentence=sentence, next=check.next, cases=[])
-            reasons.setdefault((name, outcome, sentence), new).cases.extend(cases)
+        if check.outcome != "ok":
+            new = Reason(**structs.asdict(check), cases=[])
+            reasons.setdefault((check.name, check.outcome, check.sentence), new).cases.extend(cases)
     return sorted(reasons.values(), key=lambda reason: _RANK[reason.outcome])
 
 
@@ -97,7 +92,7 @@ def likewise(reasons: list[Reason]) -> list[list[Reason]]:
     """Reasons of one check and outcome together: the same thing found in several cases."""
     groups: dict[tuple[str, str], list[Reason]] = {}
     for reason in reasons:
-        groups.setdefault((reason.check, reason.outcome), []).append(reason)
+        groups.setdefault((reason.name, reason.outcome), []).append(reason)
     return list(groups.values())
 
 

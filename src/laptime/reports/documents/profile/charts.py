@@ -86,10 +86,9 @@ def use(values: Sequence[float], steps: Sequence[Step], *, label: str, top: floa
 
 
 def _time_axis(x: Scale, y: float) -> Markup:
-    ticks = x.ticks(8)
     factor, unit = scale(x.high, "s")
-    first, *others = tick_texts(ticks, factor)
-    return bottom_axis(x, zip(ticks, [f"{first} {unit}", *others], strict=True), y=y)
+    (at, first), *others = x.labels(8, factor)
+    return bottom_axis(x, [(at, f"{first} {unit}"), *others], y=y)
 
 
 def memory(memory: Memory) -> Markup:

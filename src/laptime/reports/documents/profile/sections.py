@@ -56,11 +56,9 @@ def _tables(id: str, title: str, note: str, views: list[doc.Table]) -> doc.Secti
 def _views(views: list[doc.Table]) -> list[doc.Block]:
     """Tables with rows: several are views of one thing, one alone needs no title."""
     filled = [table for table in views if table.rows]
-    return (
-        [doc.Views(tables=filled)]
-        if len(filled) > 1
-        else [structs.replace(each, title="") for each in filled]
-    )
+    if len(filled) > 1:
+        return [doc.Views(tables=filled)]
+    return [structs.replace(each, title="") for each in filled]
 
 
 def _why(profile: Profile) -> doc.Section:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 
@@ -119,18 +120,14 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
 
 
 def _coloured(side: dict[str, float]) -> list[Bar]:
-    strange = [name for name in _ordered(side) if name not in COLOURS]
-    colours = {
-        name: _UNKNOWN_COLOURS[at % len(_UNKNOWN_COLOURS)] for at, name in enumerate(strange)
-    } | COLOURS
-    whole = sum(side.values())
+    unknown, whole = itertools.cycle(_UNKNOWN_COLOURS), sum(side.values())
     return [
         Bar(
             name=part(name),
             value=side[name],
             text=show(side[name], "s"),
             share=side[name] / whole,
-            kind=colours[name],
+            kind=COLOURS.get(name) or next(unknown),
         )
         for name in _ordered(side)
     ]
