@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import tempfile
 import time
@@ -94,8 +93,6 @@ def _accelerators() -> list[Device]:
 
     In the driver's order; none where the program is missing or does not answer.
     """
-    if shutil.which(_QUERY[0]) is None:
-        return []
     try:
         done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_ANSWER_WITHIN, check=False)
     except (OSError, subprocess.SubprocessError):
