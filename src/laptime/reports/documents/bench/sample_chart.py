@@ -73,7 +73,7 @@ def plot(series: Series, *, most: int) -> Plot:
 
 
 def unit(series: Series) -> tuple[float, str]:
-    """The unit of the svg.drawing's axis, with its factor."""
+    """The unit of the drawing's axis, with its factor."""
     return unit_of(float(np.median(_sound(series))), "s")
 
 
@@ -84,7 +84,7 @@ def _sound(series: Series) -> Floats:
 
 
 def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
-    """The svg.drawing with its svg.legend, and what was left out of it.
+    """The drawing with its legend, and what was left out of it.
 
     Args:
         stats: of the case; the median is a line through both parts with its interval as a band, quantiles
@@ -239,7 +239,7 @@ def _quantiles(stats: dict[str, Stat], regime: str, y: svg.Scale) -> Markup:
 
 
 def _histogram(plot: Plot) -> Markup:
-    """Bars of equal height on the svg.drawing's own axis: what a median uses, then what it does not."""
+    """Bars of equal height on the drawing's own axis: what a median uses, then what it does not."""
     heights = np.asarray([plot.y(float(value)) for value in plot.values])
     bins = int(min(44, max(10, 2 * len(heights) ** 0.5)))
     edges = np.linspace(_TOP, _BOTTOM, bins + 1)
