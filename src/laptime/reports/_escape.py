@@ -10,19 +10,19 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&@$-])")
 _SPECIAL_IN_TEXT = re.compile(r"([\\`*_\[\]<>#|~&@$])")
 
 
-def text(plain: str) -> str:
+def text(sentence: str) -> str:
     """A sentence with everything escaped that could become markup, a mention or a link."""
-    return _SPECIAL_IN_TEXT.sub(r"\\\1", words.without_paths(words.printable(plain)))
+    return _SPECIAL_IN_TEXT.sub(r"\\\1", words.plain(sentence))
 
 
 def name(text: str) -> str:
     """A name on its own, with everything escaped that means something anywhere in a line."""
-    return _SPECIAL.sub(r"\\\1", words.without_paths(words.printable(text)))
+    return _SPECIAL.sub(r"\\\1", words.plain(text))
 
 
 def code(text: str) -> str:
     """Code that holds any number of backticks."""
-    text = words.without_paths(words.printable(text))
+    text = words.plain(text)
     ticks = "`" * (1 + _backticks(text))
     pad = " " if "`" in text else ""
     return f"{ticks}{pad}{text}{pad}{ticks}"
@@ -30,7 +30,7 @@ def code(text: str) -> str:
 
 def fenced(source: str, language: str) -> str:
     """A block of code that no line of the code can end."""
-    lines = [words.without_paths(words.printable(line.expandtabs(4))) for line in source.split("\n")]
+    lines = [words.plain(line.expandtabs(4)) for line in source.split("\n")]
     body = "\n".join(lines).rstrip()
     fence = "`" * max(3, 1 + _backticks(body))
     return f"{fence}{language}\n{body}\n{fence}"

@@ -9,7 +9,6 @@ from laptime.kit.text import count
 from laptime.kit.units import percent as percent
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
-from laptime.records.environment import Environment
 from laptime.records.regime import Regime
 from laptime.records.run import Run
 
@@ -97,6 +96,12 @@ def variant(case: Case, run: Run, *, batch: bool = True) -> list[str]:
     return [_phrase(name, case.axes.get(name)) for name in names if name in case.axes or name in _ABSENT]
 
 
+def variant_name(case: Case, run: Run) -> str:
+    """The words that tell the variant of a case from the others, whatever its batch size."""
+    several = len({each.target for each in run.cases}) > 1
+    return ", ".join([printable(case.target)] * several + variant(case, run, batch=False))
+
+
 def apart(candidate: Case, baseline: Case, run: Run) -> tuple[str, str, str]:
     """What each of two cases has alone, and what varies in the run but is the same for both."""
     ours, theirs, shared = [], [], []
@@ -147,7 +152,12 @@ def title(run: Run) -> str:
 
 
 def where(run: Run) -> list[str]:
-    """Device, share of the machine, library versions, processes, seconds: one phrase each."""
+    """The machine, processes, seconds: one phrase each."""
+    return machine(run) + processes(run) + took(run)
+
+
+def machine(run: Run) -> list[str]:
+    """Device, share of the machine, library versions: one phrase each."""
     environment = run.environment
     phrases = devices(run)
     cpus = f"{environment.usable_cpus:g} of {count(environment.vcpus, 'CPU')}"
@@ -155,25 +165,14 @@ def where(run: Run) -> list[str]:
     threads = environment.knobs.get("torch.num_threads", environment.knobs.get("threads"))
     if isinstance(threads, int) and not any("threads" in case.axes for case in run.cases):
         phrases.append(count(threads, "thread"))
-    phrases += libraries(run)
-    if number := processes(run):
-        phrases.append(f"{number} fresh processes" if number > 1 else "1 process")
-    if run.seconds > 0:
-        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
-        phrases.append(f"took {show(run.seconds, 's')}{end}")
-    return phrases
+    return phrases + libraries(run)
 
 
 def devices(run: Run) -> list[str]:
     """Each device that a case used, with the vendor's name: `cuda:0 (NVIDIA H200)`."""
-    used = list(dict.fromkeys(str(case.axes.get("device", "cpu")) for case in run.cases)) or ["cpu"]
-    return [_device(name, run.environment) for name in used]
-
-
-def _device(name: str, environment: Environment) -> str:
-    models = {device.name: device.model for device in environment.devices}
-    model = environment.cpu if name == "cpu" else models.get(name, "")
-    return f"{printable(name)} ({printable(model)})" if model else printable(name)
+    models = {device.name: device.model for device in run.environment.devices} | {"cpu": run.environment.cpu}
+    used = dict.fromkeys(str(case.axes.get("device", "cpu")) for case in run.cases) or {"cpu": None}
+    return [printable(f"{name} ({models[name]})" if models.get(name) else name) for name in used]
 
 
 def libraries(run: Run) -> list[str]:
@@ -186,9 +185,18 @@ def libraries(run: Run) -> list[str]:
     return [*phrases, printable(f"Python {run.environment.python}")]
 
 
-def processes(run: Run) -> int:
-    """Fresh worker processes behind the best-supported case."""
-    return max((len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples), default=0)
+def processes(run: Run) -> list[str]:
+    """Fresh worker processes behind the best-supported case; nothing where nothing was measured."""
+    numbers = [len(set(s.process)) or 1 for case in run.cases for s in case.series if s.samples]
+    if not numbers:
+        return []
+    return [f"{max(numbers)} fresh processes" if max(numbers) > 1 else "1 process"]
+
+
+def took(run: Run) -> list[str]:
+    """How long the command took, and whether it is over."""
+    end = f", {run.status}" if run.status in ("running", "interrupted") else ""
+    return [f"took {show(run.seconds, 's')}{end}"] if run.seconds > 0 else []
 
 
 def command(run: Run) -> str:

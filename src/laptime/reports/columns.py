@@ -13,7 +13,7 @@ from laptime.reports._words import printable
 from laptime.reports.document import Cell, Column, Kind, Value
 
 _UNITS: dict[Kind, str] = {"time": "s", "short": "s", "change": "s", "bytes": "B", "rate": "B/s"}
-_NANOSECONDS: tuple[Kind, ...] = ("time", "short", "change")
+NANOSECONDS: tuple[Kind, ...] = ("time", "short", "change")
 
 
 def alone(kind: Kind, value: Value | Cell) -> str:
@@ -24,7 +24,7 @@ def alone(kind: Kind, value: Value | Cell) -> str:
         return "-"
     if isinstance(value, str):
         return printable(value)
-    if kind in _NANOSECONDS:
+    if kind in NANOSECONDS:
         return _sign(value, plus=kind == "change") + show(abs(value) / 1e9, "s")
     if kind == "share":
         return share(value)
@@ -78,7 +78,7 @@ def _number(value: Value | Cell) -> float | None:
 
 def _unit(kind: Kind, numbers: list[float]) -> tuple[float, str]:
     """The largest one's; short times get the median's where the largest is not too long in it."""
-    if kind in _NANOSECONDS:
+    if kind in NANOSECONDS:
         median, top = numbers[len(numbers) // 2], numbers[-1]
         factor, unit = scale(min(top, 59e9) / 1e9, "s")
         if kind == "short" and top < 1e5 * (fine := scale(min(median, 59e9) / 1e9, "s"))[0] * 1e9:

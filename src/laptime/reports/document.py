@@ -6,7 +6,7 @@ kind says otherwise. Only the page calls what is lazy (`Chart.draw`), only machi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from markupsafe import Markup
@@ -167,6 +167,11 @@ class Column(Struct, frozen=True, kw_only=True):
     detail: Detail = "brief"
 
 
+def columns(kinds: Mapping[str, Kind]) -> list[Column]:
+    """Columns that are nothing but a title and a kind."""
+    return [Column(title=title, kind=kind) for title, kind in kinds.items()]
+
+
 class Row(Struct, frozen=True, kw_only=True):
     """A row: one raw value or ready `Cell` a column.
 
@@ -195,7 +200,6 @@ class Table(Block, frozen=True, kw_only=True):
         most: rows on the page; those further down that a finding links to are there, too. A terminal shows
             the rows with detail brief, Markdown those that are folded, too.
         total: rows that there are, where only some are listed; 0 where all are.
-        note: explains the table on the page.
         notes_title: what Markdown and CSV call the column of the rows' notes.
         tree: rows have a depth and can be folded.
     """
@@ -204,7 +208,6 @@ class Table(Block, frozen=True, kw_only=True):
     columns: Sequence[Column]
     rows: Sequence[Row]
     title: str = ""
-    note: str = ""
     most: int = 400
     total: int = 0
     notes_title: str = "why"

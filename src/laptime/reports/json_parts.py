@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct, defstruct, structs
 
+from laptime.records import environment as records
 from laptime.records.case import Case
 from laptime.records.check import Check, Outcome
-from laptime.records.environment import Device
 from laptime.records.run import Run
+
+T = TypeVar("T", bound=Struct)
 
 
 class Reason(Struct, frozen=True, kw_only=True):
@@ -23,47 +26,54 @@ class Reason(Struct, frozen=True, kw_only=True):
     case: str | None
 
 
-class Environment(Struct, frozen=True, kw_only=True):
-    """Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out."""
+def fields_of(record: type[Struct], *names: str, without: Collection[str] = ()) -> dict[str, Any]:
+    """These fields of a record with their types; all without names."""
+    types = {field.name: field.type for field in structs.fields(record) if field.name not in without}
+    return {name: types[name] for name in names or types}
 
-    fingerprint: str
-    os: str
-    python: str
-    cpu: str
-    vcpus: int
-    physical_cores: int | None
-    usable_cpus: float
-    affinity: list[int]
-    cpu_quota: float | None
-    isa: list[str]
-    memory: int
-    memory_limit: int | None
-    virtual: str | None
-    governor: str | None
-    turbo: bool | None
-    load: dict[str, float | None]
-    devices: list[Device]
-    libraries: dict[str, str]
-    knobs: dict[str, Any]
-    packages_sha256: str | None
-    git: dict[str, Any] | None
+
+def struct(name: str, about: str, fields: Mapping[str, Any]) -> type[Struct]:
+    """A struct of a document for machines: every key is always there."""
+    named = [*fields.items()]
+    return defstruct(name, named, frozen=True, kw_only=True, module=__name__, namespace={"__doc__": about})
+
+
+def filled(document: type[T], *records: Any, **special: Any) -> T:
+    """A document with what is special to it; every other field is that of the first record that has it."""
+    fields = [name for name in document.__struct_fields__ if name not in special]
+    copied = {name: next(getattr(each, name) for each in records if hasattr(each, name)) for name in fields}
+    return document(**special, **copied)
+
+
+Environment = struct(
+    "Environment",
+    "Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out.",
+    {
+        "fingerprint": str,
+        **fields_of(records.Environment, without=("host", "sockets")),
+        "load": dict[str, float | None],
+    },
+)
+OF_RUN = {name: str for name in ("laptime", "id", "verb", "name", "started")} | {
+    "seconds": float,
+    "status": str,
+}
+"""What every document says of its run, after its `schema`."""
 
 
 def reason(check: Check, case: Case | None) -> Reason:
     """A check with something to say, as the document has it."""
-    return Reason(
-        check=check.name,
-        outcome=check.outcome,
-        sentence=check.sentence,
-        next=check.next,
-        case=case.key if case else None,
-    )
+    return filled(Reason, check, check=check.name, case=case.key if case else None)
 
 
-def machine(run: Run) -> Environment:
+def reasons(run: Run) -> list[Reason]:
+    """What checks of the whole run have to say."""
+    return [reason(check, None) for check in run.checks if check.outcome != "ok"]
+
+
+def machine(run: Run) -> Struct:
     """The environment without the host's name."""
-    names = Environment.__struct_fields__
-    return Environment(**{name: getattr(run.environment, name) for name in names})
+    return filled(Environment, run.environment)
 
 
 def published(document: type[Struct]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from datetime import datetime
 
 from laptime.kit.errors import UsageError
 from laptime.records.case import Case
@@ -24,9 +24,26 @@ def refusal(run: Run, format: str, holds: str) -> UsageError:
     )
 
 
-def timings(run: Run) -> Iterator[tuple[Case, Series]]:
-    """The timed calls of every case that was measured, by regime."""
-    for case in run.cases:
-        for series in case.series:
-            if series.metric.tag == "latency" and series.samples and case.status != "failed":
-                yield case, series
+def timings(run: Run, format: str) -> list[tuple[Case, Series]]:
+    """The timed calls of every case that was measured, by regime.
+
+    Raises:
+        UsageError: the run has none.
+    """
+    timed = [
+        (case, series)
+        for case in run.cases
+        for series in case.series
+        if series.metric.tag == "latency" and series.samples and case.status != "failed"
+    ]
+    if not timed:
+        raise refusal(run, format, "timings of cases")
+    return timed
+
+
+def unix_time(started: str) -> float:
+    """Seconds since 1970; 0 where a file does not tell."""
+    try:
+        return datetime.fromisoformat(started).timestamp()
+    except ValueError:
+        return 0.0

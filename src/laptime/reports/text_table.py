@@ -17,15 +17,10 @@ from laptime.reports.text_layout import GAP, bar_drawn, drawn, fill, shortened, 
 TONES = {
     "strong": "bold",
     "weak": "dim",
-    **dict.fromkeys(("faster", "smaller"), "green"),
-    **dict.fromkeys(("slower", "larger", "fail"), "red"),
-    **dict.fromkeys(("warn", "unknown", "undecided"), "yellow"),
     "bar": "cyan",
-    "noisy": "yellow",
-    "invalid": "red",
-    "failed": "red",
-    "skipped": "red",
-    "interrupted": "red",
+    **dict.fromkeys(("faster", "smaller"), "green"),
+    **dict.fromkeys(("warn", "unknown", "undecided", "noisy"), "yellow"),
+    **dict.fromkeys(("slower", "larger", "fail", "invalid", "failed", "skipped", "interrupted"), "red"),
 }
 _SHORTEST_NAME = 16
 _BAR = 20

@@ -66,10 +66,5 @@ def _says_something(cell: doc.Value | doc.Cell) -> bool:
 
 
 def _has_content(block: doc.Block) -> bool:
-    if isinstance(block, doc.Table | doc.Bars | doc.Facts | doc.Notices):
-        return bool(block.rows)
-    if isinstance(block, doc.Views):
-        return bool(block.tables)
-    if isinstance(block, doc.Panels | doc.Group | doc.Folded):
-        return bool(block.blocks)
-    return bool(block.text) if isinstance(block, doc.Text | doc.Code) else True
+    """Charts, findings and the like always have; the others where what they hold is not empty."""
+    return all(getattr(block, name, True) for name in ("rows", "tables", "blocks", "text"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import structs
 
@@ -93,34 +94,22 @@ def _request(suite: Suite, each: Benchmark, trials: int | None, timeout: float |
         for name in ("batch", "dtype", "threads", "precision", "budget")
         if getattr(each, name) != _DEFAULTS[name]
     }
-    return BenchRequest(
-        targets=each.measured,
-        batch=each.batch if isinstance(each.batch, str | None) else listed(each.batch),  # type: ignore[arg-type]
-        dtype=listed(each.dtype),  # type: ignore[arg-type]
-        threads=listed(each.threads),  # type: ignore[arg-type]
-        precision=share(each.precision) if isinstance(each.precision, str) else each.precision,
-        budget=seconds(each.budget) if isinstance(each.budget, str) else each.budget,
-        processes=trials or each.trials,
-        timeout=timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
-        backends=listed(each.backend),  # type: ignore[arg-type]
-        options={name: listed(value) for name, value in each.options.items()},
-        name=f"{suite.name}:{each.name}",
-        origins=dict.fromkeys(sorted({"targets", *changed}), "argument"),
-        **{name: getattr(each, name) for name in _SAME},
-    )
+    asked: dict[str, Any] = {
+        "targets": each.measured,
+        "batch": each.batch if isinstance(each.batch, str | None) else listed(each.batch),
+        "dtype": listed(each.dtype),
+        "threads": listed(each.threads),
+        "precision": share(each.precision) if isinstance(each.precision, str) else each.precision,
+        "budget": seconds(each.budget) if isinstance(each.budget, str) else each.budget,
+        "processes": trials or each.trials,
+        "timeout": timeout or (seconds(each.timeout) if isinstance(each.timeout, str) else each.timeout),
+        "backends": listed(each.backend),
+        "options": {name: listed(value) for name, value in each.options.items()},
+        "name": f"{suite.name}:{each.name}",
+        "origins": dict.fromkeys(sorted({"targets", *changed}), "argument"),
+    }
+    same = set(Benchmark.__struct_fields__) & set(BenchRequest.__struct_fields__) - set(asked)
+    return BenchRequest(**asked, **{name: getattr(each, name) for name in same})
 
 
-_SAME = (
-    "device",
-    "channels_last",
-    "compile",
-    "train",
-    "preset",
-    "regimes",
-    "rate",
-    "python",
-    "shapes",
-    "seed",
-)
-"""What a benchmark and a request of `bench` call the same."""
-_DEFAULTS = {name: getattr(Benchmark(name="x"), name) for name in Benchmark.__struct_fields__}
+_DEFAULTS = structs.asdict(Benchmark(name="x"))

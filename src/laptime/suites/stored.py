@@ -28,13 +28,10 @@ class StoredSuites:
 
     def newest(self, name: str, *, before: str = "") -> Run | None:
         """The newest run of `SUITE:BENCHMARK` that is no part of the suite run with the id `before`."""
-        mine = (run for run in self.runs(name) if run.suite is not None)
-        return next((run for run in mine if run.suite is not None and run.suite.id != before), None)
+        return next((run for run in self.runs(name) if run.suite and run.suite.id != before), None)
 
     def latest(self, names: list[str]) -> dict[str, Run]:
         """The runs of the newest suite run among these names."""
         newest = {name: run for name in names if (run := self.newest(name)) is not None}
-        ids = [run.suite.id for run in newest.values() if run.suite is not None]
-        return {
-            name: run for name, run in newest.items() if run.suite is not None and run.suite.id == max(ids)
-        }
+        last = max((run.suite.id for run in newest.values() if run.suite), default="")
+        return {name: run for name, run in newest.items() if run.suite and run.suite.id == last}

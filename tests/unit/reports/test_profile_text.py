@@ -94,7 +94,8 @@ def test_shares_have_no_exponent():
 
 
 def test_a_named_run_still_says_what_it_was_about():
-    assert words.title(structs.replace(profiles.cpu_only(), name="monday")) == "monday (train.py)"
+    run = profiles.cpu_only()
+    assert words.title(structs.replace(run, name="monday"), run.profile) == "monday (train.py)"
 
 
 def test_of_many_ranks_the_late_and_the_slow_are_shown():
@@ -123,7 +124,7 @@ def test_many_files_are_called_by_the_first():
         structs.replace(file, name=f"r{i}.json") for i, file in enumerate(profiles.example().profile.files)
     ]
     run = structs.replace(changed(profiles.example(), files=files), subjects=[])
-    assert words.title(run) == "r0.json and 3 more"
+    assert words.title(run, run.profile) == "r0.json and 3 more"
 
 
 def test_the_verdicts_word_is_said_once():
@@ -138,8 +139,9 @@ def test_without_findings_the_report_says_so():
 
 def test_a_truncated_file_is_told_even_without_a_sentence_of_its_own():
     cut = TraceFile(name="a.json", bytes=1, events=1, format="D", truncated=True)
-    assert words.warnings(changed(profiles.cpu_only(), files=[cut]))
-    assert "warning" in text.render(changed(profiles.cpu_only(), files=[cut]))
+    run = changed(profiles.cpu_only(), files=[cut])
+    assert words.warnings(run, run.profile)
+    assert "warning" in text.render(run)
 
 
 def test_a_check_and_the_file_it_speaks_of_warn_once():
@@ -150,7 +152,7 @@ def test_a_check_and_the_file_it_speaks_of_warn_once():
         Check(name="fine", outcome="ok", sentence="all read"),
     ]
     run = structs.replace(changed(profiles.cpu_only(), files=[cut]), checks=checks)
-    assert words.warnings(run) == ["it broke", "only 1 step"]
+    assert words.warnings(run, run.profile) == ["it broke", "only 1 step"]
 
 
 @pytest.mark.parametrize("width", [48, 60, 80, 100, 132])

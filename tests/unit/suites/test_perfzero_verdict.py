@@ -103,7 +103,7 @@ def test_a_bound_within_the_interval_is_unclear() -> None:
 def test_failed_trials_have_no_say_in_the_mean() -> None:
     found = [*trials(1.0), judge(ended(IMPORTED, STARTED, status=-9), [report(99.0)], [])]
     assert spreads(found)["rps"].values == [1.0]
-    assert [each.passed for each in found] == [True, False]
+    assert [each.state == "passed" for each in found] == [True, False]
 
 
 def test_a_short_method_has_figures_from_its_start_and_end() -> None:

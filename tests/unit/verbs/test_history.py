@@ -78,7 +78,7 @@ def test_other_conditions_are_another_history_unless_asked(root: Path) -> None:
     (found,) = history(by="version", root=root)
     assert found.conditions
     assert "torch 2.9.0 to 2.10.0" in found.steps[0].sentence
-    labels = [(group.label, len(group.points)) for group in report.groups(found, "version")]
+    labels = [(label, len(points)) for label, points in report.groups(found, "version").items()]
     assert labels == [("torch 2.9.0", 12), ("torch 2.10.0", 12)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Failure, TestCase
@@ -10,18 +9,17 @@ from laptime.reports.document import Failure, TestCase
 
 def test_cases(run: Run) -> list[TestCase]:
     """A test a check; a failed check is an error, because numbers behind it are no answer."""
-    return [_test_case(check) for check in run.checks]
-
-
-def _test_case(check: Check) -> TestCase:
-    return TestCase(
-        group="checks",
-        name=check.name,
-        outcome="error" if check.outcome == "fail" else "passed",
-        kind=check.outcome,
-        sentence=check.sentence,
-        next=check.next,
-    )
+    return [
+        TestCase(
+            group="checks",
+            name=check.name,
+            outcome="error" if check.outcome == "fail" else "passed",
+            kind=check.outcome,
+            sentence=check.sentence,
+            next=check.next,
+        )
+        for check in run.checks
+    ]
 
 
 def failures(run: Run) -> list[Failure]:

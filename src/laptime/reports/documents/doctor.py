@@ -9,19 +9,7 @@ import msgspec
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.doctor import DoctorReport, NoiseFloor, Rate
-from laptime.reports.document import (
-    Block,
-    Cell,
-    Column,
-    Document,
-    Headline,
-    Notice,
-    Notices,
-    Row,
-    Section,
-    Table,
-    Text,
-)
+from laptime.reports import document as doc
 
 USELESS = 0.25
 """From here on the machine, not the tool, is what keeps differences from being seen."""
@@ -29,17 +17,19 @@ USELESS = 0.25
 _LEVELS = {"ok": "ok", "warn": "warn", "none": "--"}
 
 
-def document(report: DoctorReport) -> Document:
+def document(report: DoctorReport) -> doc.Document:
     """What every report shows of an examination."""
-    lines = [Notice(level=_LEVELS[line.outcome], text=line.sentence, next=line.next) for line in report.lines]
-    return Document(
+    lines = [
+        doc.Notice(level=_LEVELS[line.outcome], text=line.sentence, next=line.next) for line in report.lines
+    ]
+    return doc.Document(
         verb="doctor",
         title=report.environment.host,
         verdict=_headline(report.noise),
         conditions=_machine(report),
         sections=[
-            Section(id="checks", title="This machine", blocks=[Notices(rows=lines)], headed=False),
-            Section(id="rates", title="Peak rates", blocks=_rates(report)),
+            doc.Section(id="checks", title="This machine", blocks=[doc.Notices(rows=lines)], headed=False),
+            doc.Section(id="rates", title="Peak rates", blocks=_rates(report)),
         ],
         data=lambda: data(report),
     )
@@ -62,10 +52,10 @@ def _machine(report: DoctorReport) -> list[str]:
     return [part for part in (environment.cpu, *models, *drivers, *virtual, environment.os, python) if part]
 
 
-def _headline(noise: NoiseFloor | None) -> Headline:
+def _headline(noise: NoiseFloor | None) -> doc.Headline:
     if noise is None:
         sentence = "see the warning below"
-        return Headline(word="The smallest difference is not known", tone="unknown", sentence=sentence)
+        return doc.Headline(word="The smallest difference is not known", tone="unknown", sentence=sentence)
     useless = noise.smallest > USELESS
     word = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
     if useless:
@@ -76,34 +66,26 @@ def _headline(noise: NoiseFloor | None) -> Headline:
         f"± {_share(noise.half_width)}; {count(noise.pairs, 'pair')}, {processes} each, "
         f"{show(round(noise.seconds), 's')}"
     )
-    return Headline(word=word, tone="noisy" if useless else "trusted", sentence=sentence)
+    return doc.Headline(word=word, tone="noisy" if useless else "trusted", sentence=sentence)
 
 
-def _measured(report: DoctorReport) -> str:
+def _rates(report: DoctorReport) -> list[doc.Block]:
+    measured = f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
     if report.rates_disturbed:
-        return "too low, because other programs used the machine meanwhile; not stored"
-    return f"measured {report.rates_from[:10]}; again: laptime doctor --fresh"
+        measured = "too low, because other programs used the machine meanwhile; not stored"
+    columns = doc.columns({"device": "code", "what": "text", "peak": "number", "on paper": "text"})
+    table = doc.Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
+    return [doc.Text(text=measured), table] if report.rates else []
 
 
-def _rates(report: DoctorReport) -> list[Block]:
-    columns = [
-        Column(title="device", kind="code"),
-        Column(title="what"),
-        Column(title="peak", kind="number"),
-        Column(title="on paper"),
-    ]
-    table = Table(id="peaks", columns=columns, rows=[_rate(rate) for rate in report.rates])
-    return [Text(text=_measured(report)), table] if report.rates else []
-
-
-def _rate(rate: Rate) -> Row:
+def _rate(rate: Rate) -> doc.Row:
     what = rate.dtype if rate.kind == "gemm" else "copy"
     paper = rate.reason if rate.value is None else ""
     if rate.value is not None and rate.ceiling:
         share = rate.value / rate.ceiling
         paper = f"{share:.0%} of {show(rate.ceiling, rate.unit)} ({rate.ceiling_source})"
     peak = "-" if rate.value is None else show(rate.value, rate.unit)
-    return Row(cells=[rate.device, what, Cell(text=peak, value=rate.value), paper])
+    return doc.Row(cells=[rate.device, what, doc.Cell(text=peak, value=rate.value), paper])
 
 
 def _share(value: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -19,25 +18,10 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.only_timings import refusal, timings
+from laptime.reports.only_timings import timings, unix_time
 
 NAME = "asv"
 SUFFIXES: tuple[str, ...] = (".asv",)
-
-COLUMNS = (
-    "result",
-    "params",
-    "version",
-    "started_at",
-    "duration",
-    "stats_ci_99_a",
-    "stats_ci_99_b",
-    "stats_q_25",
-    "stats_q_75",
-    "stats_number",
-    "stats_repeat",
-    "samples",
-)
 
 
 def render(run: Run) -> str:
@@ -47,10 +31,8 @@ def render(run: Run) -> str:
         UsageError: the run has no timings.
     """
     machine = run.environment
-    started = _milliseconds(run.started)
-    results = {name(case, series): _row(case, series, started) for case, series in timings(run)}
-    if not results:
-        raise refusal(run, NAME, "timings of cases")
+    started = int(unix_time(run.started) * 1000)
+    rows = {name(case, series): _row(case, series, started) for case, series in timings(run, NAME)}
     document = {
         "commit_hash": (machine.git or {}).get("commit") or "0" * 40,
         "env_name": f"laptime-{machine.fingerprint}",
@@ -67,8 +49,8 @@ def render(run: Run) -> str:
         "python": machine.python.partition(" ")[0],
         "requirements": dict(sorted(machine.libraries.items())),
         "env_vars": {},
-        "result_columns": list(COLUMNS),
-        "results": results,
+        "result_columns": list(next(iter(rows.values()))),
+        "results": {benchmark: list(row.values()) for benchmark, row in rows.items()},
         "durations": {},
         "version": 2,
     }
@@ -81,29 +63,22 @@ def name(case: Case, series: Series) -> str:
     return f"laptime.{plain}.time_{series.regime}"
 
 
-def _row(case: Case, series: Series, started: int) -> list[Any]:
+def _row(case: Case, series: Series, started: int) -> dict[str, Any]:
+    """What is known of one benchmark, by column; each is a list with an entry for every set of parameters."""
     values = select(series).values
     wide = interval(values, 0.5, level=0.99)
     low, high = wide or (float(values.min()), float(values.max()))
-    calls = series.calls or [1]
-    return [
-        [float(np.median(values))],
-        [],
-        hashlib.sha256(case.key.encode()).hexdigest(),
-        started,
-        round(float(sum(series.samples)), 6),
-        [low],
-        [high],
-        [float(np.quantile(values, 0.25))],
-        [float(np.quantile(values, 0.75))],
-        [int(np.median(calls))],
-        [len(values)],
-        [values.tolist()],
-    ]
-
-
-def _milliseconds(started: str) -> int:
-    try:
-        return int(datetime.fromisoformat(started).timestamp() * 1000)
-    except ValueError:
-        return 0
+    return {
+        "result": [float(np.median(values))],
+        "params": [],
+        "version": hashlib.sha256(case.key.encode()).hexdigest(),
+        "started_at": started,
+        "duration": round(float(sum(series.samples)), 6),
+        "stats_ci_99_a": [low],
+        "stats_ci_99_b": [high],
+        "stats_q_25": [float(np.quantile(values, 0.25))],
+        "stats_q_75": [float(np.quantile(values, 0.75))],
+        "stats_number": [int(np.median(series.calls or [1]))],
+        "stats_repeat": [len(values)],
+        "samples": [values.tolist()],
+    }

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from io import StringIO
 
 from laptime.records.run import Run
-from laptime.reports import _words as words
 from laptime.reports import document as doc
-from laptime.reports.columns import alone
+from laptime.reports._words import plain
+from laptime.reports.columns import NANOSECONDS, alone
 from laptime.reports.documents import document
 from laptime.reports.visible import sections
 
@@ -22,7 +22,6 @@ NAME = "csv"
 SUFFIXES: tuple[str, ...] = (".csv",)
 
 HEAD = ("section", "table", "row", "name", "column", "value", "text")
-_NANOSECONDS = ("time", "short", "change")
 _FORMULA = re.compile(r"[=@]|[+-](?![\d.])")
 
 Line = tuple[str, str, int, str, str, str, str]
@@ -52,7 +51,10 @@ def _lines(section: str, group: str, blocks: Sequence[doc.Block]) -> Iterator[Li
             case doc.Table():
                 yield from _table(section, group, block)
             case doc.Bars():
-                yield from _bars(section, group, block)
+                for number, bar in enumerate(block.rows, 1):
+                    share = "" if bar.share is None else f"{bar.share:.10g}"
+                    column = "share" if share else "value"
+                    yield (section, group or block.title, number, bar.name, column, share, bar.text)
             case doc.Facts():
                 for number, (topic, text) in enumerate(block.rows, 1):
                     yield (section, group, number, topic, "text", "", text)
@@ -81,24 +83,13 @@ def _title(column: doc.Column) -> str:
     return f"{column.title} ({column.regime})" if column.regime else column.title
 
 
-def _bars(section: str, group: str, bars: doc.Bars) -> Iterator[Line]:
-    for number, bar in enumerate(bars.rows, 1):
-        share = "" if bar.share is None else f"{bar.share:.10g}"
-        yield (section, group or bars.title, number, bar.name, "share" if share else "value", share, bar.text)
-
-
 def _raw(column: doc.Column, cell: doc.Value | doc.Cell) -> str:
     value = cell.value if isinstance(cell, doc.Cell) else cell
     if value is None or isinstance(value, str):
         return ""
-    return f"{value / 1e9 if column.kind in _NANOSECONDS else value:.10g}"
+    return f"{value / 1e9 if column.kind in NANOSECONDS else value:.10g}"
 
 
 def _safe(line: Line) -> list[str]:
     """On one line, without folders of this machine, and nothing that a spreadsheet takes for a formula."""
-    return [_text(str(item)) for item in line]
-
-
-def _text(text: str) -> str:
-    shown = words.without_paths(words.printable(text))
-    return f"'{shown}" if _FORMULA.match(shown) else shown
+    return [f"'{text}" if _FORMULA.match(text) else text for text in map(plain, line)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from laptime.records.run import Run
-from laptime.reports import _words as words
+from laptime.reports._words import plain
 from laptime.reports.document import Document, Outcome, TestCase
 from laptime.reports.documents import document
 from laptime.reports.only_timings import refusal
@@ -31,7 +31,7 @@ def render_document(document: Document) -> str:
     if run is not None and not document.cases:
         raise refusal(run, NAME, "test cases")
     name = run.name if run else document.title
-    suite = ElementTree.Element("testsuite", name=_plain(f"laptime {document.verb} {name}".strip()))
+    suite = ElementTree.Element("testsuite", name=plain(f"laptime {document.verb} {name}".strip()))
     for case in document.cases:
         _test(suite, case)
     suite.set("tests", str(len(document.cases)))
@@ -39,7 +39,7 @@ def render_document(document: Document) -> str:
         suite.set(attribute, str(sum(case.outcome == outcome for case in document.cases)))
     if run is not None:
         suite.set("time", f"{run.seconds:.3f}")
-        suite.set("timestamp", _plain(run.started))
+        suite.set("timestamp", plain(run.started))
     suites = ElementTree.Element("testsuites")
     suites.append(suite)
     ElementTree.indent(suites)
@@ -49,19 +49,13 @@ def render_document(document: Document) -> str:
 
 
 def _test(suite: ElementTree.Element, case: TestCase) -> None:
-    attributes = {"classname": _plain(case.group), "name": _plain(case.name), "time": f"{case.seconds:.6f}"}
+    attributes = {"classname": plain(case.group), "name": plain(case.name), "time": f"{case.seconds:.6f}"}
     test = ElementTree.SubElement(suite, "testcase", attributes)
     if case.outcome == "passed":
         if case.sentence:
-            ElementTree.SubElement(test, "system-out").text = _plain(case.sentence)
+            ElementTree.SubElement(test, "system-out").text = plain(case.sentence)
         return
-    attributes = {"type": _plain(case.kind), "message": _plain(case.sentence)}
+    attributes = {"type": plain(case.kind), "message": plain(case.sentence)}
     result = ElementTree.SubElement(test, case.outcome, attributes)
     if case.next:
-        result.text = _plain(f"next: {case.next}")
-
-
-def _plain(text: str) -> str:
-    """Without folders of this machine, and without characters that XML cannot hold."""
-    shown = words.without_paths(words.printable(text))
-    return "".join(c for c in shown if c >= " " and not 0xD800 <= ord(c) <= 0xDFFF)
+        result.text = plain(f"next: {case.next}")

@@ -104,19 +104,16 @@ def _facts(rows: Iterable[tuple[str, str]]) -> str:
 def _bars(bars: doc.Bars) -> str:
     """The sentence that the bars stand for, and a row a bar."""
     sentence = f"{bars.title}: {bars.note}" if bars.note else ""
-    has_notes = any(bar.note for bar in bars.rows)
-    has_shares = any(bar.share is not None for bar in bars.rows)
-    heads = [bars.title, "", *(["share"] if has_shares else []), *([" "] if has_notes else [])]
-    rows = [
-        [
-            bar.name,
-            bar.text,
-            *(["" if bar.share is None else percent(bar.share)] if has_shares else []),
-            *([bar.note] if has_notes else []),
-        ]
-        for bar in bars.rows
+    shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
+    notes = [bar.note for bar in bars.rows]
+    columns = [
+        (bars.title, True, [bar.name for bar in bars.rows]),
+        ("", False, [bar.text for bar in bars.rows]),
+        *([("share", False, shares)] if any(shares) else []),
+        *([(" ", True, notes)] if any(notes) else []),
     ]
-    left = [True, False, *([False] if has_shares else []), *([True] if has_notes else [])]
+    heads, left, cells = zip(*columns, strict=True)
+    rows = list(zip(*cells, strict=True))
     return "\n\n".join(filter(None, [escape.text(sentence), _rows(heads, left, rows)]))
 
 

@@ -7,7 +7,6 @@ verdict, environment. Unlike other reports this one names the host, because its 
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,9 +15,8 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.records.case import Case
 from laptime.records.constants import Constants
-from laptime.records.environment import Environment
 from laptime.records.run import Run
-from laptime.reports.only_timings import refusal
+from laptime.reports.only_timings import refusal, unix_time
 from laptime.suites.perfzero.schema import system_info, text
 
 NAME = "perfzero"
@@ -45,9 +43,14 @@ def document(run: Run, case: Case) -> dict[str, Any]:
     stored = case.details.get("perfzero")
     if isinstance(stored, dict):
         return stored
+    # The user's working tree, as PerfZero writes a repository.
+    git = run.environment.git or {}
+    tree = {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}
+    framework = str(case.axes.get("backend", "torch"))
+    version = run.environment.libraries.get(framework, "")
     return {
         "execution_id": run.id,
-        "execution_timestamp": _unix(run.started),
+        "execution_timestamp": unix_time(run.started),
         "benchmark_result": _result(case, run.constants),
         "benchmark_info": {
             "harness_name": "laptime",
@@ -55,10 +58,10 @@ def document(run: Run, case: Case) -> dict[str, Any]:
             "has_exception": case.status == "failed",
             "execution_label": run.name,
             "flags": {name: each.value for name, each in run.plan.items() if each.value is not None},
-            "site_package_info": _tree(run.environment),
+            "site_package_info": {"working_tree": tree} if git else {},
         },
         "setup_info": {},
-        "ml_framework_info": _framework(run, case),
+        "ml_framework_info": {"name": framework, "version": version, "build_version": ""},
         "system_info": system_info(run.environment),
         "process_info": _process(case),
         "laptime": _more(run, case),
@@ -86,19 +89,6 @@ def _result(case: Case, constants: Constants) -> dict[str, Any]:
 
 def _sound(stat: Stat) -> bool:
     return stat.value is not None and math.isfinite(stat.value)
-
-
-def _framework(run: Run, case: Case) -> dict[str, Any]:
-    name = str(case.axes.get("backend", "torch"))
-    return {"name": name, "version": run.environment.libraries.get(name, ""), "build_version": ""}
-
-
-def _tree(environment: Environment) -> dict[str, Any]:
-    """The user's working tree, as PerfZero writes a repository."""
-    git = environment.git
-    if not git:
-        return {}
-    return {"working_tree": {"url": "", "branch": git.get("branch") or "", "hash": git.get("commit") or ""}}
 
 
 def _process(case: Case) -> dict[str, Any]:
@@ -158,10 +148,3 @@ def _more(run: Run, case: Case) -> dict[str, Any]:
 
 def _thinned(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return points[:: math.ceil(len(points) / POINTS) or 1]
-
-
-def _unix(started: str) -> float:
-    try:
-        return datetime.fromisoformat(started).timestamp()
-    except ValueError:
-        return 0.0

@@ -14,8 +14,8 @@ from laptime.analysis.evidence import select
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
-from laptime.reports import _words as words
-from laptime.reports.only_timings import refusal, timings
+from laptime.reports._words import plain
+from laptime.reports.only_timings import timings
 
 NAME = "pytest_benchmark"
 SUFFIXES: tuple[str, ...] = (".pytest-benchmark",)
@@ -31,9 +31,6 @@ def render(run: Run) -> str:
         UsageError: the run has no timings.
     """
     machine, git = run.environment, run.environment.git or {}
-    benchmarks = [_benchmark(run, case, series) for case, series in timings(run)]
-    if not benchmarks:
-        raise refusal(run, NAME, "timings of cases")
     document = {
         "machine_info": {
             "node": "",
@@ -51,7 +48,7 @@ def render(run: Run) -> str:
             "dirty": bool(git.get("dirty")),
             "project": "",
         },
-        "benchmarks": benchmarks,
+        "benchmarks": [_benchmark(run, case, series) for case, series in timings(run, NAME)],
         "datetime": run.started,
         "version": VERSION,
     }
@@ -59,13 +56,13 @@ def render(run: Run) -> str:
 
 
 def _benchmark(run: Run, case: Case, series: Series) -> dict[str, Any]:
-    name = f"{_plain(case.key)} {series.regime}"
+    name = f"{plain(case.key)} {series.regime}"
     return {
         "group": None,
         "name": name,
         "fullname": f"laptime::{name}",
-        "params": {axis: _plain(value) for axis, value in case.axes.items()},
-        "param": _plain(case.key),
+        "params": {axis: plain(value) for axis, value in case.axes.items()},
+        "param": plain(case.key),
         "extra_info": {
             "laptime_run": run.id,
             "trust": case.trust,
@@ -81,10 +78,6 @@ def _benchmark(run: Run, case: Case, series: Series) -> dict[str, Any]:
         },
         "stats": _stats(series),
     }
-
-
-def _plain(text: object) -> str:
-    return words.without_paths(words.printable(text))
 
 
 def _stats(series: Series) -> dict[str, Any]:

@@ -11,21 +11,10 @@ from laptime.kit.text import count
 from laptime.kit.units import percent
 from laptime.records.run import Run
 from laptime.reports import document as doc
+from laptime.reports import text_layout as layout
 from laptime.reports import text_table
 from laptime.reports._words import printable
 from laptime.reports.documents import document
-from laptime.reports.text_layout import (
-    GAP,
-    INDENT,
-    bar_drawn,
-    drawn,
-    fill,
-    footer,
-    printed,
-    shortened,
-    titled,
-    wrapped,
-)
 from laptime.reports.visible import sections
 
 NAME = "text"
@@ -33,19 +22,10 @@ SUFFIXES: tuple[str, ...] = (".txt",)
 
 STYLES = {
     "trusted": "bold green",
-    "noisy": "bold yellow",
-    "invalid": "bold red",
-    "unknown": "bold",
     "neutral": "bold blue",
-    "fail": "bold red",
-    "failed": "bold red",
-    "skipped": "bold red",
-    "interrupted": "bold red",
-    "warn": "bold yellow",
-    "warning": "bold yellow",
-    "problem": "bold yellow",
-    "advice": "bold",
-    "next": "bold",
+    **dict.fromkeys(("invalid", "fail", "failed", "skipped", "interrupted"), "bold red"),
+    **dict.fromkeys(("noisy", "warn", "warning", "problem"), "bold yellow"),
+    **dict.fromkeys(("unknown", "advice", "next"), "bold"),
 }
 NARROWEST = 40
 _BAR = 20
@@ -72,35 +52,35 @@ def render_document(document: doc.Document, *, color: bool = False, width: int =
         lines += [Line(), *_section(section, width)]
     lines += [Line()] if document.warnings else []
     for index, warning in enumerate(document.warnings):
-        lines += titled("" if index else "warning", warning, width, style=STYLES["warning"])
+        lines += layout.titled("" if index else "warning", warning, width, style=STYLES["warning"])
     if document.run is not None:
-        lines += [Line(), Line(printable(footer(document.run)))]
-    return printed(lines, color=color)
+        lines += [Line(), Line(printable(layout.footer(document.run)))]
+    return layout.printed(lines, color=color)
 
 
 def _head(document: doc.Document, width: int) -> list[Line]:
     lines = _paragraph(f"{document.verb} {document.title}", width)
     verdict = document.verdict
-    if len(verdict.word) < INDENT - 1:
-        lines += titled(verdict.word, verdict.sentence, width, style=STYLES[verdict.tone])
+    if len(verdict.word) < layout.INDENT - 1:
+        lines += layout.titled(verdict.word, verdict.sentence, width, style=STYLES[verdict.tone])
     else:
         word = printable(verdict.word)
         sentence = _paragraph(f"{word}: {verdict.sentence}", width)
         sentence[0].stylize(STYLES[verdict.tone], 0, len(word))
         lines += sentence
     for index, command in enumerate(verdict.next):
-        lines += titled("" if index else "next", command, 0, style=STYLES["next"])
+        lines += layout.titled("" if index else "next", command, 0, style=STYLES["next"])
     if document.conditions:
         lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
     return lines
 
 
 def _paragraph(text: str, width: int, *, style: str = "", indent: int = 0) -> list[Line]:
-    return [Line(line, style=style) for line in wrapped("", printable(text), width, indent=indent)]
+    return [Line(line, style=style) for line in layout.wrapped("", printable(text), width, indent=indent)]
 
 
 def _section(section: doc.Section, width: int) -> list[Line]:
-    lead = GAP if section.headed else ""
+    lead = layout.GAP if section.headed else ""
     lines = [Line(printable(section.title), style="bold")] if section.headed else []
     return lines + _blocks(section.blocks, width, lead)
 
@@ -111,7 +91,7 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
     topics += [block.title for block in blocks if isinstance(block, doc.Bars)]
     topics += [f"{number} {each.severity}" for number, each in enumerate(_advice(blocks), 1)]
     longest = max((len(topic) for topic in topics if len(topic) <= _LONGEST_TOPIC), default=0)
-    indent = max(INDENT, len(lead) + longest + 2)
+    indent = max(layout.INDENT, len(lead) + longest + 2)
     lines: list[Line] = []
     apart = False
     for block in blocks:
@@ -146,8 +126,8 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
                 line
                 for row in block.rows
                 for line in (
-                    *titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent),
-                    *(titled("", f"next: {row.next}", 0, indent=indent) if row.next else []),
+                    *layout.titled(lead + row.level, row.text, width, style=_style(row.level), indent=indent),
+                    *(layout.titled("", f"next: {row.next}", 0, indent=indent) if row.next else []),
                 )
             ]
         case doc.Failure():
@@ -157,7 +137,7 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
         case doc.Group():
             return [
                 Line(f"{lead}{printable(block.title)}", style="bold"),
-                *_blocks(block.blocks, width, lead + GAP),
+                *_blocks(block.blocks, width, lead + layout.GAP),
             ]
         case doc.Folded() | doc.Panels():
             return _blocks(block.blocks, width, lead)
@@ -174,7 +154,7 @@ def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) 
     for topic, text in rows:
         shown = lead + ("" if topic == before else topic)
         is_command = text.startswith("next: ")
-        lines += titled(shown, text, 0 if is_command else width, style=_style(topic), indent=indent)
+        lines += layout.titled(shown, text, 0 if is_command else width, style=_style(topic), indent=indent)
         before = topic or before
     return lines
 
@@ -182,47 +162,49 @@ def _facts(rows: Sequence[tuple[str, str]], width: int, lead: str, indent: int) 
 def _bars(bars: doc.Bars, width: int, lead: str, indent: int) -> list[Line]:
     """Name, number, share, bar and note a line; where there is no room the bar goes, then the note."""
     whole = bars.whole or max((bar.value for bar in bars.rows), default=0.0) or 1.0
-    grid = RichTable.grid(padding=(0, len(GAP), 0, 0))
+    grid = RichTable.grid(padding=(0, len(layout.GAP), 0, 0))
     grid.add_column(no_wrap=True)
     for _ in range(2):
         grid.add_column(justify="right", no_wrap=True)
-    names = [shortened(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
+    names = [layout.shortened(printable(bar.name), _LONGEST_BAR_NAME) for bar in bars.rows]
     if width >= _WIDE:  # bars of several blocks begin in one column
-        names = [name + fill(name, _BAR_NAMES) for name in names]
+        names = [name + layout.fill(name, _BAR_NAMES) for name in names]
     shares = ["" if bar.share is None else percent(bar.share) for bar in bars.rows]
     taken = (
-        len(lead) + 3 * len(GAP) + sum(max(map(len, c)) for c in (names, [b.text for b in bars.rows], shares))
+        len(lead)
+        + 3 * len(layout.GAP)
+        + sum(max(map(len, c)) for c in (names, [b.text for b in bars.rows], shares))
     )
     length = min(_BAR, width - taken)
-    room = width - taken - length - len(GAP)
+    room = width - taken - length - len(layout.GAP)
     for name, share, bar in zip(names, shares, bars.rows, strict=True):
         row: list[str | Line] = [name, bar.text, share]
         part = bar.value / whole if bar.share is None else bar.share
-        row += [Line(bar_drawn(part, length), style="cyan")] if length > 3 else []
+        row += [Line(layout.bar_drawn(part, length), style="cyan")] if length > 3 else []
         note = printable(bar.note)
         row += [Line(note, style="dim")] if length > 3 and note and len(note) <= room else []
         grid.add_row(*row)
-    title = titled(lead + bars.title, bars.note, width, indent=indent) if bars.title else []
-    return title + [Line(lead).append(line) for line in drawn(grid)]
+    title = layout.titled(lead + bars.title, bars.note, width, indent=indent) if bars.title else []
+    return title + [Line(lead).append(line) for line in layout.drawn(grid)]
 
 
 def _finding(advice: doc.Advice, number: int, width: int, lead: str, indent: int) -> list[Line]:
     share = f" ({advice.share})" if advice.share else ""
     gain = f"up to {advice.gain}{share}: " if advice.gain else ""
     topic = f"{lead}{number} {advice.severity}"
-    lines = titled(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
+    lines = layout.titled(topic, gain + advice.sentence, width, style=_style(advice.severity), indent=indent)
     if change := " · ".join(filter(None, (advice.change, advice.place))):
-        lines += titled("", change, width, indent=indent)
+        lines += layout.titled("", change, width, indent=indent)
     return lines + [
-        line for each in advice.commands for line in titled("", f"next: {each}", 0, indent=indent)
+        line for each in advice.commands for line in layout.titled("", f"next: {each}", 0, indent=indent)
     ]
 
 
 def _failure(failure: doc.Failure, width: int, indent: int) -> list[Line]:
-    lines = titled(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
+    lines = layout.titled(failure.status, failure.name, width, style=_style(failure.status), indent=indent)
     for lead, text in (("", failure.what), ("why: ", failure.why), ("next: ", failure.next)):
         if text:
-            lines += titled("", lead + text, 0 if lead == "next: " else width, indent=indent)
+            lines += layout.titled("", lead + text, 0 if lead == "next: " else width, indent=indent)
     return lines
 
 

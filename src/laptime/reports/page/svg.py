@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from markupsafe import Markup, escape
@@ -67,6 +67,11 @@ class Scale(NamedTuple):
         if self.log:
             return _between(math.log(value), math.log(self.low), math.log(self.high))
         return _between(value, self.low, self.high)
+
+    def labels(self, about: int = 5, factor: float = 1.0) -> list[tuple[float, str]]:
+        """Round values with their texts in a unit that is `factor` of the scale's."""
+        ticks = self.ticks(about)
+        return list(zip(ticks, tick_texts(ticks, factor), strict=True))
 
     def ticks(self, about: int = 5) -> list[float]:
         """Round values to write on an axis; above a bend only the largest value."""
@@ -131,6 +136,26 @@ def bottom_axis(scale: Scale, texts: Iterable[tuple[float, str]], *, y: float) -
         + el("text", text, x=scale(value), y=y + 17, class_="tick middle")
         for value, text in texts
     )
+
+
+def line(points: Iterable[tuple[float, float]], class_: str) -> Markup:
+    """Straight lines from point to point."""
+    return el("path", d="M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in points), class_=class_)
+
+
+def spot(x: float, y: float, shape: str, class_: str, title: str) -> Markup:
+    """One mark, and what is told where a mouse rests on it."""
+    return el("path", el("title", title), d=f"M{x:.1f} {y:.1f}{SHAPES[shape]}", class_=class_)
+
+
+def legend(items: Iterable[tuple[str, str, Sequence[str | Markup]]]) -> Markup:
+    """A list of marks: the shape and class of each, and what stands beside it."""
+    rows = []
+    for shape, class_, texts in items:
+        mark = el("path", d=f"M8 8{SHAPES[shape]}", class_=class_)
+        key = el("svg", mark, viewBox="0 0 16 16", class_="key", aria_hidden="true")
+        rows.append(el("li", key, *texts))
+    return el("ul", *rows, class_="legend")
 
 
 def dots(points: Iterable[tuple[float, float]], shape: str) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import NamedTuple
 
 from laptime.reports._words import plain
-from laptime.reports.columns import Texts, in_columns
+from laptime.reports.columns import in_columns
 from laptime.reports.document import Cell, Column, Row, Table, Value
 
 
@@ -19,17 +19,11 @@ class PageCell(NamedTuple):
 
 
 class PageRow(NamedTuple):
-    """A row with its anchor; `first` is its name, mostly."""
+    """A row with its anchor."""
 
     anchor: str
-    first: PageCell
     row: Row
     cells: list[PageCell]
-
-    @property
-    def name(self) -> str:
-        """The text of the first cell."""
-        return self.first.text
 
 
 class Head(NamedTuple):
@@ -47,7 +41,6 @@ class Head(NamedTuple):
 class PageTable(NamedTuple):
     """A table; `anchors`: of its rows by `TABLE/KEY`, `left_out`: rows that are not in the page."""
 
-    table: Table
     heads: list[Head]
     rows: list[PageRow]
     left_out: int
@@ -63,23 +56,21 @@ def shown(table: Table, linked: Collection[str] = ()) -> PageTable:
         if index == 0 or any(not _empty(row.cells[index]) for row in rows)
     ]
     columns = [table.columns[index] for index in filled]
-    texts = in_columns(columns, [[row.cells[index] for index in filled] for row in rows])
-    page_rows = [_row(f"{table.id}-{number}", row, filled, texts, number) for number, row in enumerate(rows)]
+    values = [[row.cells[index] for index in filled] for row in rows]
+    texts = in_columns(columns, values)
+    page_rows = []
+    for number, (row, raw) in enumerate(zip(rows, values, strict=True)):
+        cells = [
+            PageCell(plain(text.cells[number]), text.bars[number], value if isinstance(value, Cell) else None)
+            for text, value in zip(texts, raw, strict=True)
+        ]
+        page_rows.append(PageRow(f"{table.id}-{number}", row, cells))
     anchors = {f"{table.id}/{line.row.key}": line.anchor for line in reversed(page_rows)}
     heads = [Head(column, text.unit) for column, text in zip(columns, texts, strict=True)]
-    return PageTable(table, heads, page_rows, len(table.rows) - len(rows), anchors)
+    return PageTable(heads, page_rows, len(table.rows) - len(rows), anchors)
 
 
 def _empty(value: Value | Cell) -> bool:
     return value in (None, "", 0) or (
         isinstance(value, Cell) and value.text in ("", "-") and value.draw is None
     )
-
-
-def _row(anchor: str, row: Row, filled: Sequence[int], texts: Sequence[Texts], number: int) -> PageRow:
-    raw = [row.cells[index] for index in filled]
-    cells = [
-        PageCell(plain(text.cells[number]), text.bars[number], value if isinstance(value, Cell) else None)
-        for text, value in zip(texts, raw, strict=True)
-    ]
-    return PageRow(anchor, cells[0], row, cells[1:])

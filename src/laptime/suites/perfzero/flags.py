@@ -17,11 +17,7 @@ from msgspec import Struct, structs
 
 from laptime.kit.errors import UsageError
 
-IGNORED = {
-    "docker_tag": "no image is built",
-    "dockerfile_path": "no image is built",
-    "extra_docker_build_args": "no image is built",
-}
+IGNORED = dict.fromkeys(("docker_tag", "dockerfile_path", "extra_docker_build_args"), "no image is built")
 """Flags of PerfZero's setup.py without effect here, and why that loses nothing."""
 
 _NO_BIGQUERY = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -9,17 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
 from laptime.probes import machine
-from laptime.suites.perfzero import accelerators, downloads, methods, process, remote, repos
+from laptime.records.environment import Device
+from laptime.suites.perfzero import downloads, methods, process, remote, repos
 from laptime.suites.perfzero.flags import Flags, checked
-from laptime.suites.perfzero.methods import Filter, Method
+from laptime.suites.perfzero.methods import Filter
 from laptime.suites.perfzero.summary import Conditions
 
 Say = Callable[[str], None]
+_ANSWER_WITHIN = 20.0
+_QUERY = ("nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader,nounits")
 
 
 class NoMatch(LaptimeError):
@@ -28,19 +32,7 @@ class NoMatch(LaptimeError):
     exit_code = ExitCode.NO
 
 
-class Prepared(Struct, frozen=True, kw_only=True):
-    """Ready to run.
-
-    Attributes:
-        python_path: folders for the benchmarks' sys.path, absolute.
-    """
-
-    methods: list[Method]
-    python_path: list[str]
-    conditions: Conditions
-
-
-def prepare(flags: Flags, *, say: Say) -> Prepared:
+def prepare(flags: Flags, *, say: Say) -> Conditions:
     """Check the flags, fetch what they name, and find the methods.
 
     Raises:
@@ -65,12 +57,13 @@ def prepare(flags: Flags, *, say: Say) -> Prepared:
         cached = flags.use_cached_site_packages
         there = {repo.name: repos.fetch(repo, site, cached=cached) for repo in wanted_repos}
     environment = machine.environment()
-    environment = structs.replace(environment, devices=[*environment.devices, *accelerators.devices()])
+    environment = structs.replace(environment, devices=[*environment.devices, *_accelerators()])
     path = python_path(flags.python_path, site)
     with _timed(timing, "find_methods"):
         chosen = methods.expand(wanted, lambda each: _matches(each, flags, path))
-    conditions = Conditions(flags=flags, environment=environment, repos=there, timing=timing)
-    return Prepared(methods=chosen, python_path=path, conditions=conditions)
+    return Conditions(
+        flags=flags, methods=chosen, python_path=path, environment=environment, repos=there, timing=timing
+    )
 
 
 def python_path(text: str | None, site: Path) -> list[str]:
@@ -80,11 +73,11 @@ def python_path(text: str | None, site: Path) -> list[str]:
         UsageError: there is no such folder.
     """
     folders = []
-    for word in (word.strip() for word in (text or "").split(",")):
-        place = next((place for place in (site / word, Path(word)) if word and place.exists()), None)
+    for word in filter(None, (word.strip() for word in (text or "").split(","))):
+        place = next((place for place in (site / word, Path(word)) if place.exists()), None)
         if place is not None:
             folders.append(str(place.resolve()))
-        elif word:
+        else:
             clones = [each.name for each in site.iterdir()] if site.is_dir() else []
             near = closest(word, clones)
             raise UsageError(
@@ -93,6 +86,35 @@ def python_path(text: str | None, site: Path) -> list[str]:
                 next=f"did you mean {near}?" if near else "--git_repos=URL   puts a clone there",
             )
     return folders
+
+
+def _accelerators() -> list[Device]:
+    """NVIDIA GPUs, asked as PerfZero does: of a program of the driver's, no framework and no library.
+
+    In the driver's order; none where the program is missing or does not answer.
+    """
+    try:
+        done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_ANSWER_WITHIN, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    return _parsed(done.stdout) if done.returncode == 0 else []
+
+
+def _parsed(text: str) -> list[Device]:
+    """Devices from the program's lines `name, driver, MiB`; other lines are passed over."""
+    devices: list[Device] = []
+    for line in text.splitlines():
+        name, driver, memory = ([part.strip() for part in line.split(",")] + ["", "", ""])[:3]
+        if name and driver:
+            devices.append(
+                Device(
+                    name=f"cuda:{len(devices)}",
+                    model=name,
+                    driver=driver,
+                    memory=int(memory) * 2**20 if memory.isdigit() else None,
+                )
+            )
+    return devices
 
 
 def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:

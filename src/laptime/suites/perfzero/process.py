@@ -104,12 +104,8 @@ def run(
     watch = _Watch(process.pid)
     hung = False
     try:
-        while True:
-            left = timeout - process.seconds
-            if process.ends_within(min(PERIOD, left)):
-                break
-            if left <= 0:
-                hung = True
+        while not process.ends_within(min(PERIOD, left := timeout - process.seconds)):
+            if hung := left <= 0:
                 break
             watch.look()
             tick(process.seconds)
@@ -188,7 +184,9 @@ class _Output:
             while part := os.read(descriptor, 1 << 16):
                 room = max(0, KEEP - self._size)
                 self._size += len(part)
-                self._keep(file, part[:room], part[room:])
+                self._write(file, part[:room])
+                if tail := part[room:]:
+                    self._keep(tail)
                 if self._echo:
                     sys.stderr.write(part.decode("utf-8", "replace"))
             skipped = self._size - KEEP - self._tail_size
@@ -197,14 +195,11 @@ class _Output:
             self._write(file, b"".join(self._tail))
         self._pipe.close()
 
-    def _keep(self, file: Any, head: bytes, tail: bytes) -> None:
-        if head:
-            self._write(file, head)
-        if tail:
-            self._tail.append(tail)
-            self._tail_size += len(tail)
-            while self._tail_size - len(self._tail[0]) >= KEEP:
-                self._tail_size -= len(self._tail.popleft())
+    def _keep(self, tail: bytes) -> None:
+        self._tail.append(tail)
+        self._tail_size += len(tail)
+        while self._tail_size - len(self._tail[0]) >= KEEP:
+            self._tail_size -= len(self._tail.popleft())
 
     def _write(self, file: Any, data: bytes) -> None:
         with suppress(OSError):  # a full disk: the pipe is emptied all the same, or the benchmark would wait

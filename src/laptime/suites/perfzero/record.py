@@ -107,11 +107,10 @@ def _reported(trials: list[Outcome]) -> list[Series]:
         if not outcome.measured or outcome.report is None:
             continue
         for prefix, each in [("", outcome.report), *((f"{o.name}/", o) for o in outcome.others)]:
-            unit = "1" if outcome.units_doubtful else "s"
-            numbers = [("wall_time", unit, each.wall_time), *((m.name, "1", m.value) for m in each.metrics)]
-            for name, unit, value in numbers:
-                if math.isfinite(value):
-                    columns.setdefault(f"{prefix}{name}", (unit, []))[1].append((index, value))
+            for at, number in enumerate(each.numbers):
+                unit = "1" if at or outcome.units_doubtful else "s"
+                if math.isfinite(number.value):
+                    columns.setdefault(f"{prefix}{number.name}", (unit, []))[1].append((index, number.value))
     return [
         Series(
             metric=Metric(

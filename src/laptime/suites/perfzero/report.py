@@ -48,6 +48,11 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
     extras: dict[str, float | str] = {}
     metrics: list[Metric] = []
 
+    @property
+    def numbers(self) -> list[Metric]:
+        """The wall time and the metrics."""
+        return [Metric(name="wall_time", value=self.wall_time), *self.metrics]
+
 
 Field = tuple[int, int | float | bytes]
 

@@ -84,7 +84,12 @@ def fetch(repo: Repo, folder: Path, *, cached: bool) -> Repo:
             raise UsageError(
                 f"{place} is a clone of something else", why=f"of {origin}", next="--workspace=ANOTHER/FOLDER"
             )
-        _refuse_changes(place, repo)
+        if changed := _changes(place, repo).splitlines():
+            raise UsageError(
+                f"{place} has changes that an update could take away",
+                why=f"{len(changed)} changed files, {changed[0].strip()} among them",
+                next="--use_cached_site_packages   runs it as it is; or commit, or move it away",
+            )
         _git("-C", str(place), "fetch", "--quiet", "--tags", "origin", repo=repo)
     else:
         return _state(repo, place)
@@ -136,16 +141,6 @@ def _state(repo: Repo, place: Path) -> Repo:
 def _changes(place: Path, repo: Repo) -> str:
     # Files that git does not know stay untouched by a checkout: compiled Python is among them.
     return _git("-C", str(place), "status", "--porcelain", "--untracked-files=no", repo=repo).strip()
-
-
-def _refuse_changes(place: Path, repo: Repo) -> None:
-    changed = _changes(place, repo).splitlines()
-    if changed:
-        raise UsageError(
-            f"{place} has changes that an update could take away",
-            why=f"{len(changed)} changed files, {changed[0].strip()} among them",
-            next="--use_cached_site_packages   runs it as it is; or commit, or move it away",
-        )
 
 
 def _absolute(url: str) -> str:

@@ -21,9 +21,10 @@ from laptime.store.live_run import LiveRun
 from laptime.suites.perfzero import process, record, report, summary, uploads, verdict
 from laptime.suites.perfzero.flags import Flags, constructor_arguments, tpu, windows
 from laptime.suites.perfzero.methods import Method
-from laptime.suites.perfzero.prepare import Prepared, Say, prepare
+from laptime.suites.perfzero.prepare import Say, prepare
 from laptime.suites.perfzero.remote import is_url
 from laptime.suites.perfzero.schema import text
+from laptime.suites.perfzero.summary import Conditions
 from laptime.suites.perfzero.verdict import Outcome
 
 
@@ -33,8 +34,7 @@ def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[Lapti
     Raises:
         UsageError: a flag cannot be carried out; nothing was run. NoMatch: a filter finds nothing.
     """
-    live = LiveRun("suite", emit)
-    return _PerfZeroRun(prepare(flags, say=say), live).run()
+    return _PerfZeroRun(prepare(flags, say=say), LiveRun("suite", emit)).run()
 
 
 def exit_code(run: Run) -> ExitCode:
@@ -54,22 +54,22 @@ def exit_code(run: Run) -> ExitCode:
 class _PerfZeroRun:
     """One run of `laptime suite perfzero`."""
 
-    def __init__(self, ready: Prepared, live: LiveRun) -> None:
-        self._ready, self._live = ready, live
-        self._flags: Flags = ready.conditions.flags
-        self._trials: dict[Method, list[Outcome]] = {method: [] for method in ready.methods}
+    def __init__(self, conditions: Conditions, live: LiveRun) -> None:
+        self._conditions, self._live = conditions, live
+        self._flags: Flags = conditions.flags
+        self._trials: dict[Method, list[Outcome]] = {method: [] for method in conditions.methods}
         self._faults: list[LaptimeError] = []
 
     def run(self) -> tuple[Run, list[LaptimeError]]:
         """Every method once, then all again, as often as asked: slow drifts of the machine hit all."""
         self._live.start(
             name=self._flags.name,
-            subjects=[Subject(target=method.name, source="perfzero") for method in self._ready.methods],
-            environment=self._ready.conditions.environment,
+            subjects=[Subject(target=method.name, source="perfzero") for method in self._conditions.methods],
+            environment=self._conditions.environment,
             plan={name: Setting(value=value) for name, value in structs.asdict(self._flags).items()},
         )
         status = "complete"
-        turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._ready.methods]
+        turns = [m for _ in range(self._flags.benchmark_num_trials) for m in self._conditions.methods]
         try:
             for index, method in enumerate(turns):
                 self._turn(method, index, len(turns))
@@ -105,9 +105,7 @@ class _PerfZeroRun:
         ended = self._process(method, folder, tick)
         trials.append(verdict.judge(ended, *report.read(folder)))
         self._live(CaseChanged(self._written(method, folder)))
-        self._faults += uploads.send(
-            folder, folder / summary.NAME, self._flags, python_path=self._ready.python_path
-        )
+        self._faults += uploads.send(folder, self._conditions)
 
     def _process(self, method: Method, folder: Path, tick: Callable[[float], None]) -> process.Ended:
         flags, place = self._flags, str(folder.resolve())
@@ -116,7 +114,7 @@ class _PerfZeroRun:
             "do": "run",
             "class": method.cls,
             "method": method.method,
-            "python_path": self._ready.python_path,
+            "python_path": self._conditions.python_path,
             "class_type": flags.benchmark_class_type,
             "constructor": constructor_arguments(flags),
             "output_dir": f"{scratch.rstrip('/')}/{folder.name}" if scratch else place,
@@ -143,7 +141,7 @@ class _PerfZeroRun:
     def _written(self, method: Method, folder: Path) -> Case:
         """Put the summary and the curve on disk; the case as it stands."""
         trials = self._trials[method]
-        document = summary.summary(method, folder, trials, self._ready.conditions)
+        document = summary.summary(method, folder, trials, self._conditions)
         points = summary.curve(trials[-1].ended)
         lines = b"".join(msgspec.json.encode(point) + b"\n" for point in points)
         try:

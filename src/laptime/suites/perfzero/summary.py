@@ -7,6 +7,7 @@ looks up execution_label without asking whether it is there.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from laptime.kit.package import __version__
 from laptime.records.environment import Environment
 from laptime.suites.perfzero.flags import Flags
 from laptime.suites.perfzero.methods import Method
-from laptime.suites.perfzero.process import Ended, Look
+from laptime.suites.perfzero.process import Ended
 from laptime.suites.perfzero.report import Report
 from laptime.suites.perfzero.repos import Repo
 from laptime.suites.perfzero.schema import system_info
@@ -28,12 +29,20 @@ CURVE = "process_info.log"
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What is the same for all methods of a run: flags, machine, repositories, seconds of preparing."""
+    """What is the same for all methods of a run.
+
+    Attributes:
+        python_path: folders for the benchmarks' sys.path, absolute.
+        repos: as they are checked out, by name.
+        timing: seconds of preparing, by step.
+    """
 
     flags: Flags
+    methods: list[Method]
+    python_path: list[str]
     environment: Environment
-    repos: dict[str, Repo] = {}
-    timing: dict[str, float] = {}
+    repos: dict[str, Repo]
+    timing: dict[str, float]
 
 
 class Point(Struct, frozen=True, kw_only=True):
@@ -51,11 +60,8 @@ def summary(method: Method, folder: Path, trials: list[Outcome], conditions: Con
     framework = _framework(last.ended)
     if flags.ml_framework_build_label is not None:
         framework["build_label"] = flags.ml_framework_build_label
-    names = {
-        name: value
-        for name in ("platform_name", "system_name")
-        if (value := getattr(flags, name)) is not None
-    }
+    labels = {"platform_name": flags.platform_name, "system_name": flags.system_name}
+    names = {name: label for name, label in labels.items() if label is not None}
     return {
         "execution_id": folder.name,
         "execution_timestamp": _began(last.ended),
@@ -74,7 +80,7 @@ def _result(method: Method, outcome: Outcome, trial: int) -> dict[str, Any]:
     return {
         "name": method.name,
         "wall_time": report.wall_time,
-        "succeeded": outcome.passed,
+        "succeeded": outcome.state == "passed",
         "extras": [{"name": name, "value": value} for name, value in report.extras.items()],
         "metrics": msgspec.to_builtins(report.metrics),
         "trial_id": trial,
@@ -122,7 +128,8 @@ def process_info(ended: Ended) -> dict[str, int | float]:
     if start is None:
         return {}
     ends = [event for event in (start, end) if event is not None]
-    inside = _inside(ended, start, end)
+    first, last = float(start["unix"]), float(end["unix"]) if end else float("inf")
+    inside = [look for look in ended.looks if first <= look.unix <= last]
     # The mark of the highest resident set was reset at the start, so it has every peak, however short.
     rss = [look.rss for look in inside] + [
         int(event[key]) for event in ends for key in ("rss", "peak") if key in event
@@ -132,16 +139,8 @@ def process_info(ended: Ended) -> dict[str, int | float]:
     cpu = [look.cpu for look in inside[1:]]
     if end is not None and float(end.get("seconds", 0.0)) > 0:
         cpu.append(_mean_percent(start, end))
-    info: dict[str, int | float] = {}
-    for name, values in (("max_rss", rss), ("max_vms", vms), ("max_cpu_percent", cpu)):
-        if values:
-            info[name] = max(values)
-    return info
-
-
-def _inside(ended: Ended, start: dict[str, Any], end: dict[str, Any] | None) -> list[Look]:
-    first, last = float(start["unix"]), float(end["unix"]) if end else float("inf")
-    return [look for look in ended.looks if first <= look.unix <= last]
+    figures: dict[str, Sequence[float]] = {"max_rss": rss, "max_vms": vms, "max_cpu_percent": cpu}
+    return {name: max(values) for name, values in figures.items() if values}
 
 
 def curve(ended: Ended) -> list[Point]:

@@ -5,25 +5,23 @@ Nothing that fails here takes a result away or stops the benchmarks that follow;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.suites.perfzero import process, remote
-from laptime.suites.perfzero.flags import Flags
+from laptime.suites.perfzero.summary import NAME, Conditions
 
 TIMEOUT = 600.0
 
 
-def send(folder: Path, summary: Path, flags: Flags, *, python_path: Sequence[str]) -> list[LaptimeError]:
-    """Hand one summary and its folder to all that the flags name; what went wrong.
+def send(folder: Path, conditions: Conditions) -> list[LaptimeError]:
+    """Hand a folder and the summary in it to all that the flags name; what went wrong.
 
     The functions are called in a process of their own, which may import what it likes.
     """
-    faults: list[LaptimeError] = []
+    flags = conditions.flags
     functions = [name.strip() for name in (flags.result_upload_methods or "").split(",") if name.strip()]
-    if functions:
-        faults += _call(functions, folder, summary, flags, python_path)
+    faults = _call(functions, folder, conditions) if functions else []
     if flags.output_gcs_url:
         try:
             remote.copy_folder(folder, flags.output_gcs_url)
@@ -32,14 +30,13 @@ def send(folder: Path, summary: Path, flags: Flags, *, python_path: Sequence[str
     return faults
 
 
-def _call(
-    functions: list[str], folder: Path, summary: Path, flags: Flags, python_path: Sequence[str]
-) -> list[LaptimeError]:
+def _call(functions: list[str], folder: Path, conditions: Conditions) -> list[LaptimeError]:
+    flags, summary = conditions.flags, folder / NAME
     request = {
         "do": "upload",
         "functions": functions,
         "summary": str(summary.resolve()),
-        "python_path": [*python_path],
+        "python_path": conditions.python_path,
     }
     ended = process.run(
         request, folder, python=flags.python, timeout=TIMEOUT, echo=flags.debug, log="upload.log"

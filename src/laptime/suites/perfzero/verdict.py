@@ -54,11 +54,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     ended: Ended
 
     @property
-    def passed(self) -> bool:
-        """Whether the method ran to its end and kept every bound."""
-        return self.state == "passed"
-
-    @property
     def measured(self) -> bool:
         """Whether its numbers may be used: the method ended, and they are numbers."""
         return self.report is not None and self.state in ("passed", "bound_violated")
@@ -115,7 +110,7 @@ def spreads(trials: list[Outcome]) -> dict[str, Spread]:
     reports = [each.report for each in trials if each.measured and each.report is not None]
     columns: dict[str, list[Metric]] = {}
     for report in reports:
-        for metric in [Metric(name="wall_time", value=report.wall_time), *report.metrics]:
+        for metric in report.numbers:
             columns.setdefault(metric.name, []).append(metric)
     return {name: _spread(metrics) for name, metrics in columns.items()}
 
@@ -156,11 +151,7 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
         return "bad_report", faults[0]
     if main is None:
         return "no_report", "it ended without calling report_benchmark"
-    odd = [
-        name
-        for name, value in (("wall_time", main.wall_time), *((m.name, m.value) for m in main.metrics))
-        if not math.isfinite(value)
-    ]
+    odd = [each.name for each in main.numbers if not math.isfinite(each.value)]
     if odd:
         return "not_a_number", f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} no finite number"
     broken = violations(main)

@@ -11,7 +11,6 @@ from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
-    across,
     batches,
     comparisons,
     costs,
@@ -82,7 +81,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             title="Findings",
             headed=False,
             blocks=[
-                doc.Facts(rows=[*across.lines(run), *comparisons.sentences(run)], detail="text"),
+                doc.Facts(rows=[*lines.agreement(run), *comparisons.sentences(run)], detail="text"),
                 _findings(run),
                 doc.Folded(
                     title="Model, checks and environment",
@@ -144,6 +143,6 @@ def _doubts(run: Run, doubts: list[reasons.Reason]) -> doc.Notices:
             next=first.next if first.next != command else "",
         )
         for group in groups
-        if (first := group[0]).check not in failed
+        if (first := group[0]).name not in failed
     ]
     return doc.Notices(rows=rows)

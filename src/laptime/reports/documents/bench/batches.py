@@ -9,14 +9,13 @@ from markupsafe import Markup
 
 from laptime.analysis.stat import Stat
 from laptime.kit.units import scale as unit_of
-from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Chart, Panels, Section, Text
-from laptime.reports.documents.bench.table import Stats, throughput_regime_of
-from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.documents.bench.table import Stats, interval_text, throughput_regime_of
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, legend, line, spot
 
 _SHAPE_ORDER = ("ring", "square", "triangle", "diamond", "cross")
 _COLOURS = 6
@@ -47,14 +46,10 @@ def section(run: Run, stats: list[Stats]) -> Section:
 
 
 def _by_variant(run: Run, stats: list[Stats]) -> dict[str, list[tuple[Case, Stats]]]:
-    several = len({case.target for case in run.cases}) > 1
     groups: dict[str, list[tuple[Case, Stats]]] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
-        if "batch" not in case.axes:
-            continue
-        parts = [words.printable(case.target)] if several else []
-        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
-        groups.setdefault(name, []).append((case, numbers))
+        if "batch" in case.axes:
+            groups.setdefault(words.variant_name(case, run), []).append((case, numbers))
     return {name: sorted(cases, key=lambda pair: pair[0].batch) for name, cases in groups.items()}
 
 
@@ -73,14 +68,13 @@ def _panel(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int
     width, height = 460.0, 270.0
     every = [point for points in lines.values() for point in points]
     batches = sorted({batch for batch, _ in every})
-    ends = [end for _, stat in every for end in (stat.value or 0.0, *_finite(stat))]
+    ends = [end for _, stat in every for end in (stat.value or 0.0, *filter(math.isfinite, stat.ci95 or ()))]
     factor, unit = unit_of(max(ends), every[0][1].unit)
     positive = [end for end in ends if end > 0]
     steep = max(ends) > 12 * min(positive)
     low, high = (min(positive) / 1.3, max(ends) * 1.3) if steep else (0.0, max(ends) * 1.08)
     x = Scale(batches[0] / 1.25, batches[-1] * 1.25, 58, width - 14, log=True)
     y = Scale(low, high, height - 44, 26, log=steep)
-    ticks = y.ticks(5)
     text = unit if unit != "/s" else "items/s"
     marks = [
         el("line", x1=x(b), x2=x(b), y1=26, y2=height - 44, class_="boundary")
@@ -90,19 +84,20 @@ def _panel(lines: dict[str, list[tuple[int, Stat]]], title: str, knees: dict[int
     ]
     parts = [
         el("text", text + (", logarithmic" if steep else ""), x=4, y=12, class_="tick"),
-        left_axis(y, zip(ticks, tick_texts(ticks, factor), strict=True), x=58, right=width - 14),
+        left_axis(y, y.labels(5, factor), x=58, right=width - 14),
         bottom_axis(x, [(b, str(b)) for b in _apart(batches, x)], y=height - 44),
         el("text", "batch", x=(58 + width - 14) / 2, y=height - 8, class_="tick middle"),
         *marks,
         *(_line(points, x, y, index) for index, points in enumerate(lines.values())),
     ]
     figure = drawing(width, height, *parts, label=f"{title} against batch")
-    return figure + _legend(list(lines)) if len(lines) > 1 else figure
+    keys = [(*_mark(index), [el("span", name)]) for index, name in enumerate(lines)]
+    return figure + legend(keys) if len(lines) > 1 else figure
 
 
-def _legend(names: list[str]) -> Markup:
-    items = (el("li", _key(index), el("span", name)) for index, name in enumerate(names))
-    return el("ul", *items, class_="legend")
+def _mark(index: int) -> tuple[str, str]:
+    """Shape and class of the marks of a line."""
+    return _SHAPE_ORDER[index % len(_SHAPE_ORDER)], f"spot c{index % _COLOURS}"
 
 
 def _apart(batches: list[int], x: Scale) -> list[int]:
@@ -117,30 +112,13 @@ def _apart(batches: list[int], x: Scale) -> list[int]:
 def _line(points: list[tuple[int, Stat]], x: Scale, y: Scale, index: int) -> Markup:
     class_ = f"line c{index % _COLOURS}"
     spots = [(x(batch), y(stat.value or 0.0)) for batch, stat in points]
-    path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in spots)
-    parts = [el("path", d=path, class_=class_)]
+    parts = [line(spots, class_)]
     for (batch, stat), (px, py) in zip(points, spots, strict=True):
         if stat.ci95 is not None:
             ends = [y(end) for end in stat.ci95 if not math.isnan(end)]
             parts.append(
                 el("line", x1=px, x2=px, y1=min(ends, default=py), y2=max(ends, default=py), class_=class_)
             )
-        text = f"batch {batch}: {show(stat.value, stat.unit, stat.ci95)}"
-        if stat.ci95 is not None and stat.value is not None:
-            text += f" {show_interval(stat.ci95, stat.value, stat.unit)}"
-        mark = SHAPES[_SHAPE_ORDER[index % len(_SHAPE_ORDER)]]
-        parts.append(
-            el("path", el("title", text), d=f"M{px:.1f} {py:.1f}{mark}", class_=f"spot c{index % _COLOURS}")
-        )
+        text = f"batch {batch}: {stat.text} {interval_text(stat)}".rstrip()
+        parts.append(spot(px, py, *_mark(index), text))
     return el("g", *parts)
-
-
-def _key(index: int) -> Markup:
-    path = el(
-        "path", d=f"M8 8{SHAPES[_SHAPE_ORDER[index % len(_SHAPE_ORDER)]]}", class_=f"spot c{index % _COLOURS}"
-    )
-    return el("svg", path, viewBox="0 0 16 16", class_="key", aria_hidden="true")
-
-
-def _finite(stat: Stat) -> list[float]:
-    return [end for end in stat.ci95 or () if math.isfinite(end)]

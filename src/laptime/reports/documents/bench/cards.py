@@ -2,58 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from laptime.analysis.stat import Stat
-from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Card
-from laptime.reports.documents.bench.table import Stats, headline, throughput_regime_of
+from laptime.reports.documents.bench import table
+from laptime.reports.documents.bench.table import Stats
 
 
 def cards(run: Run, stats: list[Stats]) -> list[Card]:
     """At most six."""
-    heads = [stat for numbers in stats if (stat := headline(numbers)) and stat.value is not None]
+    heads = [stat for numbers in stats if (stat := table.headline(numbers)) and stat.value is not None]
     regime = heads[0].regime if heads else ""
-    wanted: list[tuple[str, Callable[[float], float]]] = [
-        (f"latency/{regime}/median", lambda value: -value),
-        (f"throughput/{throughput_regime_of(stats)}", lambda value: value),
-        ("flops/share_of_peak", lambda value: value),
-        ("memory/device/peak", lambda value: value),
-        ("memory/host/peak", lambda value: value),
-        *(
-            (tag, lambda value: -value)
-            for numbers in stats[:1]
-            for tag in numbers
-            if tag.startswith("energy/")
-        ),
+    wanted = [
+        f"latency/{regime}/median",
+        f"throughput/{table.throughput_regime_of(stats)}",
+        "flops/share_of_peak",
+        "memory/device/peak",
+        "memory/host/peak",
+        *(tag for numbers in stats[:1] for tag in numbers if tag.startswith("energy/")),
     ]
     shown: list[Card] = []
-    for tag, key in wanted:
+    for tag in wanted:
         measured = [
             (case, numbers[tag])
             for case, numbers in zip(run.cases, stats, strict=True)
             if tag in numbers and numbers[tag].value is not None
         ]
         if measured:
-            case, stat = max(measured, key=lambda pair: key(pair[1].value or 0.0))
+            choose = max if _is_top(measured[0][1]) else min
+            case, stat = choose(measured, key=lambda pair: pair[1].value or 0.0)
             shown.append(_card(run, case, stat, several=len(measured) > 1))
     return shown[:6]
+
+
+def _is_top(stat: Stat) -> bool:
+    """Whether the highest of several is the one to tell; memory is wanted low, but has to be there."""
+    return stat.better == "higher" or stat.tag.startswith("memory/")
 
 
 def _card(run: Run, case: Case, stat: Stat, *, several: bool) -> Card:
     title = stat.title
     if several and stat.better != "none":
-        is_top = stat.better == "higher" or stat.tag.startswith("memory/")
-        title = f"{'highest' if is_top else 'lowest'} {title}"
+        title = f"{'highest' if _is_top(stat) else 'lowest'} {title}"
     conditions = [stat.regime] if stat.regime else []
     conditions += [words.label(case, run)] if len(run.cases) > 1 else []
     conditions += [held] if (held := words.held(run)) else []
     return Card(
         title=title,
         figure=stat.text,
-        interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
+        interval=table.interval_text(stat),
         note=", ".join(conditions),
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import NamedTuple
 
 from markupsafe import Markup
 
@@ -19,38 +18,29 @@ from laptime.reports.page.svg import Scale, drawing, el
 _STRIP = 260.0
 
 
-class Described(NamedTuple):
-    """A comparison in words; `sides` is `batch 8: candidate against baseline`."""
-
-    sides: str
-    sentence: str
-    record: Comparison
-
-
 def sentences(run: Run) -> list[tuple[str, str]]:
     """(topic, text) of each comparison."""
-    return [("compared", f"{each.sides}: {each.sentence}") for each in _described(run)]
+    return [("compared", f"{sides}: {sentence}") for _, sides, sentence in _described(run)]
 
 
 def section(run: Run) -> Section:
     """A row a comparison, with a strip: the margin, 1.0, interval and estimate."""
-    described = _described(run)
     x = _scale(run.comparisons)
     rows = [
         Row(
             cells=[
-                each.sides,
-                Cell(text=each.record.word, tone=each.record.word),
-                Cell(text="", draw=partial(_strip, each.record, x)),
-                each.sentence.removeprefix(each.record.word).removeprefix(": "),
+                sides,
+                Cell(text=each.word, tone=each.word),
+                Cell(text="", draw=partial(_strip, each, x)),
+                sentence.removeprefix(each.word).removeprefix(": "),
                 Cell(
-                    text=count(each.record.pairs, "pair"),
-                    value=each.record.pairs,
-                    interval=f"{each.record.processes} + {each.record.processes} processes",
+                    text=count(each.pairs, "pair"),
+                    value=each.pairs,
+                    interval=f"{each.processes} + {each.processes} processes",
                 ),
             ]
         )
-        for each in described
+        for each, sides, sentence in _described(run)
     ]
     columns = [
         Column(title="candidate against baseline"),
@@ -72,7 +62,8 @@ def section(run: Run) -> Section:
     )
 
 
-def _described(run: Run) -> list[Described]:
+def _described(run: Run) -> list[tuple[Comparison, str, str]]:
+    """Each comparison, `batch 8: candidate against baseline`, and what came of it."""
     cases = {case.key: case for case in run.cases}
     described = []
     for each in run.comparisons:
@@ -82,7 +73,7 @@ def _described(run: Run) -> list[Described]:
         sentence = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
         lead = f"{shared}: " if shared else ""
         lead += "per item, " if each.metric.startswith("time per item") else ""
-        described.append(Described(f"{lead}{candidate} against {baseline}", words.printable(sentence), each))
+        described.append((each, f"{lead}{candidate} against {baseline}", words.printable(sentence)))
     return described
 
 

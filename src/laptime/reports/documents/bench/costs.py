@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 from laptime.analysis.stat import Stat
-from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Bar, Bars, Block, Facts, Folded, Group, Section, Text
-from laptime.reports.documents.bench.lines import memory, models, startup, startups
+from laptime.reports.documents.bench.lines import memory, memory_name, models, startup, startups
 from laptime.reports.documents.bench.machine import flat
 from laptime.reports.documents.bench.reasons import unmeasured
 from laptime.reports.documents.bench.table import Stats
@@ -22,7 +21,7 @@ def section(run: Run, stats: list[Stats]) -> Section:
         title="Cost",
         detail="page",
         blocks=[
-            Group(title="Start-up", blocks=list(startups(run, stats, _waterfall).values())),
+            Group(title="Start-up", blocks=[_waterfall(*start) for start in startups(run, stats).items()]),
             Group(title="Memory", blocks=[_memories(run, stats)]),
             Group(title="Work", blocks=_work(run, stats)),
         ],
@@ -54,7 +53,7 @@ def _memories(run: Run, stats: list[Stats]) -> Bars:
     for case, numbers in zip(run.cases, stats, strict=True):
         lead = f"{words.label(case, run)}, " if len(run.cases) > 1 else ""
         for stat in memory(numbers):
-            name = lead + stat.tag.removeprefix("memory/").replace("/", " ")
+            name = lead + memory_name(stat)
             rows.append(_bar(stat, name, kind="on-device"))
     return Bars(rows=rows)
 
@@ -62,8 +61,8 @@ def _memories(run: Run, stats: list[Stats]) -> Bars:
 def _bar(stat: Stat, name: str, *, kind: str = "", begin: float = 0.0) -> Bar:
     length = _length(stat)
     parts = [Bar(name="", value=begin, kind="gap"), Bar(name="", value=length, kind=kind)] if begin else []
-    text = show(stat.value, stat.unit, stat.ci95)
-    return Bar(name=name, value=begin + length, text=text, kind=kind, parts=parts, note=stat.note)
+    end, text = begin + length, stat.text
+    return Bar(name=name, value=end, text=text, kind=kind, parts=parts, note=stat.note)
 
 
 def _work(run: Run, stats: list[Stats]) -> list[Block]:

@@ -20,9 +20,9 @@ from laptime.records.comparison import Word
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
+from laptime.reports import json_parts
 from laptime.reports.documents.bench.reasons import failure_check
 from laptime.reports.documents.bench.table import Stats
-from laptime.reports.json_parts import Environment, Reason, machine, reason
 
 SCHEMA: Literal["laptime.report/1"] = "laptime.report/1"
 
@@ -55,7 +55,7 @@ class Measured(Struct, frozen=True, kw_only=True):
     axes: dict[str, Axis]
     status: Status
     verdict: Trust
-    reasons: list[Reason]
+    reasons: list[json_parts.Reason]
     failure: Failure | None
     metrics: dict[str, Metric]
     details: dict[str, Any]
@@ -76,25 +76,22 @@ class Compared(Struct, frozen=True, kw_only=True):
     sentence: str
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """A run for machines. `seconds` is the wall time of the whole command, `started` ISO 8601 in UTC."""
-
-    schema: Literal["laptime.report/1"]
-    laptime: str
-    id: str
-    verb: str
-    name: str
-    started: str
-    seconds: float
-    status: str
-    verdict: Trust
-    reasons: list[Reason]
-    environment: Environment
-    plan: dict[str, Setting]
-    subjects: list[Subject]
-    cases: list[Measured]
-    comparisons: list[Compared]
-    findings: list[Finding]
+Report = json_parts.struct(
+    "Report",
+    "A run for machines. `seconds` is the wall time of the whole command, `started` ISO 8601 in UTC.",
+    {
+        "schema": Literal["laptime.report/1"],
+        **json_parts.OF_RUN,
+        "verdict": Trust,
+        "reasons": list[json_parts.Reason],
+        "environment": json_parts.Environment,
+        "plan": dict[str, Setting],
+        "subjects": list[Subject],
+        "cases": list[Measured],
+        "comparisons": list[Compared],
+        "findings": list[Finding],
+    },
+)
 
 
 def schema() -> dict[str, Any]:
@@ -102,48 +99,29 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(Report)}
 
 
-def report(run: Run, stats: list[Stats]) -> Report:
+def report(run: Run, stats: list[Stats]) -> Struct:
     """The run as the structs above; `stats` are the numbers of each case."""
     cases = [_measured(case, numbers) for case, numbers in zip(run.cases, stats, strict=True)]
-    of_the_run = [reason(check, None) for check in run.checks if check.outcome != "ok"]
-    return Report(
+    return json_parts.filled(
+        Report,
+        run,
         schema=SCHEMA,
-        laptime=run.laptime,
-        id=run.id,
-        verb=run.verb,
-        name=run.name,
-        started=run.started,
-        seconds=run.seconds,
-        status=run.status,
         verdict=run.trust,
-        reasons=[*of_the_run, *(each for case in cases for each in case.reasons)],
-        environment=machine(run),
-        plan=run.plan,
-        subjects=run.subjects,
+        reasons=[*json_parts.reasons(run), *(each for case in cases for each in case.reasons)],
+        environment=json_parts.machine(run),
         cases=cases,
-        comparisons=[
-            Compared(**{name: getattr(each, name) for name in Compared.__struct_fields__})
-            for each in run.comparisons
-        ],
-        findings=run.findings,
+        comparisons=[json_parts.filled(Compared, each) for each in run.comparisons],
     )
 
 
 def _measured(case: Case, stats: Stats) -> Measured:
-    return Measured(
-        key=case.key,
-        target=case.target,
-        axes=case.axes,
-        status=case.status,
+    return json_parts.filled(
+        Measured,
+        case,
         verdict=case.trust,
         reasons=[
-            *([reason(failure_check(case.failure), case)] if case.failure else []),
-            *(reason(check, case) for check in case.checks if check.outcome != "ok"),
+            *([json_parts.reason(failure_check(case.failure), case)] if case.failure else []),
+            *(json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"),
         ],
-        failure=case.failure,
-        metrics={
-            tag: Metric(**{name: getattr(stat, name) for name in Metric.__struct_fields__})
-            for tag, stat in stats.items()
-        },
-        details=case.details,
+        metrics={tag: json_parts.filled(Metric, stat) for tag, stat in stats.items()},
     )

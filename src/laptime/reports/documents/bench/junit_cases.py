@@ -5,10 +5,12 @@ Broken is a failure; undecided and invalid numbers are errors, because a pipelin
 
 from __future__ import annotations
 
+from functools import partial
+
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
-from laptime.reports.document import Outcome, TestCase
+from laptime.reports.document import TestCase
 
 
 def junit_cases(run: Run) -> list[TestCase]:
@@ -35,26 +37,16 @@ def _verdict(verdict: Verdict, case: Case | None) -> TestCase:
 
 
 def _measured(case: Case) -> TestCase:
-    failure = case.failure
-    outcome: Outcome = "passed"
-    kind = sentence = then = ""
+    failure, test = case.failure, partial(TestCase, group=case.target, name=case.key, seconds=_seconds(case))
     if failure is not None and case.status == "failed":
-        outcome, kind, sentence, then = "error", failure.kind, failure.what, failure.next
-    elif case.status == "skipped":
-        outcome, kind, sentence = "skipped", "skipped", failure.what if failure else ""
-    elif case.trust == "invalid":
-        bad = next((check for check in case.checks if check.outcome == "fail"), None)
-        outcome, kind = "error", "invalid"
-        sentence, then = (bad.sentence, bad.next) if bad else (case.status, "")
-    return TestCase(
-        group=case.target,
-        name=case.key,
-        outcome=outcome,
-        kind=kind,
-        sentence=sentence,
-        next=then,
-        seconds=_seconds(case),
-    )
+        return test(outcome="error", kind=failure.kind, sentence=failure.what, next=failure.next)
+    if case.status == "skipped":
+        return test(outcome="skipped", kind="skipped", sentence=failure.what if failure else "")
+    if case.trust != "invalid":
+        return test()
+    bad = next((check for check in case.checks if check.outcome == "fail"), None)
+    sentence, then = (bad.sentence, bad.next) if bad else (case.status, "")
+    return test(outcome="error", kind="invalid", sentence=sentence, next=then)
 
 
 def _seconds(case: Case | None) -> float:

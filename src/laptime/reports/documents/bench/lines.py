@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
-
 from laptime.analysis.stat import Stat
 from laptime.kit.units import show, show_interval
 from laptime.records.case import AS_GIVEN, Case
@@ -18,19 +15,33 @@ STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/firs
 _SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
-T = TypeVar("T")
-
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
     if got := inputs(run):
         rows.append(("inputs", got))
-    rows += [("start-up", text) for text in startups(run, stats, _startup_text).values()]
+    rows += [("start-up", _startup_text(*start)) for start in startups(run, stats).items()]
     rows += _memory(run, stats)
     if hit := disturbed(run):
         rows.append(("disturbed", hit))
     return rows + _others(run, stats) + [("unmeasured", text) for text in unmeasured(run)]
+
+
+def agreement(run: Run) -> list[tuple[str, str]]:
+    """Before any word on speed: whether it is one model at all, and whether outputs agree, by topic.
+
+    Outputs that do not agree are reasons against the numbers, and stand there.
+    """
+    rows = [
+        ("model", words.printable(each.sentence)) for each in run.findings if each.kind.startswith("model/")
+    ]
+    return rows + [
+        ("outputs", f"{words.label(case, run)}: {words.printable(each.sentence)}")
+        for case in run.cases
+        for each in case.checks
+        if each.name == "agreement" and each.outcome == "ok"
+    ]
 
 
 def models(run: Run, stats: list[Stats]) -> list[str]:
@@ -50,8 +61,8 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if "params/all" in stats:
         every, trainable = stats["params/all"], stats.get("params/trainable")
         some = trainable is not None and trainable.value != every.value
-        few = f" ({_value_text(trainable)} trainable)" if some and trainable else ""
-        parts.append(f"{_value_text(every)} parameters{few}")
+        few = f" ({trainable.text} trainable)" if some and trainable else ""
+        parts.append(f"{every.text} parameters{few}")
     work = [s for tag in ("macs", "flops") if (s := stats.get(tag)) and s.value]
     if work:
         numbers = " = ".join(f"{show((s.value or 0.0) / case.batch, s.unit)}s" for s in work)
@@ -64,11 +75,11 @@ def _model(run: Run, pairs: list[tuple[Case, Stats]]) -> str:
     if rated:
         case, stats = max(rated, key=lambda pair: pair[1]["flops/achieved"].value or 0.0)
         achieved = stats["flops/achieved"]
-        text = f"{_value_text(achieved)} achieved ({achieved.regime}"
+        text = f"{achieved.text} achieved ({achieved.regime}"
         text += f", {words.label(case, run, target=False)})" if len(pairs) > 1 else ")"
         if (share := stats.get("flops/share_of_peak")) is not None:
             text += (
-                f", {_value_text(share)} of the measured peak"
+                f", {share.text} of the measured peak"
                 if share.value is not None
                 else f"; no share of peak is told: {words.printable(share.note)}"
             )
@@ -82,21 +93,18 @@ def startup(stats: Stats) -> list[Stat]:
     return parts + [s for tag, s in stats.items() if tag.startswith("time/") and tag not in STARTUP]
 
 
-def startups(run: Run, stats: list[Stats], make: Callable[[str, Stats], T]) -> dict[str, T]:
-    """What `make` makes of the name and start of each variant (its first case), by that name."""
-    groups: dict[str, T] = {}
-    several = len({case.target for case in run.cases}) > 1
+def startups(run: Run, stats: list[Stats]) -> dict[str, Stats]:
+    """The numbers of the first case of each variant whose start is known, by the variant's name."""
+    groups: dict[str, Stats] = {}
     for case, numbers in zip(run.cases, stats, strict=True):
-        parts = [words.printable(case.target)] if several else []
-        name = ", ".join([*parts, *words.variant(case, run, batch=False)])
-        if name not in groups and startup(numbers):
-            groups[name] = make(name, numbers)
+        if startup(numbers):
+            groups.setdefault(words.variant_name(case, run), numbers)
     return groups
 
 
 def _startup_text(name: str, stats: Stats) -> str:
     text = ", ".join(
-        f"{words.printable(stat.title)} {_value_text(stat)}"
+        f"{words.printable(stat.title)} {stat.text}"
         + (f" ({words.printable(stat.note)})" if stat.note else "")
         for stat in startup(stats)
     )
@@ -109,6 +117,11 @@ def memory(stats: Stats) -> list[Stat]:
     return sorted(parts, key=lambda stat: not stat.tag.startswith("memory/device"))
 
 
+def memory_name(stat: Stat) -> str:
+    """Whose memory: `device peak`."""
+    return words.printable(stat.tag.removeprefix("memory/")).replace("/", " ")
+
+
 def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """Where device memory goes, and what a call adds on the host; the peak is in the table."""
     groups: dict[str, list[str]] = {}
@@ -116,14 +129,10 @@ def _memory(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
         place = "device" if "memory/device/peak" in numbers else "host"
         split = [stat for stat in memory(numbers) if stat.tag != f"memory/{place}/peak"]
         if split and (place == "device" or len(run.cases) == 1):
-            text = ", ".join(f"{_memory_name(s.tag)} {_value_text(s)}" for s in split)
+            text = ", ".join(f"{memory_name(s)} {s.text}" for s in split)
             groups.setdefault(text, []).append(words.label(case, run))
     several = len(run.cases) > 1
     return [("memory", f"{'; '.join(w)}: {text}" if several else text) for text, w in groups.items()]
-
-
-def _memory_name(tag: str) -> str:
-    return words.printable(tag.removeprefix("memory/")).replace("/", " ")
 
 
 def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
@@ -148,11 +157,7 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 
 def _with_interval(stat: Stat) -> str:
-    text = words.printable(_value_text(stat))
+    text = words.printable(stat.text)
     if stat.ci95 is None or stat.value is None:
         return text
     return f"{text} {words.printable(show_interval(stat.ci95, stat.value, stat.unit))}"
-
-
-def _value_text(stat: Stat) -> str:
-    return stat.text

@@ -60,12 +60,9 @@ def _environment(run: Run) -> list[tuple[str, str]]:
 
 
 def _settings(run: Run) -> Table:
-    rows = [
-        Row(cells=[name, str(setting.value), setting.origin], key=name) for name, setting in run.plan.items()
-    ]
-    return Table(
-        id="setting", columns=[Column(title=title) for title in ("setting", "value", "from")], rows=rows
-    )
+    columns = [Column(title=title) for title in ("setting", "value", "from")]
+    rows = [Row(cells=[name, str(each.value), each.origin], key=name) for name, each in run.plan.items()]
+    return Table(id="setting", columns=columns, rows=rows)
 
 
 def _checks(run: Run) -> Table:
@@ -78,10 +75,8 @@ def _checks(run: Run) -> Table:
         )
         for of, check in every
     ]
-    titles = ("outcome", "check", "case", "what it says")
-    return Table(
-        id="check-row", columns=[Column(title=title) for title in titles], rows=rows, notes_title="next"
-    )
+    columns = [Column(title=title) for title in ("outcome", "check", "case", "what it says")]
+    return Table(id="check-row", columns=columns, rows=rows, notes_title="next")
 
 
 def flat(value: Any, name: str = "") -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
 from laptime.reports.document import Chart, Folded, Section
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, line
 
 MEMORY, CPU = "evidence/process/memory", "evidence/process/cpu"
 POINTS = 1000
@@ -48,11 +48,10 @@ def _drawn(case: Case, memory: Series, cpu: Series | None) -> Markup:
         for index, (series, class_, title) in enumerate(panels)
     ]
     bottom = 24.0 + len(panels) * _HEIGHT + (len(panels) - 1) * _GAP
-    ticks = x.ticks(8)
     caption = "the method began; before it: import and constructor" if cpu else "the run started"
     middle = (_LEFT + _RIGHT) / 2
     parts += [
-        bottom_axis(x, zip(ticks, tick_texts(ticks, 1.0), strict=True), y=bottom),
+        bottom_axis(x, x.labels(8), y=bottom),
         el("text", f"seconds since {caption}", x=middle, y=bottom + 34, class_="tick middle"),
     ]
     if x.low < 0 < x.high:
@@ -65,15 +64,12 @@ def _panel(series: Series, x: Scale, *, top: float, class_: str, title: str) -> 
     most = max(series.samples) or 1.0
     factor, unit = unit_of(most, series.metric.unit)
     y = Scale(0.0, most * 1.1 / factor, top + _HEIGHT, top)
-    ticks = y.ticks(4)
-    spots = [(x(at), y(value / factor)) for at, value in _thinned(series)]
-    path = "M" + "L".join(f"{a:.1f} {b:.1f}" for a, b in spots)
     name = f"{title}, {unit}" if series.metric.unit == "B" else f"{title}, {unit} of one CPU"
     return Markup("").join(
         (
             el("text", name, x=4, y=top - 8, class_="tick"),
-            left_axis(y, zip(ticks, tick_texts(ticks, 1.0), strict=True), x=_LEFT, right=_RIGHT),
-            el("path", d=path, class_=class_, fill="none"),
+            left_axis(y, y.labels(4), x=_LEFT, right=_RIGHT),
+            line([(x(at), y(value / factor)) for at, value in _thinned(series)], class_),
         )
     )
 

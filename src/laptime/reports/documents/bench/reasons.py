@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from msgspec import Struct
+from msgspec import structs
 
 from laptime.analysis.stat import Stat
 from laptime.kit.text import count
@@ -19,13 +19,9 @@ from laptime.reports._words import label, printable, processes
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 
 
-class Reason(Struct, frozen=True, kw_only=True):
+class Reason(Check, frozen=True, kw_only=True):
     """What a check or a failure says, and of which cases."""
 
-    check: str
-    outcome: str
-    sentence: str
-    next: str
     cases: list[Case]
 
 
@@ -34,25 +30,16 @@ def reasons(run: Run) -> list[Reason]:
 
     Equal sentences of several cases are one reason.
     """
-    reasons: dict[tuple[str, str, str], Reason] = {}
-
-    def add(check: Check, case: Case | None) -> None:
-        key = (check.name, check.outcome, check.sentence)
-        cases = [case] if case else []
-        if key in reasons:
-            reasons[key].cases.extend(cases)
-        elif check.outcome != "ok":
-            reasons[key] = Reason(
-                check=check.name, outcome=check.outcome, sentence=check.sentence, next=check.next, cases=cases
-            )
-
-    for check in run.checks:
-        add(check, None)
+    told: list[tuple[Check, list[Case]]] = [(check, []) for check in run.checks]
     for case in run.cases:
         if case.failure and case.status in ("failed", "skipped"):
-            add(failure_check(case.failure), case)
-        for check in case.checks:
-            add(check, case)
+            told.append((failure_check(case.failure), [case]))
+        told += [(check, [case]) for check in case.checks]
+    reasons: dict[tuple[str, str, str], Reason] = {}
+    for check, cases in told:
+        if check.outcome != "ok":
+            new = Reason(**structs.asdict(check), cases=[])
+            reasons.setdefault((check.name, check.outcome, check.sentence), new).cases.extend(cases)
     return sorted(reasons.values(), key=lambda reason: _RANK[reason.outcome])
 
 
@@ -92,12 +79,8 @@ def _sure(run: Run, headlines: list[Stat | None]) -> str:
     widest = max(stat.precision or 0.0 for stat in medians)
     total = sum(stat.n for stat in medians)
     which = "the median is known" if len(medians) == 1 else "every median is known"
-    return f"{which} to ±{percent(widest)} (95 % interval, {count(total, 'sample')}, {_processes(run)})"
-
-
-def _processes(run: Run) -> str:
-    number = processes(run)
-    return f"{number} fresh processes" if number > 1 else "1 process"
+    evidence = ", ".join(["95 % interval", count(total, "sample"), *processes(run)])
+    return f"{which} to ±{percent(widest)} ({evidence})"
 
 
 def _some(names: list[str], most: int = 2) -> str:
@@ -109,7 +92,7 @@ def likewise(reasons: list[Reason]) -> list[list[Reason]]:
     """Reasons of one check and outcome together: the same thing found in several cases."""
     groups: dict[tuple[str, str], list[Reason]] = {}
     for reason in reasons:
-        groups.setdefault((reason.check, reason.outcome), []).append(reason)
+        groups.setdefault((reason.name, reason.outcome), []).append(reason)
     return list(groups.values())
 
 

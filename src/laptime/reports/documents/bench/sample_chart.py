@@ -15,7 +15,7 @@ from laptime.analysis.stat import Stat
 from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
-from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, dots, drawing, el, left_axis, tick_texts
+from laptime.reports.page import svg
 
 _WIDTH, _HEIGHT = 940.0, 300.0
 _LEFT, _RIGHT = 64.0, 690.0
@@ -56,8 +56,8 @@ class Plot(NamedTuple):
     at: Floats
     kinds: Places
     drawn: Places
-    x: Scale
-    y: Scale
+    x: svg.Scale
+    y: svg.Scale
     factor: float
     unit: str
 
@@ -67,7 +67,7 @@ def plot(series: Series, *, most: int) -> Plot:
     values = _sound(series)
     at = np.asarray(series.at or range(len(values)), dtype=float)
     kinds = kinds_of(series)
-    x = Scale(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9), _LEFT, _RIGHT)
+    x = svg.Scale(float(at.min()), max(float(at.max()), float(at.min()) + 1e-9), _LEFT, _RIGHT)
     y = _value_scale(values, select(series).values)
     return Plot(series, values, at, kinds, thinned(values, kinds, most), x, y, *unit(series))
 
@@ -107,9 +107,9 @@ def draw(plot: Plot, stats: dict[str, Stat]) -> Markup:
         _quantiles(stats, regime, plot.y),
     ]
     label = f"{len(plot.values)} samples over time and their distribution"
-    chart = drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples")
+    chart = svg.drawing(_WIDTH, _HEIGHT, *parts, label=label, class_="chart samples")
     note = _note(plot)
-    return chart + _legend(plot.kinds) + (el("p", note, class_="quiet") if note else "")
+    return chart + _legend(plot.kinds) + (svg.el("p", note, class_="quiet") if note else "")
 
 
 def kinds_of(series: Series) -> NDArray[np.intp]:
@@ -140,7 +140,7 @@ def thinned(values: Floats, kinds: NDArray[np.intp], most: int) -> NDArray[np.in
 def _marks(plot: Plot, kind: int) -> Markup:
     places = plot.drawn[plot.kinds[plot.drawn] == kind]
     spots = ((plot.x(float(plot.at[i])), plot.y(float(plot.values[i]))) for i in places)
-    return el("path", d=dots(spots, SHAPES[KINDS[kind].shape]), class_=f"mark {KINDS[kind].name}")
+    return svg.el("path", d=svg.dots(spots, svg.SHAPES[KINDS[kind].shape]), class_=f"mark {KINDS[kind].name}")
 
 
 def _spans(plot: Plot) -> Markup:
@@ -154,10 +154,10 @@ def _spans(plot: Plot) -> Markup:
         f"V{plot.y(float(plot.values[b])):.1f}"
         for a, b in pairs
     )
-    return el("path", d=d, class_="mark spans")
+    return svg.el("path", d=d, class_="mark spans")
 
 
-def _value_scale(values: Floats, used: Floats) -> Scale:
+def _value_scale(values: Floats, used: Floats) -> svg.Scale:
     """Linear where the used samples lie; what is far above them is squeezed, so that both can be seen."""
     top = float(np.quantile(used, 0.995))
     low = float(min(values.min(), used.min()))
@@ -165,26 +165,26 @@ def _value_scale(values: Floats, used: Floats) -> Scale:
     low = max(0.0, low - 0.08 * span)
     bend, highest = top + 0.35 * span, float(values.max())
     if highest <= bend + 0.5 * span:
-        return Scale(low, max(highest, top) + 0.08 * span, _BOTTOM, _TOP)
-    return Scale(low, highest, _BOTTOM, _TOP, bend=bend)
+        return svg.Scale(low, max(highest, top) + 0.08 * span, _BOTTOM, _TOP)
+    return svg.Scale(low, highest, _BOTTOM, _TOP, bend=bend)
 
 
 def _frame(plot: Plot) -> Markup:
     x, y = plot.x, plot.y
-    ys, xs = y.ticks(5), x.ticks(7)
-    texts = tick_texts(ys, plot.factor)
+    ys = y.ticks(5)
+    texts = svg.tick_texts(ys, plot.factor)
     if y.bend is not None:
-        texts = [*tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
+        texts = [*svg.tick_texts(ys[:-1], plot.factor), _brief(ys[-1] / plot.factor)]
     below = "seconds since the run started" if plot.series.at else "sample"
     parts = [
-        left_axis(y, zip(ys, texts, strict=True), x=_LEFT, right=_END),
-        bottom_axis(x, zip(xs, tick_texts(xs, 1.0), strict=True), y=_BOTTOM),
-        el("text", below, x=(_LEFT + _RIGHT) / 2, y=_HEIGHT - 8, class_="tick middle"),
-        el("text", "samples", x=(_SIDE + _END) / 2, y=_HEIGHT - 8, class_="tick middle"),
-        el("line", x1=_SIDE, x2=_SIDE, y1=_TOP, y2=_BOTTOM, class_="axis"),
+        svg.left_axis(y, zip(ys, texts, strict=True), x=_LEFT, right=_END),
+        svg.bottom_axis(x, x.labels(7), y=_BOTTOM),
+        svg.el("text", below, x=(_LEFT + _RIGHT) / 2, y=_HEIGHT - 8, class_="tick middle"),
+        svg.el("text", "samples", x=(_SIDE + _END) / 2, y=_HEIGHT - 8, class_="tick middle"),
+        svg.el("line", x1=_SIDE, x2=_SIDE, y1=_TOP, y2=_BOTTOM, class_="axis"),
     ]
     if y.bend is not None:
-        parts.append(el("line", x1=_LEFT, x2=_END, y1=y(y.bend), y2=y(y.bend), class_="bend"))
+        parts.append(svg.el("line", x1=_LEFT, x2=_END, y1=y(y.bend), y2=y(y.bend), class_="bend"))
     return Markup("").join(parts)
 
 
@@ -200,23 +200,25 @@ def _boundaries(plot: Plot) -> Markup:
         return Markup("")
     middles = [(float(at[i]) + float(at[i - 1])) / 2 for i in changes]
     return Markup("").join(
-        el("line", x1=x(m), x2=x(m), y1=_TOP, y2=_BOTTOM, class_="boundary")
-        + el("text", f"process {process[i] + 1}", x=x(m) + 5, y=_BOTTOM - 6, class_="tick small")
+        svg.el("line", x1=x(m), x2=x(m), y1=_TOP, y2=_BOTTOM, class_="boundary")
+        + svg.el("text", f"process {process[i] + 1}", x=x(m) + 5, y=_BOTTOM - 6, class_="tick small")
         for i, m in zip(changes, middles, strict=True)
     )
 
 
-def _median(median: Stat | None, y: Scale) -> Markup:
+def _median(median: Stat | None, y: svg.Scale) -> Markup:
     if median is None or median.value is None:
         return Markup("")
     band = Markup("")
     if median.ci95 is not None:
         top, bottom = y(median.ci95[1]), y(median.ci95[0])
-        band = el("rect", x=_LEFT, y=top, width=_END - _LEFT, height=max(1.0, bottom - top), class_="band")
-    return band + el("line", x1=_LEFT, x2=_END, y1=y(median.value), y2=y(median.value), class_="median")
+        band = svg.el(
+            "rect", x=_LEFT, y=top, width=_END - _LEFT, height=max(1.0, bottom - top), class_="band"
+        )
+    return band + svg.el("line", x1=_LEFT, x2=_END, y1=y(median.value), y2=y(median.value), class_="median")
 
 
-def _quantiles(stats: dict[str, Stat], regime: str, y: Scale) -> Markup:
+def _quantiles(stats: dict[str, Stat], regime: str, y: svg.Scale) -> Markup:
     """The median in figures, and names of other quantiles where there is room beside it."""
     taken: list[float] = []
     marks = []
@@ -226,12 +228,12 @@ def _quantiles(stats: dict[str, Stat], regime: str, y: Scale) -> Markup:
             continue
         at = y(stat.value)
         if name != "median":
-            marks.append(el("line", x1=_END - 10, x2=_END, y1=at, y2=at, class_="quantile"))
+            marks.append(svg.el("line", x1=_END - 10, x2=_END, y1=at, y2=at, class_="quantile"))
         if all(abs(at - other) >= 13 for other in taken):
             taken.append(at)
             text = show(stat.value, "s", stat.ci95) if name == "median" else name
             marks.append(
-                el("text", text, x=_END + 5, y=at + 4, class_="value" if name == "median" else "tick")
+                svg.el("text", text, x=_END + 5, y=at + 4, class_="value" if name == "median" else "tick")
             )
     return Markup("").join(marks)
 
@@ -248,15 +250,17 @@ def _histogram(plot: Plot) -> Markup:
     thick = (_BOTTOM - _TOP) / bins
     full = _END - _SIDE - 14
     parts = [
-        el("text", "0", x=_SIDE, y=_BOTTOM + 17, class_="tick middle"),
-        el("text", f"{longest:,}", x=_SIDE + full, y=_BOTTOM + 17, class_="tick middle"),
+        svg.el("text", "0", x=_SIDE, y=_BOTTOM + 17, class_="tick middle"),
+        svg.el("text", f"{longest:,}", x=_SIDE + full, y=_BOTTOM + 17, class_="tick middle"),
     ]
     for index in range(bins):
         left, top = _SIDE, float(edges[index]) + 0.5
         for count, name in ((int(plain[index]), "used"), (int(apart[index]), "apart")):
             if count:
                 width = max(count / longest * full, 1.0)
-                parts.append(el("rect", x=left, y=top, width=width, height=thick - 1, class_=f"bar {name}"))
+                parts.append(
+                    svg.el("rect", x=left, y=top, width=width, height=thick - 1, class_=f"bar {name}")
+                )
                 left += width
     return Markup("").join(parts)
 
@@ -265,10 +269,9 @@ def _legend(kinds: Places) -> Markup:
     items = []
     for index, kind in reversed(list(enumerate(KINDS))):
         if count := int((kinds == index).sum()):
-            path = el("path", d=f"M8 8{SHAPES[kind.shape]}", class_=f"mark {kind.name}")
-            key = el("svg", path, viewBox="0 0 16 16", class_="key", aria_hidden="true")
-            items.append(el("li", key, el("span", kind.words), " ", el("b", f"{count:,}")))
-    return el("ul", *items, class_="legend")
+            texts = [svg.el("span", kind.words), " ", svg.el("b", f"{count:,}")]
+            items.append((kind.shape, f"mark {kind.name}", texts))
+    return svg.legend(items)
 
 
 def _note(plot: Plot) -> str:

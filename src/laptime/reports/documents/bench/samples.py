@@ -5,14 +5,13 @@ from __future__ import annotations
 from functools import cache, partial
 
 from laptime.analysis.stat import Stat
-from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.reports import _words as words
-from laptime.reports.document import Block, Cell, Chart, Column, Folded, Group, Row, Section, Table
+from laptime.reports.document import Block, Cell, Chart, Folded, Group, Row, Section, Table, columns
 from laptime.reports.documents.bench import sample_chart
-from laptime.reports.documents.bench.table import Stats
+from laptime.reports.documents.bench.table import Stats, interval_text, lies_when, metric_of
 
 POINTS = 6000
 """Samples drawn on a whole page, about; a case gets its share of them, at most a third."""
@@ -55,21 +54,15 @@ def _chart(series: Series, stats: Stats, most: int) -> Chart:
 
 
 def _numbers(index: int, case: Case, stats: Stats) -> Table:
-    columns = [
-        Column(title="metric", kind="code"),
-        Column(title="value", kind="number"),
-        Column(title="95 % interval", kind="number"),
-        Column(title="samples", kind="count"),
-        Column(title="note"),
-    ]
+    heads = columns(
+        {"metric": "code", "value": "number", "95 % interval": "number", "samples": "count", "note": "text"}
+    )
     rows = [
         Row(
             cells=[
                 Cell(text=stat.tag, note=_meaning(case, stat)),
                 Cell(text=stat.text, value=stat.value),
-                Cell(
-                    text=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
-                ),
+                Cell(text=interval_text(stat)),
                 stat.n,
                 stat.note,
             ],
@@ -77,14 +70,10 @@ def _numbers(index: int, case: Case, stats: Stats) -> Table:
         )
         for stat in stats.values()
     ]
-    return Table(id=f"number-{index}", columns=columns, rows=rows)
+    return Table(id=f"number-{index}", columns=heads, rows=rows)
 
 
 def _meaning(case: Case, stat: Stat) -> str:
     """What the metric means, and when it lies."""
-    kind = "latency" if stat.tag.startswith(("latency/", "throughput/")) else stat.tag
-    metric = next((s.metric for s in case.series if s.metric.tag == kind), None)
-    if metric is None:
-        return ""
-    lies_when = f"Lies when: {metric.lies_when}" if metric.lies_when else ""
-    return " ".join(filter(None, (metric.meaning, lies_when)))
+    metric = metric_of([case], stat.tag)
+    return " ".join(filter(None, (metric.meaning, lies_when(metric)))) if metric else ""

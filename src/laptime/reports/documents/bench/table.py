@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
@@ -10,14 +11,18 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import throughput_regime
 from laptime.kit.units import show_interval
 from laptime.records.case import Case
+from laptime.records.metric import Metric
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Cell, Column, Row, Table
-from laptime.reports.documents.bench import across
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
+STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
+"""Columns beside the metrics where several frameworks are compared: tag, title, regime."""
+SPARE = ("latency/isolated/p95", "throughput/")
+"""Tags of columns that a narrow terminal can do without beside those."""
 _MOST_REPORTED = 4
 
 Stats = dict[str, Stat]
@@ -26,6 +31,11 @@ Stats = dict[str, Stat]
 def headline(stats: Stats) -> Stat | None:
     """The one number a case is known by, as `summary.headline`, from numbers already made."""
     return next((stats[tag] for r in HEADLINE_ORDER if (tag := f"latency/{r}/median") in stats), None)
+
+
+def interval_text(stat: Stat) -> str:
+    """The 95 % interval, `[25.9, 26.8] ms`; empty where none is known."""
+    return show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else ""
 
 
 def table(run: Run, stats: list[Stats]) -> Table:
@@ -64,19 +74,27 @@ def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
 def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
     """Metrics; across frameworks also the word of each case against its baseline."""
     columns: list[tuple[Column, list[Cell]]] = []
-    is_across = across.is_across(run)
-    for index, (tag, title, regime) in enumerate([*metrics(stats), *(across.COLUMNS if is_across else ())]):
-        priority = 1 if is_across and tag.startswith(across.SPARE) else 0
-        lies_when = _lies_when(run, tag)
-        note = f"Lies when: {lies_when}" if lies_when else ""
+    is_across = len({str(case.axes.get("backend", "torch")) for case in run.cases}) > 1
+    for index, (tag, title, regime) in enumerate([*metrics(stats), *(STARTS if is_across else ())]):
+        priority = 1 if is_across and tag.startswith(SPARE) else 0
+        note = lies_when(metric_of(run.cases, tag))
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
         columns.append(
             (column, [_cell(c, numbers, tag) for c, numbers in zip(run.cases, stats, strict=True)])
         )
         if is_across and index == 0:
-            texts = across.against_first(run)
-            columns.append((Column(title="compared"), [Cell(text=text) for text in texts]))
+            columns.append((Column(title="compared"), _against_first(run)))
     return columns
+
+
+def _against_first(run: Run) -> list[Cell]:
+    """The word of each case against its baseline, with the factor: `faster 1.52x`."""
+    words = dict.fromkeys((each.baseline for each in run.comparisons), "baseline")
+    for each in run.comparisons:
+        factor = 1 / each.speedup if each.word == "slower" else each.speedup
+        is_known = each.word in ("faster", "slower")
+        words[each.candidate] = f"{each.word} {factor:.2f}x" if is_known else each.word
+    return [Cell(text=words.get(case.key, "-")) for case in run.cases]
 
 
 def _axis_cell(case: Case, name: str) -> Cell:
@@ -122,9 +140,15 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     return columns
 
 
-def _lies_when(run: Run, tag: str) -> str:
-    kind = {"latency": "latency", "throughput": "latency"}.get(tag.partition("/")[0], tag)
-    return next((s.metric.lies_when for c in run.cases for s in c.series if s.metric.tag == kind), "")
+def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:
+    """The metric behind a statistic; None where it was derived from others."""
+    kind = "latency" if tag.startswith(("latency/", "throughput/")) else tag
+    return next((s.metric for case in cases for s in case.series if s.metric.tag == kind), None)
+
+
+def lies_when(metric: Metric | None) -> str:
+    """When not to believe it; empty where nothing is known."""
+    return f"Lies when: {metric.lies_when}" if metric and metric.lies_when else ""
 
 
 def _cell(case: Case, stats: Stats, tag: str) -> Cell:
@@ -135,7 +159,7 @@ def _cell(case: Case, stats: Stats, tag: str) -> Cell:
         return Cell(text=_needs(case, stat), note=stat.note)
     return Cell(
         text=stat.text,
-        interval=show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 and stat.value else "",
+        interval=interval_text(stat),
         margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
         value=stat.value,
         note=stat.note,

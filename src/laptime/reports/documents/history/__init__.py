@@ -6,27 +6,14 @@ import statistics
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point
-from laptime.reports.document import (
-    Cell,
-    Chart,
-    Column,
-    Document,
-    Folded,
-    Headline,
-    Notice,
-    Notices,
-    Row,
-    Section,
-    Table,
-    Text,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents.history.chart import chart
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -36,22 +23,10 @@ LEAST_SPAN = 0.05
 """Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
 
 
-class Group(NamedTuple):
-    """Points that share a label: a commit, a version."""
-
-    label: str
-    points: list[Point]
-
-    @property
-    def median(self) -> float:
-        """Of the group's values."""
-        return statistics.median(point.value for point in self.points)
-
-
-def document(histories: Sequence[History], *, by: str) -> Document:
+def document(histories: Sequence[History], *, by: str) -> doc.Document:
     """Every case in a table, then each with its chart, its changes and its runs."""
-    overview = Section(id="cases", title="Cases", blocks=[_overview(histories)], headed=False)
-    return Document(
+    overview = doc.Section(id="cases", title="Cases", blocks=[_overview(histories)], headed=False)
+    return doc.Document(
         verb="history",
         title=f"{count(len(histories), 'case')} over time",
         verdict=_headline(histories),
@@ -67,10 +42,10 @@ def data(histories: Sequence[History]) -> dict[str, Any]:
     return {"schema": "laptime.history/1", "histories": msgspec.to_builtins(histories)}
 
 
-def _headline(histories: Sequence[History]) -> Headline:
+def _headline(histories: Sequence[History]) -> doc.Headline:
     steps = [step for history in histories for step in history.steps]
     is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
-    return Headline(
+    return doc.Headline(
         word="worse" if is_worse else "changed" if steps else "steady",
         tone="invalid" if is_worse else "noisy" if steps else "trusted",
         sentence=f"{count(len(steps), 'change')} of level found; the chance of reporting one "
@@ -78,93 +53,90 @@ def _headline(histories: Sequence[History]) -> Headline:
     )
 
 
-def _overview(histories: Sequence[History]) -> Table:
+def _overview(histories: Sequence[History]) -> doc.Table:
     columns = [
-        Column(title="case", kind="code"),
-        Column(title="runs", kind="count"),
-        Column(title="history", priority=1),
-        *(Column(title=title, kind="number") for title in ("first", "last")),
-        Column(title="changes"),
+        doc.Column(title="case", kind="code"),
+        doc.Column(title="runs", kind="count"),
+        doc.Column(title="history", priority=1),
+        *(doc.Column(title=title, kind="number") for title in ("first", "last")),
+        doc.Column(title="changes"),
     ]
-    return Table(id="overview", columns=columns, rows=[_case(history) for history in histories])
+    return doc.Table(id="overview", columns=columns, rows=[_case(history) for history in histories])
 
 
-def _case(history: History) -> Row:
+def _case(history: History) -> doc.Row:
     points = history.points
     changes = ", ".join(f"{step.word} {step.ratio:.2f}x" for step in history.steps)
     ends = [_value(history, point) for point in (points[0], points[-1])]
     line = sparkline([point.value for point in points])
-    return Row(cells=[history.case, len(points), line, *ends, changes or history.note or "none found"])
+    return doc.Row(cells=[history.case, len(points), line, *ends, changes or history.note or "none found"])
 
 
-def _value(history: History, point: Point) -> Cell:
+def _value(history: History, point: Point) -> doc.Cell:
     bound = "at least " if point.at_least else ""
-    return Cell(text=bound + show(point.value, history.unit, point.ci95), value=point.value)
+    return doc.Cell(text=bound + show(point.value, history.unit, point.ci95), value=point.value)
 
 
-def _section(history: History, by: str, number: int) -> Section:
+def _section(history: History, by: str, number: int) -> doc.Section:
     conditions = f"conditions {history.conditions}" if history.conditions else "conditions mixed"
     excluded = f"{count(history.left_out, 'run')} left out" if history.left_out else ""
     facts = [f"{history.title} ({history.metric})", count(len(history.points), "run"), conditions, excluded]
     title = f"{history.title} of {history.case} by run"
-    return Section(
+    return doc.Section(
         id=f"case{number}",
         title=history.case,
         blocks=[
-            Text(
+            doc.Text(
                 text=", ".join(filter(None, [*facts, history.note])),
                 detail="brief" if history.steps or by != "run" else "page",
             ),
-            Chart(title="", draw=partial(chart, history, title)),
-            Notices(rows=[Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]),
+            doc.Chart(title="", draw=partial(chart, history, title)),
+            doc.Notices(
+                rows=[doc.Notice(level=s.word, text=f"{s.sentence} (p = {s.p:.2g})") for s in history.steps]
+            ),
             _groups(history, by, f"groups{number}"),
-            Folded(title="Every run", blocks=[_runs(history, f"runs{number}")], detail="page"),
+            doc.Folded(title="Every run", blocks=[_runs(history, f"runs{number}")], detail="page"),
         ],
     )
 
 
-def _groups(history: History, by: str, id: str) -> Table:
-    rows = [
-        Row(cells=[group.label, Cell(text=show(group.median, history.unit)), len(group.points)])
-        for group in (groups(history, by) if by != "run" else [])
-    ]
-    columns = [Column(title=by), Column(title="median", kind="number"), Column(title="runs", kind="count")]
-    return Table(id=id, columns=columns, rows=rows)
+def _groups(history: History, by: str, id: str) -> doc.Table:
+    rows = []
+    for label, points in (groups(history, by) if by != "run" else {}).items():
+        median = statistics.median(point.value for point in points)
+        rows.append(doc.Row(cells=[label, doc.Cell(text=show(median, history.unit)), len(points)]))
+    return doc.Table(id=id, columns=doc.columns({by: "text", "median": "number", "runs": "count"}), rows=rows)
 
 
-def _runs(history: History, id: str) -> Table:
-    columns = [
-        Column(title="run"),
-        Column(title="commit", kind="code"),
-        *(Column(title=title, kind="number") for title in ("value", "95 % interval")),
-        Column(title="verdict"),
-    ]
+def _runs(history: History, id: str) -> doc.Table:
+    columns = doc.columns(
+        {"run": "text", "commit": "code", "value": "number", "95 % interval": "number", "verdict": "text"}
+    )
     rows = []
     for point in reversed(history.points):
         interval = show_interval(point.ci95, point.value, history.unit)
-        trust = Cell(text=point.trust, tone=point.trust)
-        rows.append(Row(cells=[point.run, _commit(point), _value(history, point), interval, trust]))
-    return Table(id=id, columns=columns, rows=rows)
+        trust = doc.Cell(text=point.trust, tone=point.trust)
+        rows.append(doc.Row(cells=[point.run, _commit(point), _value(history, point), interval, trust]))
+    return doc.Table(id=id, columns=columns, rows=rows)
 
 
 def _commit(point: Point) -> str:
     return point.commit[:10] + ("+" if point.dirty else "")
 
 
-def groups(history: History, by: str) -> list[Group]:
+def groups(history: History, by: str) -> dict[str, list[Point]]:
     """Points by commit or by the versions that differ within the history, in the order of their first run."""
-    versions = [name for name in history.points[-1].versions if _differs(history, name)]
+    values = {
+        name: {each.versions.get(name) for each in history.points} for name in history.points[-1].versions
+    }
+    versions = [name for name, seen in values.items() if len(seen) > 1]
     groups: dict[str, list[Point]] = {}
     for point in history.points:
         label = ", ".join(f"{name} {point.versions.get(name, '?')}" for name in versions)
         if by == "commit":
             label = _commit(point) if point.commit else "no commit"
         groups.setdefault(label or "the same versions", []).append(point)
-    return [Group(label, points) for label, points in groups.items()]
-
-
-def _differs(history: History, library: str) -> bool:
-    return len({point.versions.get(library) for point in history.points}) > 1
+    return groups
 
 
 def sparkline(values: Sequence[float], width: int = WIDTH) -> str:

@@ -13,7 +13,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point, Step
 from laptime.reports import _words as words
-from laptime.reports.page.svg import SHAPES, Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, spot
 
 _WIDTH, _HEIGHT = 960.0, 260.0
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62.0, 946.0, 24.0, 222.0
@@ -29,10 +29,9 @@ def chart(history: History, label: str) -> Markup:
     reach = max((max(ends) - min(ends)) * 0.56, 0.03 * middle)
     x = Scale(-0.5, len(points) - 0.5, _LEFT, _RIGHT)
     y = Scale(middle - reach, middle + reach, _BOTTOM, _TOP)
-    ticks = y.ticks(5)
     parts = [
         el("text", unit.replace("/s", "per second") if unit == "/s" else unit, x=4, y=12, class_="tick"),
-        left_axis(y, zip(ticks, tick_texts(ticks, factor), strict=True), x=_LEFT, right=_RIGHT),
+        left_axis(y, y.labels(5, factor), x=_LEFT, right=_RIGHT),
         bottom_axis(x, _labels(points), y=_BOTTOM),
         *(_boundary(step, x) for step in history.steps),
         *_levels(history, x, y),
@@ -72,7 +71,4 @@ def _spot(at: int, point: Point, unit: str, x: Scale, y: Scale) -> Markup:
     text += f"{show(point.value, unit, point.ci95)} {show_interval(point.ci95, point.value, unit)}"
     ends = [y(end) for end in _finite(point)]
     bar = [el("line", x1=x(at), x2=x(at), y1=min(ends), y2=max(ends), class_="line c0")] if ends else []
-    mark = el(
-        "path", el("title", text), d=f"M{x(at):.1f} {y(point.value):.1f}{SHAPES['ring']}", class_="spot c0"
-    )
-    return el("g", *bar, mark)
+    return el("g", *bar, spot(x(at), y(point.value), "ring", "spot c0", text))

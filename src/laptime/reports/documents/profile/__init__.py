@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.reports.document import Document, Headline, TestCase, Tone
 from laptime.reports.documents import checks
@@ -20,27 +21,26 @@ def document(run: Run) -> Document:
     return Document(
         run=run,
         verb=run.verb,
-        title=words.title(run),
+        title=words.title(run, profile),
         verdict=Headline(
             word=words.bound(profile),
             tone=_TONES.get(verdict.bound, "noisy") if verdict else "unknown",
             sentence=words.sentence(profile),
             share=verdict.share if verdict else None,
         ),
-        conditions=words.where(run),
-        warnings=words.warnings(run),
+        conditions=words.where(run, profile),
+        warnings=words.warnings(run, profile),
         cards=cards(profile),
         sections=sections(run, profile),
-        cases=_test_cases(run),
+        cases=_test_cases(run, profile),
         data=lambda: schema.report(run),
         about="Totals cover the whole file unless they say “per step”.",
     )
 
 
-def _test_cases(run: Run) -> list[TestCase]:
+def _test_cases(run: Run, profile: Profile) -> list[TestCase]:
     """The verdict, every check and every finding; a finding that is a problem is a failure."""
-    assert run.profile is not None
-    verdict = TestCase(group="verdict", name=words.bound(run.profile), sentence=words.sentence(run.profile))
+    verdict = TestCase(group="verdict", name=words.bound(profile), sentence=words.sentence(profile))
     findings = [
         TestCase(
             group="findings",

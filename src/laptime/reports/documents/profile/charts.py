@@ -27,7 +27,6 @@ def steps(steps: Sequence[Step]) -> Markup:
     longest = max((step.breakdown.total_ns for step in drawn), default=1) or 1
     factor, unit = scale(longest / 1e9, "s")
     y = Scale(0.0, longest, height - 40, 22)
-    ticks = y.ticks(4)
     pitch = (width - left - 10) / len(drawn)
     labelled = max(1, -(-len(drawn) // 16))
     marks = []
@@ -36,12 +35,11 @@ def steps(steps: Sequence[Step]) -> Markup:
         marks += _stack(step, y, middle, min(pitch * 0.72, 52.0))
         if index % labelled == 0:
             marks.append(el("text", str(step.number), x=middle, y=height - 22, class_="tick middle"))
-    texts = tick_texts([tick / 1e9 for tick in ticks], factor)
     return drawing(
         width,
         height,
         el("text", unit, x=4, y=12, class_="tick"),
-        left_axis(y, zip(ticks, texts, strict=True), x=left, right=width - 8),
+        left_axis(y, y.labels(4, 1e9 * factor), x=left, right=width - 8),
         *marks,
         el("text", "step", x=(left + width) / 2, y=height - 4, class_="tick middle"),
         label="parts of each step",
@@ -88,10 +86,9 @@ def use(values: Sequence[float], steps: Sequence[Step], *, label: str, top: floa
 
 
 def _time_axis(x: Scale, y: float) -> Markup:
-    ticks = x.ticks(8)
     factor, unit = scale(x.high, "s")
-    first, *others = tick_texts(ticks, factor)
-    return bottom_axis(x, zip(ticks, [f"{first} {unit}", *others], strict=True), y=y)
+    (at, first), *others = x.labels(8, factor)
+    return bottom_axis(x, [(at, f"{first} {unit}"), *others], y=y)
 
 
 def memory(memory: Memory) -> Markup:

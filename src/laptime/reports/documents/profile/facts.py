@@ -82,10 +82,8 @@ def _devices(profile: Profile) -> Iterator[str]:
     devices = profile.overview.devices
     for use in devices[:_DEVICES]:
         parts = [f"kernels run {words.percent(use.utilization)} of the time"]
-        if use.sm_efficiency is not None:
-            parts.append(f"SM efficiency {words.percent(use.sm_efficiency)}")
-        if use.occupancy is not None:
-            parts.append(f"occupancy {words.percent(use.occupancy)}")
+        for name, share in (("SM efficiency", use.sm_efficiency), ("occupancy", use.occupancy)):
+            parts += [] if share is None else [f"{name} {words.percent(share)}"]
         if use.tensor_core_share is not None:
             eligible = use.tensor_core_eligible or 0.0
             more = f" ({words.percent(eligible)} could)" if eligible > use.tensor_core_share else ""

@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 from typing import Any, Literal
 
-from msgspec import Struct, defstruct, structs
+from msgspec import Struct
 
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
-from laptime.records.profile import Profile
+from laptime.records.profile import Bottleneck, Profile
 from laptime.records.run import Run, Subject
-from laptime.reports.json_parts import Environment, Reason, machine, published, reason
+from laptime.reports import json_parts
 
 SCHEMA: Literal["laptime.profile/1"] = "laptime.profile/1"
 
@@ -42,55 +42,40 @@ class Advice(Struct, frozen=True, kw_only=True):
     rows: list[str]
 
 
-_OF_RUN = {name: str for name in ("laptime", "id", "verb", "name", "started")} | {
-    "seconds": float,
-    "status": str,
-    "command": list[str],
-    "subjects": list[Subject],
-    "plan": dict[str, Setting],
-}
-# The timeline is left out: it is made for drawing.
-_OF_PROFILE = {field.name: field.type for field in structs.fields(Profile) if field.name != "timeline"}
-
-Document = defstruct(
+Document = json_parts.struct(
     "Document",
-    [
-        ("schema", Literal["laptime.profile/1"]),
-        *_OF_RUN.items(),
-        ("environment", Environment | None),
-        ("reasons", list[Reason]),
-        ("verdict", _OF_PROFILE.pop("verdict")),
-        *_OF_PROFILE.items(),
-        ("findings", list[Advice]),
-    ],
-    frozen=True,
-    kw_only=True,
-    module=__name__,
-    namespace={
-        "__doc__": "A profile. `environment` is the machine that ran it: null where a trace was only read."
+    "A profile. `environment` is the machine that ran it: null where a trace was only read.",
+    {
+        "schema": Literal["laptime.profile/1"],
+        **json_parts.OF_RUN,
+        "command": list[str],
+        "subjects": list[Subject],
+        "plan": dict[str, Setting],
+        "environment": json_parts.Environment | None,
+        "reasons": list[json_parts.Reason],
+        "verdict": Bottleneck | None,
+        **json_parts.fields_of(Profile, without=("timeline", "verdict")),  # the timeline is made for drawing
+        "findings": list[Advice],
     },
 )
 
 
 def report(run: Run) -> Struct:
     """The run as the struct of the document."""
-    profile = run.profile
-    assert profile is not None
-    return Document(
+    return json_parts.filled(
+        Document,
+        run,
+        run.profile,
         schema=SCHEMA,
-        **{name: getattr(run, name) for name in _OF_RUN},
-        environment=machine(run) if run.verb == "profile" else None,
-        reasons=[reason(check, None) for check in run.checks if check.outcome != "ok"],
-        verdict=profile.verdict,
-        **{name: getattr(profile, name) for name in _OF_PROFILE},
+        environment=json_parts.machine(run) if run.verb == "profile" else None,
+        reasons=json_parts.reasons(run),
         findings=[_advice(finding) for finding in run.findings],
     )
 
 
 def _advice(finding: Finding) -> Advice:
     gain_ns = math.nan if finding.gain is None else finding.gain * 1e9
-    fields = {name: getattr(finding, name) for name in Advice.__struct_fields__ if name != "gain_ns"}
-    return Advice(gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None, **fields)
+    return json_parts.filled(Advice, finding, gain_ns=round(gain_ns) if math.isfinite(gain_ns) else None)
 
 
 def schema() -> dict[str, Any]:
@@ -98,4 +83,4 @@ def schema() -> dict[str, Any]:
 
     Of the types' own words the first paragraph is taken; docs/trace.md has a line for every key.
     """
-    return published(Document)
+    return json_parts.published(Document)

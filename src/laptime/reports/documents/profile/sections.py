@@ -12,21 +12,7 @@ from laptime.records.profile import Profile
 from laptime.records.run import Run
 from laptime.records.tables import Memory
 from laptime.reports import _words
-from laptime.reports.document import (
-    Block,
-    Chart,
-    Facts,
-    Folded,
-    Group,
-    Notice,
-    Notices,
-    Panels,
-    Section,
-    Table,
-    Text,
-    Timeline,
-    Views,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents.profile import bars, charts, facts, jobs, tables, words
 from laptime.reports.documents.profile.advice import advice
 from laptime.reports.documents.profile.fields import Field, table
@@ -37,7 +23,7 @@ _PRIORITY = (
 )
 
 
-def sections(run: Run, profile: Profile) -> list[Section]:
+def sections(run: Run, profile: Profile) -> list[doc.Section]:
     """All sections in reading order; what is empty falls away when it is shown."""
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
@@ -62,49 +48,51 @@ def sections(run: Run, profile: Profile) -> list[Section]:
     ]
 
 
-def _tables(id: str, title: str, note: str, views: list[Table]) -> Section:
+def _tables(id: str, title: str, note: str, views: list[doc.Table]) -> doc.Section:
     """Tables alone; on a terminal the head of a table says what it is."""
-    return Section(id=id, title=title, note=note, blocks=_views(views), headed=False, folded=True)
+    return doc.Section(id=id, title=title, note=note, blocks=_views(views), headed=False, folded=True)
 
 
-def _views(views: list[Table]) -> list[Block]:
+def _views(views: list[doc.Table]) -> list[doc.Block]:
     """Tables with rows: several are views of one thing, one alone needs no title."""
     filled = [table for table in views if table.rows]
-    return [Views(tables=filled)] if len(filled) > 1 else [structs.replace(each, title="") for each in filled]
+    if len(filled) > 1:
+        return [doc.Views(tables=filled)]
+    return [structs.replace(each, title="") for each in filled]
 
 
-def _why(profile: Profile) -> Section:
+def _why(profile: Profile) -> doc.Section:
     blocks = [bars.breakdown(profile), bars.idle(profile)]
     blocks += [] if profile.overview.devices else [bars.phases(profile)]
-    return Section(id="why", title="Why", lead=True, blocks=blocks)
+    return doc.Section(id="why", title="Why", lead=True, blocks=blocks)
 
 
-def _next(run: Run, profile: Profile) -> Section:
+def _next(run: Run, profile: Profile) -> doc.Section:
     """What to change, the largest gain first."""
-    blocks: list[Block] = [advice(finding, profile) for finding in run.findings]
-    nothing = Text(text="No rule found anything to change.")
-    return Section(id="next", title="Next", lead=True, blocks=blocks or [nothing])
+    blocks: list[doc.Block] = [advice(finding, profile) for finding in run.findings]
+    nothing = doc.Text(text="No rule found anything to change.")
+    return doc.Section(id="next", title="Next", lead=True, blocks=blocks or [nothing])
 
 
-def _time(profile: Profile) -> Section:
+def _time(profile: Profile) -> doc.Section:
     steps = profile.steps
     note = f"{'some of ' if len(steps) > charts.STEPS else ''}{count(len(steps), 'step')}"
-    drawn = Chart(title="Each step", note=note, draw=lambda: charts.steps(steps))
+    drawn = doc.Chart(title="Each step", note=note, draw=lambda: charts.steps(steps))
     devices = profile.overview.devices
     panels = [*[drawn] * bool(steps), *([bars.phases(profile)] if devices else []), bars.untraced(profile)]
-    return Section(
+    return doc.Section(
         id="time",
         title="Where the time of a step goes",
         note=_PRIORITY if devices else "",
-        blocks=[Facts(rows=facts.facts(profile)), Panels(blocks=panels, detail="page")],
+        blocks=[doc.Facts(rows=facts.facts(profile)), doc.Panels(blocks=panels, detail="page")],
     )
 
 
-def _use(profile: Profile) -> Section:
+def _use(profile: Profile) -> doc.Section:
     """Use of each device, and the length of its queue, over the window."""
     devices = profile.overview.devices
     curves = [
-        Chart(
+        doc.Chart(
             title=f"Device {use.device} busy" if len(devices) > 1 else "Device busy",
             draw=partial(charts.use, use.busy_curve, profile.steps, label="share of time busy"),
         )
@@ -114,13 +102,13 @@ def _use(profile: Profile) -> Section:
     queue = profile.launches.queue_curve if profile.launches else []
     if queue and max(queue) > 0:
         curves.append(
-            Chart(
+            doc.Chart(
                 title="Launched and not yet started, mean",
                 draw=lambda: charts.use(queue, profile.steps, top=max(queue) * 1.1, label="queued work"),
             )
         )
     note = "Over all steps; dashed lines are the steps' borders."
-    return Section(id="use", title="The device over time", note=note, blocks=curves, detail="page")
+    return doc.Section(id="use", title="The device over time", note=note, blocks=curves, detail="page")
 
 
 def _launches(profile: Profile) -> str:
@@ -132,58 +120,58 @@ def _launches(profile: Profile) -> str:
     return "; ".join(filter(None, [*facts.launches(profile), most, short])) + "."
 
 
-def _ranks(run: Run, profile: Profile) -> Section:
+def _ranks(run: Run, profile: Profile) -> doc.Section:
     is_finding = any("straggler" in finding.kind for finding in run.findings)
     stragglers = [("straggler", text) for text in facts.stragglers(profile)]
     more = f" The first {bars.RANKS} of {len(profile.ranks)} are drawn." * (len(profile.ranks) > bars.RANKS)
-    return Section(
+    return doc.Section(
         id="by-rank",
         title="Ranks",
         note=f"Times per step.{more}",
         blocks=[
             bars.ranks(profile),
             *_views(jobs.ranks(profile)),
-            Facts(rows=stragglers, detail="folded" if is_finding else "brief"),
+            doc.Facts(rows=stragglers, detail="folded" if is_finding else "brief"),
         ],
         headed=False,
         folded=True,
     )
 
 
-def _against(profile: Profile) -> Section:
-    against, title, blocks = profile.against, "Against", list[Block]()
+def _against(profile: Profile) -> doc.Section:
+    against, title, blocks = profile.against, "Against", list[doc.Block]()
     if against is not None:
         title = f"Against {against.before}"
-        blocks = [Text(text=against.sentence), *_views(jobs.differences(profile))]
-    return Section(id="against", title=title, blocks=blocks)
+        blocks = [doc.Text(text=against.sentence), *_views(jobs.differences(profile))]
+    return doc.Section(id="against", title=title, blocks=blocks)
 
 
-def _memory(profile: Profile) -> Section:
+def _memory(profile: Profile) -> doc.Section:
     blocks = [_device_memory(memory, index) for index, memory in enumerate(profile.memory)]
-    return Section(id="memory", title="Memory", blocks=blocks, detail="page")
+    return doc.Section(id="memory", title="Memory", blocks=blocks, detail="page")
 
 
-def _device_memory(memory: Memory, index: int) -> Group:
+def _device_memory(memory: Memory, index: int) -> doc.Group:
     parts = [facts.peak(memory), f"{memory.events:,} allocations and frees"]
     if memory.never_freed:
         parts.append(f"{count(memory.never_freed, 'block')} not freed in the file")
-    curve = [Chart(title="", draw=lambda: charts.memory(memory))] if len(memory.curve) > 1 else []
+    curve = [doc.Chart(title="", draw=lambda: charts.memory(memory))] if len(memory.curve) > 1 else []
     blocks = [*curve, *(table for table in tables.memory(memory, index) if table.rows)]
-    return Group(
+    return doc.Group(
         id=f"memory-of-{index}", title=memory.device, note=", ".join(filter(None, parts)), blocks=blocks
     )
 
 
-def _timeline(profile: Profile) -> Section:
-    timeline, note, blocks = profile.timeline, "", list[Block]()
+def _timeline(profile: Profile) -> doc.Section:
+    timeline, note, blocks = profile.timeline, "", list[doc.Block]()
     if timeline is not None:
         note = f"Step {timeline.step}, the one nearest the median: {words.time(timeline.dur_ns)}."
         note += f" {count(timeline.dropped, 'range')} left out, the shortest." if timeline.dropped else ""
-        blocks = [Timeline(ranges=timeline)]
-    return Section(id="timeline", title="Timeline", note=note, blocks=blocks, detail="page")
+        blocks = [doc.Timeline(ranges=timeline)]
+    return doc.Section(id="timeline", title="Timeline", note=note, blocks=blocks, detail="page")
 
 
-def _files(run: Run, profile: Profile) -> Section:
+def _files(run: Run, profile: Profile) -> doc.Section:
     fields = [
         Field("file", lambda file: file.name + (" (truncated)" if file.truncated else "")),
         Field("rank", lambda file: "" if file.rank is None else str(file.rank)),
@@ -193,10 +181,10 @@ def _files(run: Run, profile: Profile) -> Section:
     ]
     blocks = [
         table("trace-files", fields, profile.files),
-        Notices(rows=[Notice(level=c.outcome, text=c.sentence, next=c.next) for c in run.checks]),
-        Folded(title="What the file says of itself", blocks=[Facts(rows=_scalars(run, profile))]),
+        doc.Notices(rows=[doc.Notice(level=c.outcome, text=c.sentence, next=c.next) for c in run.checks]),
+        doc.Folded(title="What the file says of itself", blocks=[doc.Facts(rows=_scalars(run, profile))]),
     ]
-    return Section(id="files", title="Files", blocks=blocks, detail="page")
+    return doc.Section(id="files", title="Files", blocks=blocks, detail="page")
 
 
 def _scalars(run: Run, profile: Profile) -> list[tuple[str, str]]:

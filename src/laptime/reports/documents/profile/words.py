@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import partial
 
 from laptime.kit.text import count
-from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import BOUND as BOUND
 from laptime.records.profile import Profile
@@ -69,10 +68,9 @@ def share(part: float, whole: float) -> str:
     return percent(part / whole) if whole else "-"
 
 
-def title(run: Run) -> str:
+def title(run: Run, profile: Profile) -> str:
     """What was profiled: its name, the target, else the files."""
-    assert run.profile is not None
-    names = [subject.target for subject in run.subjects] or [file.name for file in run.profile.files]
+    names = [subject.target for subject in run.subjects] or [file.name for file in profile.files]
     what = words.printable(names[0]) if names else ""
     what += f" and {len(names) - 1} more" if len(names) > 1 else ""
     if run.name and what:
@@ -80,11 +78,9 @@ def title(run: Run) -> str:
     return what or words.title(run)
 
 
-def where(run: Run) -> list[str]:
+def where(run: Run, profile: Profile) -> list[str]:
     """Devices, ranks, files: one phrase each."""
-    profile = run.profile
-    assert profile is not None
-    phrases = [devices(run)]
+    phrases = [_devices(run, profile)]
     if profile.ranks:
         of_world = f" of {profile.world}" if (profile.world or 0) > len(profile.ranks) else ""
         phrases.append(f"{len(profile.ranks)} ranks{of_world}")
@@ -98,16 +94,11 @@ def where(run: Run) -> list[str]:
     phrases.append(f"{many}{count(events, 'event')}, {length}{form}")
     if run.verb == "profile":
         phrases += words.libraries(run)
-    if run.seconds > 0:
-        end = f", {run.status}" if run.status in ("running", "interrupted") else ""
-        phrases.append(f"took {show(run.seconds, 's')}{end}")
-    return phrases
+    return phrases + words.took(run)
 
 
-def devices(run: Run) -> str:
+def _devices(run: Run, profile: Profile) -> str:
     """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
-    profile = run.profile
-    assert profile is not None
     several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
     names = ", ".join(dict.fromkeys(device.name for device in profile.accelerators if device.name))
     if profile.device_type == "cpu":
@@ -168,10 +159,8 @@ def first_operator(operators: list[tuple[str, int]]) -> str:
     return "DataLoader" if name.startswith("enumerate(DataLoader)") else operator(name, 48)
 
 
-def warnings(run: Run) -> list[str]:
+def warnings(run: Run, profile: Profile) -> list[str]:
     """What is wrong with the files, the comparison and the numbers."""
-    profile = run.profile
-    assert profile is not None
     texts = []
     for file in profile.files:
         notes = file.warnings or [_CUT] * file.truncated

@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 from laptime.analysis import tuned
+from laptime.kit.errors import ExitCode
 from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Tuning
 from laptime.reports import _words
-from laptime.reports.document import (
-    Bar,
-    Bars,
-    Card,
-    Document,
-    Facts,
-    Notice,
-    Notices,
-    Section,
-)
+from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import machine
 from laptime.reports.documents.tuning import ladder, patch, step, training, words
-from laptime.reports.documents.tuning.cases import cases
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
+_GAIN: dict[ExitCode, doc.Outcome] = {
+    ExitCode.OK: "passed",
+    ExitCode.NO: "failure",
+    ExitCode.NOTHING: "skipped",
+}
+_ANSWERS: dict[str, doc.Outcome] = {"ok": "passed", "fail": "failure"}
 
 
-def document(run: Run) -> Document:
+def document(run: Run) -> doc.Document:
     """A session as every report shows it."""
     tuning = run.tuning
     assert tuning is not None
     from laptime.reports.documents.tuning import data  # its types are compiled, which only --json needs
 
     verdict = headline(run)
-    return Document(
+    return doc.Document(
         verb=run.verb,
         run=run,
         title=_words.title(run),
         verdict=verdict,
-        conditions=words.conditions(run),
+        conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
         sections=[
             _notices(run),
@@ -50,14 +47,14 @@ def document(run: Run) -> Document:
             _session(run, tuning),
             machine.section(run),
         ],
-        cases=cases(run, verdict),
+        cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
         "in new processes, is the gain.",
     )
 
 
-def _cards(run: Run, tuning: Tuning) -> list[Card]:
+def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     rows: list[tuple[str, str, str]] = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
@@ -72,22 +69,46 @@ def _cards(run: Run, tuning: Tuning) -> list[Card]:
         note = "of a step, from the script against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
     rows.append(("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
-    return [Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
+    return [doc.Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]
 
 
-def _notices(run: Run) -> Section:
+def _notices(run: Run) -> doc.Section:
     """What failed, what was noticed on the way, and what checks say of the session."""
-    rows = [Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
-    rows += [Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
-    blocks = [*checks.failures(run), Notices(rows=rows)]
-    return Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
+    rows = [doc.Notice(level=finding.severity, text=finding.sentence) for finding in run.findings]
+    rows += [doc.Notice(level=c.outcome, text=c.sentence) for c in run.checks if c.outcome != "ok"]
+    blocks = [*checks.failures(run), doc.Notices(rows=rows)]
+    return doc.Section(id="notices", title="Notices", blocks=blocks, headed=False, lead=True)
 
 
-def _session(run: Run, tuning: Tuning) -> Section:
+def _session(run: Run, tuning: Tuning) -> doc.Section:
     seconds = [(name, value) for name, value in tuning.seconds_by.items() if 0 < value < 1e9]
     rows = [
-        Bar(name=words.activity(name), value=value, text=show(value, "s"), kind="held")
+        doc.Bar(name=words.activity(name), value=value, text=show(value, "s"), kind="held")
         for name, value in sorted(seconds, key=lambda part: -part[1])
     ]
-    time = Facts(rows=[("time", words.session_time(run))])
-    return Section(id="session", title="The session", blocks=[time, Bars(rows=rows, detail="page")])
+    time = doc.Facts(rows=[("time", words.session_time(run, tuning))])
+    return doc.Section(id="session", title="The session", blocks=[time, doc.Bars(rows=rows, detail="page")])
+
+
+def _test_cases(run: Run, tuning: Tuning, headline: doc.Headline) -> list[doc.TestCase]:
+    """A test each. What is undecided or unknown is an error: a pipeline must not pass on it."""
+    gain = doc.TestCase(
+        group=run.verb,
+        name="gain",
+        outcome="skipped" if tuned.dry(run) else _GAIN.get(tuned.exit_code(run), "error"),
+        kind=tuned.outcome(run),
+        sentence=f"{headline.word}: {headline.sentence}",
+        next="; ".join(headline.next),
+        seconds=run.seconds,
+    )
+    questions = [
+        doc.TestCase(
+            group="gate",
+            name=check.name,
+            outcome=_ANSWERS.get(check.outcome, "error"),
+            kind=check.outcome,
+            sentence=check.sentence,
+        )
+        for check in tuning.gate.checks
+    ]
+    return [gain, *questions, *checks.test_cases(run)]

@@ -17,10 +17,10 @@ from laptime.analysis import tuned
 from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
-from laptime.records.tuning import Applied, Convergence, Diagnosis, Gate, Measured, Patched, Rung, Speedup
+from laptime.records.tuning import Diagnosis, Tuning
 from laptime.records.verdict import Verdict
+from laptime.reports import json_parts
 from laptime.reports.documents.tuning.headline import headline
-from laptime.reports.json_parts import Environment, Reason, machine, published, reason
 
 SCHEMA: Literal["laptime.tuning/1"] = "laptime.tuning/1"
 
@@ -46,66 +46,52 @@ class Breakdowns(Struct, frozen=True, kw_only=True):
     after: dict[str, float]
 
 
-class Document(Struct, frozen=True, kw_only=True):
-    """A session: what was gained, what was tried, whether it is still the same training, the patch."""
-
-    schema: Literal["laptime.tuning/1"]
-    laptime: str
-    id: str
-    verb: str
-    name: str
-    started: str
-    seconds: float
-    status: str
-    command: list[str]
-    subjects: list[Subject]
-    plan: dict[str, Setting]
-    environment: Environment
-    reasons: list[Reason]
-    outcome: tuned.Outcome
-    sentence: str
-    goal: str
-    mode: str
-    budget: float
-    ended: str
-    baseline: Measured | None
-    final: Measured | None
-    speedup: Speedup | None
-    bound: Bound
-    ladder: list[Rung]
-    patch: Patched
-    recipe: list[Applied]
-    recipe_path: str
-    gate: Gate
-    convergence: Convergence
-    diagnosis: Diagnoses
-    breakdown: Breakdowns
-    ruled_out: dict[str, str]
-    seconds_by: dict[str, float]
-    trials: int
-    verdicts: list[Verdict]
-    findings: list[Finding]
+Document = json_parts.struct(
+    "Document",
+    "A session: what was gained, what was tried, whether it is still the same training, the patch.",
+    {
+        "schema": Literal["laptime.tuning/1"],
+        **json_parts.OF_RUN,
+        "command": list[str],
+        "subjects": list[Subject],
+        "plan": dict[str, Setting],
+        "environment": json_parts.Environment,
+        "reasons": list[json_parts.Reason],
+        "outcome": tuned.Outcome,
+        "sentence": str,
+        "goal": str,
+        "mode": str,
+        **json_parts.fields_of(Tuning, "budget", "ended", "baseline", "final", "speedup"),
+        "bound": Bound,
+        **json_parts.fields_of(Tuning, "ladder", "patch", "recipe", "recipe_path", "gate", "convergence"),
+        "diagnosis": Diagnoses,
+        "breakdown": Breakdowns,
+        **json_parts.fields_of(Tuning, "ruled_out", "seconds_by", "trials"),
+        "verdicts": list[Verdict],
+        "findings": list[Finding],
+    },
+)
 
 
-def document(run: Run) -> Document:
+def document(run: Run) -> Struct:
     """The session as the struct that `--json` prints."""
     tuning = run.tuning
     assert tuning is not None
     line = headline(run)
     before, after = tuning.before, tuning.after
-    special: dict[str, Any] = {
-        "schema": SCHEMA,
-        "environment": machine(run),
-        "reasons": [reason(check, None) for check in run.checks if check.outcome != "ok"],
-        "outcome": tuned.outcome(run),
-        "sentence": f"{line.word}: {line.sentence}",
-        "bound": Bound(before=_limit(before), after=_limit(after)),
-        "diagnosis": Diagnoses(before=before, after=after),
-        "breakdown": Breakdowns(before=tuning.breakdown_before, after=tuning.breakdown_after),
-    }
-    fields = [name for name in Document.__struct_fields__ if name not in special]
-    copied = {name: getattr(tuning if hasattr(tuning, name) else run, name) for name in fields}
-    return Document(**special, **copied)
+    return json_parts.filled(
+        Document,
+        tuning,
+        run,
+        schema=SCHEMA,
+        environment=json_parts.machine(run),
+        reasons=json_parts.reasons(run),
+        outcome=tuned.outcome(run),
+        sentence=f"{line.word}: {line.sentence}",
+        bound=Bound(before=_limit(before), after=_limit(after)),
+        diagnosis=Diagnoses(before=before, after=after),
+        breakdown=Breakdowns(before=tuning.breakdown_before, after=tuning.breakdown_after),
+    )
 
 
 def _limit(diagnosis: Diagnosis | None) -> str | None:
@@ -114,4 +100,4 @@ def _limit(diagnosis: Diagnosis | None) -> str | None:
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the document, made from the types above; every key is required."""
-    return published(Document)
+    return json_parts.published(Document)

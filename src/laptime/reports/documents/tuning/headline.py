@@ -30,8 +30,7 @@ def headline(run: Run) -> Headline:
     tuning = run.tuning
     assert tuning is not None
     outcome = tuned.outcome(run)
-    line = _with_gain(tuning, outcome) or _without_gain(run, tuning, outcome)
-    word, sentence, tone = line
+    word, sentence, tone = _with_gain(tuning, outcome) or _without_gain(run, tuning, outcome)
     if run.verb == "verify":
         word, sentence = _VERIFIED.get(outcome, "no longer holds"), f"{word}: {sentence}"
     return Headline(word=word, sentence=_words.printable(sentence), tone=tone, next=next_steps(run))

@@ -11,14 +11,14 @@ from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.tuning import Gate, GateCheck, Rung, Tuning
 from laptime.reports import _words
-from laptime.reports.document import Bar, Bars, Cell, Column, Extra, Facts, Folded, Row, Section, Table
+from laptime.reports import document as doc
 from laptime.reports.documents.tuning import words
 
 _RULED_OUT = 4
 _LEGEND = {"held": "what was reached before", "won": "gained and kept", "lost": "not kept"}
 
 
-def section(tuning: Tuning) -> Section:
+def section(tuning: Tuning) -> doc.Section:
     """The effects as stairs, the rungs with their reasons, what was not tried and what was ruled out."""
     facts = [("control", text)] if (text := control(tuning)) else []
     facts += untried(tuning)
@@ -28,20 +28,20 @@ def section(tuning: Tuning) -> Section:
         more = len(ruled_out) - _RULED_OUT
         facts.append(("ruled out", f"{first} and {more} more: --json" if more > 0 else first))
     title = f"{count(len(ruled_out), 'optimization')} ruled out before racing"
-    rest = Facts(rows=ruled_out if len(ruled_out) > _RULED_OUT else [])
-    return Section(
+    rest = doc.Facts(rows=ruled_out if len(ruled_out) > _RULED_OUT else [])
+    return doc.Section(
         id="ladder",
         title="The ladder",
         blocks=[
             stairs(tuning),
             ladder(tuning),
-            Facts(rows=facts),
-            Folded(title=title, blocks=[rest], detail="folded"),
+            doc.Facts(rows=facts),
+            doc.Folded(title=title, blocks=[rest], detail="folded"),
         ],
     )
 
 
-def ladder(tuning: Tuning) -> Table:
+def ladder(tuning: Tuning) -> doc.Table:
     """The changes that were tried, one row each; columns without any value are left out."""
     rungs = tuned.tried(tuning)
     columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning.goal)]
@@ -49,7 +49,7 @@ def ladder(tuning: Tuning) -> Table:
         (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
     ]
     rows = [
-        Row(
+        doc.Row(
             cells=[cells[at] for _, cells in filled],
             tone="strong" if is_kept(rung) else "weak",
             notes=_notes(rung),
@@ -57,47 +57,41 @@ def ladder(tuning: Tuning) -> Table:
         )
         for at, rung in enumerate(rungs)
     ]
-    return Table(id="rungs", columns=[column for column, _ in filled], rows=rows)
+    return doc.Table(id="rungs", columns=[column for column, _ in filled], rows=rows)
 
 
-def _columns(goal: str) -> list[tuple[Column, Callable[[Rung], Cell]]]:
+def _columns(goal: str) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
     """Each column with what it says of a rung."""
     memory = goal == "memory"
-
-    number = partial(Column, kind="number")
-
+    number, seconds = partial(doc.Column, kind="number"), partial(show, unit="s")
     return [
-        (Column(title="change"), lambda rung: Cell(text=words.change(rung))),
+        (doc.Column(title="change"), lambda rung: doc.Cell(text=words.change(rung))),
         (number(title="memory"), lambda rung: _cell(rung.memory if memory else None, words.ratio)),
         (number(title="speed" if memory else "effect"), lambda rung: _effect(rung, 0)),
         (number(title="95 % interval", priority=3), lambda rung: _effect(rung, 1)),
-        (Column(title="word"), lambda rung: Cell(text=rung.verdict, tone=rung.verdict)),
-        (Column(title="kept"), lambda rung: Cell(text=_kept(rung))),
-        (Column(title="gate"), lambda rung: _gate(rung.gate)),
+        (doc.Column(title="word"), lambda rung: doc.Cell(text=rung.verdict, tone=rung.verdict)),
+        (doc.Column(title="kept"), lambda rung: doc.Cell(text=_kept(rung))),
+        (doc.Column(title="gate"), lambda rung: _gate(rung.gate)),
         (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
-        (number(title="step", priority=2), lambda rung: _cell(rung.step, _seconds)),
+        (number(title="step", priority=2), lambda rung: _cell(rung.step, seconds)),
         (
             number(title="device", priority=4, note="share of the step that the device works"),
             lambda rung: _cell(rung.utilization, _words.percent),
         ),
         (
             number(title="compiling", detail="folded"),
-            lambda rung: _cell(rung.compile_seconds or None, _seconds),
+            lambda rung: _cell(rung.compile_seconds or None, seconds),
         ),
     ]
 
 
-def _cell(value: float | None, text_of: Callable[[float], str]) -> Cell:
-    return Cell(text="-" if value is None else text_of(value), value=value)
+def _cell(value: float | None, text_of: Callable[[float], str]) -> doc.Cell:
+    return doc.Cell(text="-" if value is None else text_of(value), value=value)
 
 
-def _seconds(value: float) -> str:
-    return show(value, "s")
-
-
-def _effect(rung: Rung, part: int) -> Cell:
+def _effect(rung: Rung, part: int) -> doc.Cell:
     text = words.effect_parts(rung.speedup, rung.ci95)[part]
-    return Cell(text=text, value=None if part else rung.speedup)
+    return doc.Cell(text=text, value=None if part else rung.speedup)
 
 
 def is_kept(rung: Rung) -> bool:
@@ -109,10 +103,9 @@ def _kept(rung: Rung) -> str:
     return "dropped" if rung.dropped else "yes" if rung.kept else "no"
 
 
-def _gate(gate: Gate) -> Cell:
-    return Cell(
-        text="" if gate.word == "none" else gate.word, tone="" if gate.word == "passed" else gate.word
-    )
+def _gate(gate: Gate) -> doc.Cell:
+    word = "" if gate.word == "none" else gate.word
+    return doc.Cell(text=word, tone="" if gate.word == "passed" else gate.word)
 
 
 def _notes(rung: Rung) -> list[str]:
@@ -121,35 +114,31 @@ def _notes(rung: Rung) -> list[str]:
     return notes + ([question(check) for check in doubts(rung.gate)] if _is_doubted(rung.gate) else [])
 
 
-def _extras(gate: Gate, id: str) -> list[Extra]:
-    return [Extra(caption="what the gate found", table=questions(gate, id))] if _is_doubted(gate) else []
+def _extras(gate: Gate, id: str) -> list[doc.Extra]:
+    return [doc.Extra(caption="what the gate found", table=questions(gate, id))] if _is_doubted(gate) else []
 
 
 def _is_doubted(gate: Gate) -> bool:
     return gate.word in ("failed", "undecided")
 
 
-def questions(gate: Gate, id: str) -> Table:
+def questions(gate: Gate, id: str) -> doc.Table:
     """Every question of a gate, the worst answers first."""
     order = {"fail": 0, "unknown": 1, "ok": 2}
     checks = sorted(gate.checks, key=lambda check: order[check.outcome])
-    columns = [
-        Column(title="question"),
-        Column(title="answer"),
-        Column(title="value", kind="number"),
-        Column(title="limit", kind="number"),
-        Column(title="in words"),
-    ]
-    return Table(id=id, columns=columns, rows=[_question(check) for check in checks], detail="folded")
+    heads = doc.columns(
+        {"question": "text", "answer": "text", "value": "number", "limit": "number", "in words": "text"}
+    )
+    return doc.Table(id=id, columns=heads, rows=[_question(check) for check in checks], detail="folded")
 
 
-def _question(check: GateCheck) -> Row:
-    answer = Cell(text=check.outcome, tone=check.outcome)
+def _question(check: GateCheck) -> doc.Row:
+    answer = doc.Cell(text=check.outcome, tone=check.outcome)
     numbers = [
-        Cell(text="" if number is None else f"{number:.3g}", value=number)
+        doc.Cell(text="" if number is None else f"{number:.3g}", value=number)
         for number in (check.value, check.limit)
     ]
-    return Row(cells=[check.name.replace("_", " "), answer, *numbers, check.sentence])
+    return doc.Row(cells=[check.name.replace("_", " "), answer, *numbers, check.sentence])
 
 
 def doubts(gate: Gate) -> list[GateCheck]:
@@ -196,7 +185,7 @@ def _why(rung: Rung, tuning: Tuning) -> str:
     return ", ".join(parts)
 
 
-def stairs(tuning: Tuning) -> Bars:
+def stairs(tuning: Tuning) -> doc.Bars:
     """The script as it is, each raced change on top of those kept before it, and the whole measured afresh.
 
     In samples per second; where these are not known, in times the speed of the script as it is.
@@ -204,16 +193,16 @@ def stairs(tuning: Tuning) -> Bars:
     rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal == "throughput"]
     level = start = _start(tuning)
     text_of = words.ratio if start == 1.0 else words.per_second
-    rows: list[Bar] = []
+    rows: list[doc.Bar] = []
 
     def add(name: str, before: float, after: float, ci95: words.Interval, kind: str, note: str = "") -> None:
         moved = "won" if after >= before and kind != "left" else "lost"
         lengths = {"held": min(before, after), moved: abs(after - before)}
-        parts = [Bar(name=_LEGEND[k], value=v, text=text_of(v), kind=k) for k, v in lengths.items() if v]
+        parts = [doc.Bar(name=_LEGEND[k], value=v, text=text_of(v), kind=k) for k, v in lengths.items() if v]
         interval = _ends(before, ci95)
         text = text_of(after)
         rows.append(
-            Bar(name=name, value=after, text=text, parts=parts, interval=interval, kind=kind, note=note)
+            doc.Bar(name=name, value=after, text=text, parts=parts, interval=interval, kind=kind, note=note)
         )
 
     if rungs:
@@ -227,12 +216,12 @@ def stairs(tuning: Tuning) -> Bars:
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
         add("measured afresh", start, start * tuning.speedup.value, tuning.speedup.ci95, "total")
     scale = "samples per second, each effect on top of what was reached before"
-    return Bars(
+    return doc.Bars(
         title="What each change did",
         note=f"{'times the speed' if start == 1.0 else scale}, in the order of trying; "
         "thin lines are 95 % intervals",
         rows=rows,
-        legend=[Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
+        legend=[doc.Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
         detail="page",
     )
 
@@ -251,7 +240,7 @@ def _is_sound(value: float | None) -> bool:
     return value is not None and math.isfinite(value) and 0 < value < 1e12
 
 
-def _ends(level: float, ci95: tuple[float, float] | None) -> tuple[float, float] | None:
+def _ends(level: float, ci95: words.Interval) -> words.Interval:
     if ci95 is None or not all(map(_is_sound, ci95)):
         return None
     return level * min(ci95), level * max(ci95)

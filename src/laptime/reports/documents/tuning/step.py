@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Iterable
 
 from laptime.kit.units import show
 from laptime.records.tuning import Diagnosis, Suspect, Tuning
@@ -118,18 +120,14 @@ def bands(before: dict[str, float], after: dict[str, float], title: str, note: s
 
 
 def _coloured(side: dict[str, float]) -> list[Bar]:
-    strange = [name for name in _ordered(side) if name not in COLOURS]
-    colours = {
-        name: _UNKNOWN_COLOURS[at % len(_UNKNOWN_COLOURS)] for at, name in enumerate(strange)
-    } | COLOURS
-    whole = sum(side.values())
+    unknown, whole = itertools.cycle(_UNKNOWN_COLOURS), sum(side.values())
     return [
         Bar(
             name=part(name),
             value=side[name],
             text=show(side[name], "s"),
             share=side[name] / whole,
-            kind=colours[name],
+            kind=COLOURS.get(name) or next(unknown),
         )
         for name in _ordered(side)
     ]
@@ -139,7 +137,7 @@ def _sound(seconds: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in seconds.items() if math.isfinite(value) and 0 < value < 1e12}
 
 
-def _ordered(names: dict[str, object] | dict[str, float] | dict[str, None]) -> list[str]:
+def _ordered(names: Iterable[str]) -> list[str]:
     order = {name: at for at, name in enumerate(COLOURS)}
     return sorted(names, key=lambda name: order.get(name, len(order)))
 

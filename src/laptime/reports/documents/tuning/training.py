@@ -11,7 +11,7 @@ from laptime.kit.text import count
 from laptime.records.tuning import Convergence, Gate, Tuning
 from laptime.reports.document import Bar, Chart, Facts, Section
 from laptime.reports.documents.tuning.ladder import doubts, question, questions
-from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, tick_texts
+from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, line
 
 NUMERICS = {
     "exact": "bit-identical results",
@@ -79,19 +79,13 @@ def losses(training: Convergence) -> Markup:
     margin = (high - low) * 0.06 or abs(high) * 0.1 or 1.0
     x = Scale(1.0, max(at for _, points in curves for at, _ in points), _LEFT, _WIDTH - 12)
     y = Scale(low - margin, high + margin, _HEIGHT - 42, 16)
-    ticks = y.ticks(5)
     paths = [
-        el(
-            "path",
-            d="M" + "L".join(f"{x(at):.1f} {y(value):.1f}" for at, value in points),
-            class_=f"line thin {colour}",
-        )
-        for colour, points in curves
+        line([(x(at), y(value)) for at, value in points], f"line thin {colour}") for colour, points in curves
     ]
     return drawing(
         _WIDTH,
         _HEIGHT,
-        left_axis(y, zip(ticks, tick_texts(ticks, 1.0), strict=True), x=_LEFT, right=_WIDTH - 12),
+        left_axis(y, y.labels(5), x=_LEFT, right=_WIDTH - 12),
         bottom_axis(x, [(tick, f"{tick:g}") for tick in x.ticks(6)], y=_HEIGHT - 42),
         el("text", "step", x=(_LEFT + _WIDTH) / 2, y=_HEIGHT - 6, class_="tick middle"),
         *paths,

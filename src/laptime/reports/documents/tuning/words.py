@@ -9,7 +9,7 @@ from typing import Any
 from laptime.kit.text import count
 from laptime.kit.units import decimals, show
 from laptime.records.run import Run
-from laptime.records.tuning import Applied, Measured, Rung, Speedup
+from laptime.records.tuning import Applied, Measured, Rung, Speedup, Tuning
 from laptime.reports import _words
 
 ACTIVITIES = {
@@ -30,17 +30,12 @@ _SUGGESTED = "suggested, not applied"
 Interval = tuple[float, float] | None
 
 
-def conditions(run: Run) -> list[str]:
+def conditions(run: Run, tuning: Tuning) -> list[str]:
     """The machine and how the session went: one phrase each."""
-    tuning = run.tuning
-    assert tuning is not None
-    goal = [f"goal {tuning.goal}"] if tuning.goal != "throughput" else []
     # Seconds stand in the session's own line, processes in the verdict's.
-    machine = [
-        phrase for phrase in _words.where(run) if not phrase.startswith("took ") and "process" not in phrase
-    ]
+    goal = [f"goal {tuning.goal}"] if tuning.goal != "throughput" else []
     trials = "1 trial process" if tuning.trials == 1 else f"{tuning.trials:,} trial processes"
-    return [*machine, *goal, tuning.mode, trials]
+    return [*_words.machine(run), *goal, tuning.mode, trials]
 
 
 def effect(value: float | None, ci95: Interval) -> str:
@@ -110,10 +105,8 @@ def reason(rung: Rung) -> str:
     return "; ".join(parts)
 
 
-def session_time(run: Run) -> str:
+def session_time(run: Run, tuning: Tuning) -> str:
     """`9.0 min of 10.0 min: racing 262 s, ...`: what the session took."""
-    tuning = run.tuning
-    assert tuning is not None
     text = f"{show(run.seconds, 's')} of {show(tuning.budget, 's')}"
     text += " (the budget ended it)" if tuning.ended == "budget" else ""
     parts = sorted(tuning.seconds_by.items(), key=lambda part: -part[1] if math.isfinite(part[1]) else 0.0)
