@@ -20,6 +20,7 @@ from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
+from laptime.verbs.history import recent
 
 
 def bench(
@@ -139,4 +140,4 @@ def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparis
     """
     left = load(a) if isinstance(a, str) else a
     right = load(b) if isinstance(b, str) else b
-    return compare_runs(left, right, force)
+    return compare_runs(left, right, force, earlier=recent())

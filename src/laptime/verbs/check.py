@@ -22,6 +22,7 @@ from laptime.records.verdict import Verdict
 from laptime.records.verdict import summary as summary
 from laptime.suites.loading import refuse_unknown_keys
 from laptime.verbs.compare import compare_runs
+from laptime.verbs.history import recent
 
 FILE = Path("laptime.toml")
 
@@ -131,7 +132,7 @@ def against_run(run: Run, baseline: Run, rules: Rules, *, force: bool = False) -
     verdicts = [_failed(case, "latency") for case in lost]
     if lost and len(lost) == len(run.cases):
         return verdicts
-    return verdicts + regressions(run, compare_runs(baseline, run, force), rules)
+    return verdicts + regressions(run, compare_runs(baseline, run, force, earlier=recent()), rules)
 
 
 def _failed(case: Case, metric: str) -> Verdict:

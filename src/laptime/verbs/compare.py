@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from msgspec import structs
 
+from laptime.analysis.between_runs import Spread, between_runs
 from laptime.analysis.compare import compare, described
 from laptime.analysis.evidence import select
 from laptime.analysis.paired import Effect
@@ -39,8 +41,12 @@ DF_APART = 6.0
 """Degrees of freedom of a difference between two runs, about: neither error is well known."""
 
 
-def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
+def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] = ()) -> list[Comparison]:
     """Compare the cases that two runs share (or, with one case each, these two), `a` as the baseline.
+
+    Args:
+        earlier: stored runs of this machine; where enough of them repeat each other, they tell how far apart
+            two runs lie, and a constant stands in for that where not.
 
     Raises:
         UsageError: one is a profile; the runs come from different machines, libraries or settings and
@@ -62,7 +68,8 @@ def compare_runs(a: Run, b: Run, force: bool = False) -> list[Comparison]:
             next="laptime bench A B   measures both, interleaved",
         )
     virtual = bool(a.environment.virtual or b.environment.virtual)
-    between = BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS
+    assumed = Spread(BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS, DF_APART)
+    between = between_runs(earlier, a, b) or assumed
     compared = [(pair, _compare(*pair, same_run=a.id == b.id, between=between)) for pair in pairs]
     return [
         without_invalid_winner(comparison, *pair) for pair, comparison in compared if comparison is not None
@@ -101,7 +108,7 @@ def _keys(run: Run) -> str:
     return ", ".join(case.key for case in run.cases[:2]) or "no case"
 
 
-def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float) -> Comparison | None:
+def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: Spread) -> Comparison | None:
     for regime in COMPARISON_ORDER:
         left, right = baseline.find("latency", regime), candidate.find("latency", regime)
         if left is None or right is None or not left.samples or not right.samples:
@@ -113,15 +120,15 @@ def _compare(baseline: Case, candidate: Case, *, same_run: bool, between: float)
     return None
 
 
-def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, between: float) -> Comparison:
+def _apart(baseline: Case, candidate: Case, left: Series, right: Series, *, between: Spread) -> Comparison:
     """Cases of two runs: levels with their own errors, plus what lies between two runs."""
     (a, variance_a), (b, variance_b) = _level(left), _level(right)
-    error = math.sqrt(variance_a + variance_b + 2 * between**2)
-    measured = Effect(b - a, error, DF_APART, rounds=0, processes=len(set(left.process)) or 1)
+    error = math.sqrt(variance_a + variance_b + 2 * between.deviation**2)
+    measured = Effect(b - a, error, between.df, rounds=0, processes=len(set(left.process)) or 1)
     comparison = described(baseline, candidate, left.regime or "", measured)
     if comparison.word != "unclear":
         return comparison
-    hint = "the runs were not interleaved: laptime bench A B tells more"
+    hint = f"runs lie {between.deviation:.1%} apart here; laptime bench A B, interleaved, tells more"
     return structs.replace(comparison, sentence=f"{comparison.sentence}; {hint}")
 
 

@@ -43,7 +43,7 @@ def history(
     Raises:
         UsageError: no stored run matches, or none has this metric.
     """
-    runs = _newest(pattern, last, root)
+    runs = recent(pattern, last, root)
     histories: dict[tuple[str, str], History] = {}
     metrics: dict[str, None] = {}
     for run in reversed(runs):
@@ -62,8 +62,8 @@ def history(
     return _with_steps(sorted(histories.values(), key=lambda history: -len(history.points)))
 
 
-def _newest(pattern: str, last: int, root: Path | None) -> list[Run]:
-    """Matching runs, newest first; files that cannot be read are passed over: `laptime list` shows them."""
+def recent(pattern: str = "*", last: int = 60, root: Path | None = None) -> list[Run]:
+    """Stored runs that match, newest first; unreadable files are passed over: `laptime list` shows them."""
     base = root or folder.home()
     runs: list[Run] = []
     for listed in index.listing(root)[0]:

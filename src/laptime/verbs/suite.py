@@ -44,6 +44,7 @@ from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.compare import compare_runs
+from laptime.verbs.history import recent
 
 OVERHEAD = 6.0
 """Seconds to start, load and count one variant in one process, a guess until it was measured once."""
@@ -265,7 +266,7 @@ def _against(item: PlannedBenchmark, run: Run) -> Any:
     if item.baseline is None:
         return "no run of this benchmark was stored before; this one is the first"
     try:
-        return compare_runs(item.baseline, run)
+        return compare_runs(item.baseline, run, earlier=recent())
     except UsageError as error:
         return f"{error.what}: {error.why}"
 

@@ -13,7 +13,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.records.event import RunStarted
-from laptime.records.run import Run
+from laptime.records.run import Run, Subject
 from laptime.store import files, lookup
 from laptime.store.journal import Journal
 
@@ -211,3 +211,30 @@ def test_compare_of_runs_takes_no_report_file(laptime: Laptime, two: tuple[Run, 
     ended = laptime("compare", "baseline", "last", "-o", "r.html")
     assert ended.code == 2
     assert not Path("r.html").exists()
+
+
+def _store_two_programs(source: str = "laptime") -> None:
+    """Two programs on one virtual machine, 20 % apart, each measured once."""
+    for place, (target, level) in enumerate((("null:spin=2ms", 0.002), ("null:spin=3ms", 0.0024))):
+        case = runs.case(runs.timings(level, seed=place), target=target)
+        subject = Subject(target=target, source=source)
+        files.save(runs.run(case, id=f"2026080{place}-000000-000-aaa111", subjects=[subject]))
+
+
+def test_what_two_stored_runs_do_not_tell_is_measured_again(laptime: Laptime, fake_bench: Fake) -> None:
+    fake = fake_bench(runs.compared())
+    _store_two_programs()
+    ended = laptime("compare", "last~1", "last", "-q")
+    (request,) = fake.requests
+    assert request.targets == ["null:spin=2ms", "null:spin=3ms"]
+    assert request.batch == [1]
+    assert "interleaved" not in ended.err
+    assert laptime("compare", "last~2", "last~1", "--stored").code == 3
+    assert len(fake.requests) == 1
+
+
+def test_a_program_that_has_changed_is_not_measured_again(laptime: Laptime, fake_bench: Fake) -> None:
+    fake = fake_bench(runs.compared())
+    _store_two_programs(source="another one")
+    assert laptime("compare", "last~1", "last").code == 3
+    assert not fake.requests

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from msgspec import structs
 
@@ -76,4 +77,43 @@ def test_runs_without_a_common_case_are_refused() -> None:
 def test_a_run_of_five_samples_is_compared_with_doubt() -> None:
     short = runs.run(runs.case(runs.timings(0.01, n=4, processes=1)), id="s", environment=BARE)
     (found,) = compare_runs(short, run_of(0.0105))
+    assert found.word == "unclear"
+
+
+def _repeated(deviation: float, *, number: int = 8) -> list[runs.Run]:
+    """Runs of another program on the virtual machine, an hour apart, that scatter by this share."""
+    guest, dice = runs.environment(), np.random.default_rng(2)
+    levels = 0.02 * np.exp(dice.normal(0, deviation, number))
+    return [
+        run_of(level, seed=hour, name=f"r{hour}", environment=guest, started=f"2026-11-01T{hour:02}:00:00Z")
+        for hour, level in enumerate(levels)
+    ]
+
+
+def _on_guest(earlier: list[runs.Run], level: float) -> str:
+    guest = {"environment": runs.environment(), "started": "2026-11-09T10:00:00Z"}
+    a, b = run_of(0.01, name="a", **guest), run_of(level, seed=5, **guest)
+    (found,) = compare_runs(a, b, earlier=earlier)
+    return found.word
+
+
+def test_a_machine_that_repeats_itself_tells_smaller_differences() -> None:
+    assert _on_guest([], 0.012) == "unclear"
+    assert _on_guest(_repeated(0.005), 0.012) == "slower"
+    assert _on_guest(_repeated(0.005), 0.0102) == "unclear"
+
+
+def test_a_machine_whose_runs_lie_apart_tells_none_of_them() -> None:
+    assert _on_guest(_repeated(0.2), 0.015) == "unclear"
+
+
+def test_few_runs_tell_nothing_of_what_lies_between_runs() -> None:
+    assert _on_guest(_repeated(0.005, number=4), 0.012) == "unclear"
+
+
+def test_runs_of_an_hour_tell_nothing_of_what_lies_between_days() -> None:
+    guest = {"environment": runs.environment()}
+    a = run_of(0.01, name="a", started="2026-11-01T10:00:00Z", **guest)
+    b = run_of(0.012, seed=5, started="2026-11-09T10:00:00Z", **guest)
+    (found,) = compare_runs(a, b, earlier=_repeated(0.005))
     assert found.word == "unclear"

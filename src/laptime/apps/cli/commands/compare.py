@@ -10,18 +10,23 @@ import msgspec
 from laptime.apps.cli import measuring, measuring_options, output
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
-from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
 from laptime.store import files, lookup
+from laptime.targets import parse
 from laptime.verbs.compare import compare_runs, refuse_profiles
+from laptime.verbs.history import recent
 
 
 @click.command("compare", cls=measuring_options.Measuring)
 @click.argument("a", metavar="A", default="")
 @click.argument("b", metavar="B", default="")
 @click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
+@click.option(
+    "--stored", "only_stored", is_flag=True, help="Measure nothing, even where the stored runs do not tell."
+)
 @measuring_options.same_option
 @measuring_options.all_options
 @report_options
@@ -33,6 +38,7 @@ def command(
     a: str,
     b: str,
     force: bool,
+    only_stored: bool,
     same: str | None,
     outputs: tuple[str, ...],
     as_json: bool,
@@ -42,7 +48,8 @@ def command(
 
     A is the baseline. A and B are stored runs (last, last~1, an id, a name, a file) or targets. Two targets
     are measured interleaved, which is the most precise. A target compared
-    with a run is measured as the run was.
+    with a run is measured as the run was. Where two runs do not tell, their
+    targets are measured again, interleaved, if both are still the same.
 
     --same NAME takes the place of A and B: it measures one architecture in every installed framework that
     has it, and first checks that all are the same model (parameters, FLOPs).
@@ -84,7 +91,13 @@ def command(
         if code := measuring.exit_code(run):
             return measuring.deliver(run, [], format=format_, voice=voice) or code
         left, right = left or run, right or run
-    comparisons = compare_runs(left, right, force)
+    comparisons = compare_runs(left, right, force, earlier=recent())
+    targets = [] if only_stored else [unchanged(run) for run in (left, right)]
+    if any(each.word == "unclear" for each in comparisons) and all(targets) and len({*targets}) == 2:
+        voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
+        request = as_measured(left, measuring_options.request(context, targets, given=given))
+        run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
+        return code or decided(run.comparisons)
     document = _document(left, right, comparisons)
     output.result(output.json_text(document) if as_json else _text(left, right, comparisons))
     return decided(comparisons)
@@ -132,6 +145,18 @@ def as_measured(run: Run, request: BenchRequest) -> BenchRequest:
     }
     changes = {name: value for name, value in settings.items() if value and name not in request.origins}
     return msgspec.structs.replace(request, **changes)
+
+
+def unchanged(run: Run) -> str:
+    """The one target of a run, where what it names is what was measured; "" where it is not, or not known."""
+    if len(run.subjects) != 1:
+        return ""
+    subject = run.subjects[0]
+    try:
+        recipe = parse(subject.target)
+    except LaptimeError:
+        return ""
+    return subject.target if (recipe.source, recipe.sha256) == (subject.source, subject.sha256) else ""
 
 
 def stored(reference: str) -> Run | None:
