@@ -169,7 +169,7 @@ def test_many_small_neighbours_still_name_somebody(tree: FakeRoot) -> None:
     assert "kill -STOP 0" in line.next
 
 
-QUIET = Reading(waited_s=0.0, stolen_s=1.0, throttled_s=0.0, switches=1)
+QUIET = Reading(waited_s=0.0, stolen_s=1.0, throttled_s=0.0, switches=1, missing_s=0.0)
 
 
 def test_steal_is_a_share_of_all_cpus(tree: FakeRoot) -> None:
@@ -209,7 +209,7 @@ def test_a_slow_clock_names_its_source() -> None:
 
 def test_evidence_that_is_missing_is_told() -> None:
     fast = Timer("perf_counter", step=4e-8, cost=4e-8)
-    blind = Reading(waited_s=None, stolen_s=None, throttled_s=0.0, switches=3)
+    blind = Reading(waited_s=None, stolen_s=None, throttled_s=0.0, switches=3, missing_s=0.0)
     lines = [*host_checks.timing([fast], None, blind, 1e-6)]
     assert _named(lines, "evidence/missing").sentence == "not told here: waiting for a CPU, stolen time"
 

@@ -162,7 +162,7 @@ def timing(
         )
     else:
         yield ok("timer", sentence)
-    names = ("waiting for a CPU", "stolen time", "quota stops", "context switches")
+    names = ("waiting for a CPU", "stolen time", "quota stops", "context switches", "missing CPU time")
     readable = [name for name, value in zip(names, evidence, strict=True) if value is not None]
     blind = [name for name, value in zip(names, evidence, strict=True) if value is None]
     if readable:
