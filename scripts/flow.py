@@ -1,6 +1,6 @@
 """Counts the files that one optimization passes in a session of `laptime tune`, room by room.
 
-    python scripts/flow.py channels_last examples/resnet18.py --budget 6m
+    python scripts/flow.py channels_last --budget 6m examples/resnet18.py
 
 Every process of the session notes each file of laptime in which a function is handed the change: its name, or
 something that holds it. Command line, reports and
