@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from msgspec import Struct
 
 from laptime.kit import registry
+from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError
 from laptime.records.metric import Metric
 
@@ -145,11 +146,11 @@ def measure(using: Sequence[Meter], window: Callable[[], Any]) -> list[Energy]:
     """
     for meter in using:
         meter.start()
-    started = time.perf_counter()
+    started = SystemClock.now()
     try:
         window()
     finally:
-        seconds = time.perf_counter() - started
+        seconds = SystemClock.now() - started
         readings = [meter.stop() for meter in using]
     return [_energy(meter, joules, seconds) for meter, joules in zip(using, readings, strict=True)]
 
@@ -216,7 +217,7 @@ class CounterMeter:
     def start(self) -> None:
         """Read the counter."""
         self._begin = self._read()
-        self._begun = time.perf_counter()
+        self._begun = SystemClock.now()
 
     def stop(self) -> float | None:
         """Joules since `start`, one wrap put right.
@@ -232,7 +233,7 @@ class CounterMeter:
             if self._wraps_at is None:
                 return None
             used += self._wraps_at
-        if used == 0 and time.perf_counter() - self._begun > UPDATES * self.period:
+        if used == 0 and SystemClock.now() - self._begun > UPDATES * self.period:
             return None
         return used
 
@@ -270,7 +271,7 @@ class PowerMeter:
     def _sample(self) -> None:
         watts = self._read()
         if watts is not None:
-            self._samples.append((time.perf_counter(), watts))
+            self._samples.append((SystemClock.now(), watts))
 
     def stop(self) -> float | None:
         """Joules since `start`; None when there were fewer than two readings."""

@@ -272,7 +272,7 @@ class _CallingThread(NamedTuple):
     def read(cls, waited: int) -> Self:
         """Now; `waited`: its run delay in nanoseconds, read just before."""
         sleeps = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
-        return cls(threading.get_native_id(), sleeps, waited * 1e-9, time.thread_time(), time.perf_counter())
+        return cls(threading.get_native_id(), sleeps, waited * 1e-9, _thread_time(), _now())
 
 
 _now, _thread_time = time.perf_counter, time.thread_time

@@ -55,7 +55,7 @@ def test_children_count_while_they_live_and_after_they_have_ended() -> None:
         alive = others.children() - before
         child.communicate("\n")
     assert alive > 0.25
-    assert others.children() - before >= alive
+    assert others.children() - before >= alive - 0.03  # both are told in ticks of 10 ms
 
 
 def test_a_process_without_a_list_of_children_has_none(tmp_path: Path) -> None:

@@ -13,13 +13,13 @@ Lies when: other programs share the device; the time was too short for a size th
 from __future__ import annotations
 
 import mmap
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends.torch import place
 from laptime.backends.torch.errors import memory_exhausted
+from laptime.kit.clock import SystemClock
 from laptime.measure.protocol import PeakWork
 from laptime.probes import peaks as ceilings
 
@@ -130,10 +130,10 @@ def _seconds_of(work: PeakWork) -> float:
     """One call, the shorter of two."""
     timed = []
     for _ in range(2):
-        began = time.perf_counter()
+        began = SystemClock.now()
         work.call()
         work.sync()
-        timed.append(time.perf_counter() - began)
+        timed.append(SystemClock.now() - began)
     return min(timed)
 
 
@@ -168,7 +168,7 @@ def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> d
     import torch
 
     sync = place.waiter(device)
-    deadline = time.perf_counter() + seconds
+    deadline = SystemClock.now() + seconds
     best: dict[str, Any] = {}
     size = _FIRST
     while size <= _LARGEST:
@@ -187,7 +187,7 @@ def _largest_gemm(device: torch.device, dtype: torch.dtype, seconds: float) -> d
             best = {"value": value, "size": size, **timed}
         # The next size takes eight times as long, five times over and once to warm up.
         needed = timed["seconds"] * 8 * (SAMPLES + 1)
-        if timed["seconds"] >= _LONG_ENOUGH or time.perf_counter() + needed > deadline:
+        if timed["seconds"] >= _LONG_ENOUGH or SystemClock.now() + needed > deadline:
             break
         size *= 2
     return best
@@ -201,7 +201,7 @@ def _copy(device: torch.device, seconds: float) -> dict[str, Any]:
     with torch.inference_mode():
         source = torch.ones(size // 4, device=device)
         to = torch.empty_like(source)
-        timed = best_of(lambda: to.copy_(source), sync, deadline=time.perf_counter() + seconds)
+        timed = best_of(lambda: to.copy_(source), sync, deadline=SystemClock.now() + seconds)
     return {
         "kind": "copy",
         "device": str(device),
@@ -221,16 +221,16 @@ def best_of(call: Callable[[], Any], sync: Callable[[], None], *, deadline: floa
     """
     call()
     sync()
-    began = time.perf_counter()
+    began = SystemClock.now()
     call()
     sync()
-    once = max(time.perf_counter() - began, 1e-7)
+    once = max(SystemClock.now() - began, 1e-7)
     repeats = max(1, int(_SHORTEST_SAMPLE / once))
     samples: list[float] = []
-    while len(samples) < SAMPLES and (not samples or time.perf_counter() < deadline):
-        began = time.perf_counter()
+    while len(samples) < SAMPLES and (not samples or SystemClock.now() < deadline):
+        began = SystemClock.now()
         for _ in range(repeats):
             call()
         sync()
-        samples.append((time.perf_counter() - began) / repeats)
+        samples.append((SystemClock.now() - began) / repeats)
     return {"seconds": min(samples), "samples": samples}
