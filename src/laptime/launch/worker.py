@@ -13,6 +13,7 @@ import sys
 
 import msgspec
 
+from laptime.kit import system_files
 from laptime.kit.registry import load
 from laptime.measure.engine import Engine, decode_command
 from laptime.measure.protocol import Close, Model
@@ -40,7 +41,9 @@ def _plain(value: object) -> object:
 
 def main() -> None:
     """Answer commands until Close or the end of input."""
-    commands, messages = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    ends = [system_files.out_of_reach(os.dup(number)) for number in (0, 1)]
+    commands, messages = os.fdopen(ends[0], "rb"), os.fdopen(ends[1], "wb", buffering=0)
+    own = os.getpid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -51,6 +54,8 @@ def main() -> None:
     for line in commands:
         command = decode_command(line)
         for message in engine.answer(command):
+            if os.getpid() != own:  # a call forked, and the child came back from it: it is nobody's worker
+                os._exit(1)
             messages.write(encode(message) + b"\n")
         if isinstance(command, Close):
             break

@@ -284,7 +284,7 @@ _TELLS_THREADS = sys.platform == "linux"
 
 def _open(path: Path) -> int | None:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return system_files.out_of_reach(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None
 

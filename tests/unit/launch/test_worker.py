@@ -149,6 +149,45 @@ def test_what_a_model_prints_is_taken_for_no_message(
     assert isinstance(samples, Samples)
 
 
+@pytest.mark.parametrize(
+    "does",
+    [
+        "os.close(0)",
+        "os.close(1)",
+        "os.closerange(0, 3)",
+        "os.fork() and os.wait()",  # and the child comes back from the call
+        "setattr(time, 'perf_counter', lambda: 0.0)",
+        "os.chdir('/')",
+    ],
+)
+def test_what_a_model_does_to_its_process_costs_no_measurement(
+    worker: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    target = _file(
+        tmp_path,
+        f"""
+        import contextlib, os, time
+
+        def call():
+            end = time.monotonic() + 0.005
+            while time.monotonic() < end:
+                pass
+            with contextlib.suppress(OSError):
+                {does}
+
+        def make():
+            return call, None
+        """,
+    )
+    own = worker(target)
+    own.ask(Prepare(batch=1), timeout=10)
+    for _ in range(2):
+        (samples,) = own.ask(block(), timeout=20)
+        assert isinstance(samples, Samples)
+        assert min(samples.series[0].samples) > 0.004
+
+
 def test_a_model_that_reads_standard_input_takes_no_command_away(
     worker: Open, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
