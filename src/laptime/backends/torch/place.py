@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -179,8 +179,10 @@ def knobs(device: torch.device) -> dict[str, Any]:
     return settings
 
 
-def current(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes a CUDA device the current one while it lasts; nothing on others."""
+@contextmanager
+def entered(device: torch.device, mode: AbstractContextManager[Any]) -> Iterator[None]:
+    """Inside a mode of torch, with a CUDA device as the current one."""
     import torch
 
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with mode, torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        yield
