@@ -31,9 +31,8 @@ def start(
 def _environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
     """Such that `torchrun` starts its ranks by `python -m MODULE`, too."""
     environ = {**os.environ, **variables}
-    environ.setdefault(
-        "KINETO_LOG_LEVEL", "99"
-    )  # the profiler's library would print remarks among the script's
+    # The profiler's library would print remarks among the script's.
+    environ.setdefault("KINETO_LOG_LEVEL", "99")
     if python != sys.executable:
         # Another interpreter finds this package, and none of the packages beside it.
         packages = folder / "path"
