@@ -83,15 +83,11 @@ def waiter(device: torch.device) -> Callable[[], None]:
     import torch
 
     if device.type == "cpu":
-        return _nothing
+        return lambda: None  # it is done when the call returns
     if device.type == "mps":
         return torch.mps.synchronize
     module: Any = getattr(torch, device.type, None) or torch.accelerator
     return partial(module.synchronize, device)
-
-
-def _nothing() -> None:
-    """The CPU is done when the call returns."""
 
 
 def describe(device: torch.device) -> list[Device]:
