@@ -31,21 +31,16 @@ def agreement(ours: Arrays, reference: Arrays) -> dict[str, Any]:
     shapes, theirs = [one.shape for one in ours], [other.shape for other in reference]
     if shapes != theirs or not shapes:
         return {"reason": f"outputs differ in shape: {shapes} against {theirs}"}
-    pairs = [
-        (np.asarray(one, np.float64), np.asarray(other, np.float64))
-        for one, other in zip(ours, reference, strict=True)
-        if one.size
-    ]
-    if not pairs:
+    filled = [(one, other) for one, other in zip(ours, reference, strict=True) if one.size]
+    if not filled:
         return {"reason": "the outputs are empty"}
+    pairs = [(np.asarray(one, np.float64), np.asarray(other, np.float64)) for one, other in filled]
     error = max(_largest(_difference(one, other)) for one, other in pairs)
     scale = max(_largest(other) for _, other in pairs)
     ranked = [
         float(np.mean(one.argmax(axis=1) == other.argmax(axis=1)))
-        for (one, other), inputs_checked in zip(
-            pairs, (array for array in reference if array.size), strict=True
-        )
-        if inputs_checked.dtype.kind == "f" and inputs_checked.ndim == 2 and inputs_checked.shape[1] > 1
+        for (one, other), (_, given) in zip(pairs, filled, strict=True)
+        if given.dtype.kind == "f" and given.ndim == 2 and given.shape[1] > 1
     ]
     return {
         "max_error": error,

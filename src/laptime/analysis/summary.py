@@ -177,24 +177,23 @@ def _latency_stat(
 
 
 def _quantile_stat(series: Series, evidence: Evidence, name: str, q: float) -> Stat:
-    ci95 = _quantile_interval(series, evidence, q)
+    ci95 = quantile_interval(series, q, evidence)
     if ci95 is None and q != 0.5:
         worth = math.floor(_worth(_by_process(series, evidence), q))
         return _latency_stat(series, evidence, name, None, needed=samples_needed(q), worth=worth)
     return _latency_stat(series, evidence, name, quantile(evidence.values, q), ci95)
 
 
-def quantile_interval(series: Series, q: float) -> tuple[float, float] | None:
+def quantile_interval(
+    series: Series, q: float, evidence: Evidence | None = None
+) -> tuple[float, float] | None:
     """95 % interval of a quantile, widened by how far whole processes lie apart.
 
     Samples of one process share its memory layout and its minutes, so several processes that disagree
     tell more about the error than the samples within one. Two processes: their own quantiles are
     enclosed. Three and more: Student's t on the logarithms of their quantiles.
     """
-    return _quantile_interval(series, select(series), q)
-
-
-def _quantile_interval(series: Series, evidence: Evidence, q: float) -> tuple[float, float] | None:
+    evidence = evidence or select(series)
     parts = _by_process(series, evidence)
     pooled = interval(np.concatenate(parts), q, effective=_worth(parts, q))
     if pooled is None and q == 0.5:

@@ -221,6 +221,8 @@ class Procedure:
 
     def _passes(self, timing: dict[int, dict[str, Any]]) -> tuple[dict[int, Any], dict[int, Any]]:
         """Memory and energy of a call with its copies, by batch size; each only where it was read."""
+        import torch
+
         memory: dict[int, Any] = {}
         energy: dict[int, Any] = {}
         with self._program(self._round_trip, self.samples.__getitem__) as program:
@@ -231,7 +233,8 @@ class Procedure:
                 device = facts.details["memory"].get("device")
                 peak = _value(facts.series, "memory/device/peak")
                 if device is not None and peak is not None:
-                    memory[batch] = _results.memory(device["before_call"], int(peak), self._allocated())
+                    after = int(torch.cuda.memory_allocated(self.device))
+                    memory[batch] = _results.memory(device["before_call"], int(peak), after)
                 seconds = timing[batch]["on_device_inference"]["metrics"]["seconds_per_batch_mean"]
                 facts = program.facts("energy", batch, seconds=seconds * max(1, self.runs // 10))
                 self._keep(batch, facts.series, facts.details)
@@ -241,11 +244,6 @@ class Procedure:
                 else:
                     self._why_no_energy = facts.details.get("energy", {}).get("why", {})
         return memory, energy
-
-    def _allocated(self) -> int:
-        import torch
-
-        return int(torch.cuda.memory_allocated(self.device))
 
     def _keep(self, batch: int, series: list[Series], details: dict[str, Any]) -> None:
         case = self._cases[batch]

@@ -32,24 +32,17 @@ def timing(seconds: list[float]) -> dict[str, Any]:
     """
     rates = [1.0 / value if value > 0 else math.inf for value in seconds]
     mean = math.fsum(seconds) / len(seconds)
-    metrics = {
-        "batches_per_second_mean": 1.0 / mean if mean > 0 else math.inf,
-        "batches_per_second_std": stdev(rates) if len(rates) > 1 else 0.0,
-        "batches_per_second_min": min(rates),
-        "batches_per_second_max": max(rates),
-        "seconds_per_batch_mean": mean,
-        "seconds_per_batch_std": stdev(seconds) if len(seconds) > 1 else 0.0,
-        "seconds_per_batch_min": min(seconds),
-        "seconds_per_batch_max": max(seconds),
-    }
-    words = {
-        name: f"{show(metrics[f'{key}_mean'])} +/- {show(metrics[f'{key}_std'])} "
-        f"[{show(metrics[f'{key}_min'])}, {show(metrics[f'{key}_max'])}]"
-        for name, key, show in (
-            ("batches_per_second", "batches_per_second", number),
-            ("batch_latency", "seconds_per_batch", duration),
-        )
-    }
+    metrics: dict[str, float] = {}
+    words = {}
+    for name, key, average, values, show in (
+        ("batches_per_second", "batches_per_second", 1.0 / mean if mean > 0 else math.inf, rates, number),
+        ("batch_latency", "seconds_per_batch", mean, seconds, duration),
+    ):
+        deviation = stdev(values) if len(values) > 1 else 0.0
+        low, high = min(values), max(values)
+        told = {"mean": average, "std": deviation, "min": low, "max": high}
+        metrics |= {f"{key}_{statistic}": value for statistic, value in told.items()}
+        words[name] = f"{show(average)} +/- {show(deviation)} [{show(low)}, {show(high)}]"
     return {"metrics": metrics, "human_readable": words}
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from laptime.backends.torch.loading import home_of
 from laptime.backends.torch.setup import modules_in
 from laptime.compat._procedure import Procedure, logger
 from laptime.compat._program import first_item
@@ -23,13 +24,7 @@ if TYPE_CHECKING:
 
 def get_device(model: Any) -> torch.device:
     """The device of the first parameter or buffer found in a model (or in a method's owner); else the CPU."""
-    import torch
-
-    for module in modules_in(model):
-        for tensor in (*module.parameters(), *module.buffers()):
-            place: torch.device = tensor.device
-            return place
-    return torch.device("cpu")
+    return home_of(model, ())
 
 
 def to_device(value: Any, device: Any) -> Any:

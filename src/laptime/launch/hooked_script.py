@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from laptime.kit.package import FOLDER
+from laptime.launch.interpreter import lending_path
 from laptime.launch.process import Process
 
 
@@ -31,17 +31,11 @@ def start(
 def _environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
     """Such that `torchrun` starts its ranks by `python -m MODULE`, too."""
     environ = {**os.environ, **variables}
-    environ.setdefault(
-        "KINETO_LOG_LEVEL", "99"
-    )  # the profiler's library would print remarks among the script's
+    # The profiler's library would print remarks among the script's.
+    environ.setdefault("KINETO_LOG_LEVEL", "99")
     if python != sys.executable:
         # Another interpreter finds this package, and none of the packages beside it.
-        packages = folder / "path"
-        packages.mkdir()
-        (packages / "laptime").symlink_to(FOLDER)
-        environ["PYTHONPATH"] = os.pathsep.join(
-            [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
-        )
+        environ["PYTHONPATH"] = lending_path()
     real = os.environ.get("PYTHON_EXEC") or shutil.which(python) or python
     wrapper = folder / "python"
     wrapper.write_text(f'#!/bin/sh\nexec {shlex.quote(real)} -m {module} "$@"\n')

@@ -79,7 +79,7 @@ def environment(python: str) -> dict[str, str]:
             why=f"it is Python {version}; ours are built for {sys.version_info[0]}.{sys.version_info[1]}",
             next=f"{python} -m pip install {' '.join(lacks)}",
         )
-    return {"PYTHONPATH": os.pathsep.join(filter(None, [_lent(tuple(lacks)), os.environ.get("PYTHONPATH")]))}
+    return {"PYTHONPATH": lending_path(*lacks)}
 
 
 def _probed(program: str) -> dict[str, Any]:
@@ -97,19 +97,19 @@ def _probed(program: str) -> dict[str, Any]:
     return answer
 
 
-_folders: list[tempfile.TemporaryDirectory[str]] = []
-"""They last until this process ends: workers start again and again."""
+def lending_path(*libraries: str) -> str:
+    """A PYTHONPATH that finds this laptime and these of its libraries, before what ours has already."""
+    return os.pathsep.join(filter(None, [_lent(libraries).name, os.environ.get("PYTHONPATH")]))
 
 
-@cache
-def _lent(names: tuple[str, ...]) -> str:
+@cache  # the folder lasts until this process ends: workers start again and again
+def _lent(names: tuple[str, ...]) -> tempfile.TemporaryDirectory[str]:
     """A folder with links to laptime and to these of its libraries."""
     folder = tempfile.TemporaryDirectory(prefix="laptime-lent-")
-    _folders.append(folder)
     (Path(folder.name) / "laptime").symlink_to(FOLDER)
     for name in names:
         spec = find_spec(name)
         assert spec is not None, f"{name} is a dependency of laptime"
         assert spec.submodule_search_locations, f"{name} is a package"
         (Path(folder.name) / name).symlink_to(spec.submodule_search_locations[0])
-    return folder.name
+    return folder

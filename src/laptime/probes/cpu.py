@@ -170,7 +170,7 @@ def _physical_cores(base: Path, online: list[int], *, guest: bool | None) -> int
     for number in online:
         siblings = _siblings(base / f"sys/devices/system/cpu/cpu{number}/topology")
         if not siblings:
-            return _sysctl_cores() if sys.platform == "darwin" else None
+            return _integer(_sysctl("hw.physicalcpu")) if sys.platform == "darwin" else None
         cores.add(siblings)
     if guest and len(cores) == len(online):
         return None
@@ -182,10 +182,6 @@ def _siblings(topology: Path) -> tuple[int, ...]:
         topology / "core_cpus_list"
     )
     return tuple(cpu_list(words or ""))
-
-
-def _sysctl_cores() -> int | None:
-    return _integer(_sysctl("hw.physicalcpu"))
 
 
 def _policies(base: Path) -> list[Path]:

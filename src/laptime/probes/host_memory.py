@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -116,8 +117,6 @@ def peak_of(call: Callable[[], Any], root: str = "/") -> HostPeak:
 
 def page_faults_of(call: Callable[[], Any]) -> int:
     """Minor page faults of the process, all threads, during one call (getrusage)."""
-    import resource
-
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     call()
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
@@ -153,8 +152,6 @@ def limit_private_memory(limit: int, root: str = "/") -> bool:
         (process / "oom_score_adj").write_text("1000")
     if sys.platform != "linux":
         return False
-    import resource
-
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     allowed = max(int(limit), (system_files.size(process / "status", "VmData") or 0) + _ROOM_TO_FAIL)
     if hard != resource.RLIM_INFINITY:
@@ -178,12 +175,6 @@ def _rss() -> int:
 
 
 def _life_peak() -> int:
-    if sys.platform == "win32":
-        import psutil
-
-        return int(psutil.Process().memory_info().peak_wset)
-    import resource
-
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024  # bytes on macOS, KiB elsewhere
 

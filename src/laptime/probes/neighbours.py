@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import NamedTuple
 
@@ -35,7 +34,10 @@ class Program(NamedTuple):
 
 def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
     """Other programs that used at least a share of a CPU, the busiest first. This one's children are ours."""
-    family = _family()
+    import psutil
+
+    this = psutil.Process()
+    family = {this.pid, *(child.pid for child in this.children(recursive=True))}
     before = _cpu_times()
     started = time.perf_counter()
     time.sleep(seconds)
@@ -60,13 +62,6 @@ def _cpu_times() -> dict[int, tuple[str, float]]:
         if times is not None:
             by_pid[process.pid] = (_printable(process.info["name"] or "?"), times.user + times.system)
     return by_pid
-
-
-def _family() -> set[int]:
-    import psutil
-
-    process = psutil.Process(os.getpid())
-    return {process.pid, *(child.pid for child in process.children(recursive=True))}
 
 
 def _printable(name: str) -> str:

@@ -7,8 +7,8 @@ A query that a GPU does not support is None.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -208,16 +208,10 @@ def _meter(connection: Nvml, gpu: Gpu) -> Meter | None:
     covers = f"{gpu.device} ({gpu.model}, whole board)"
     name = f"nvml:{gpu.index}"
     if connection.joules(handle):  # a counter at 0 was never started: no reading
-
-        def joules() -> float | None:
-            return connection.joules(handle)
-
+        joules = partial(connection.joules, handle)
         return CounterMeter(name, joules, device=gpu.device, covers=covers, period=COUNTER_PERIOD)
     if connection.watts(handle):
-
-        def watts() -> float | None:
-            return connection.watts(handle)
-
+        watts = partial(connection.watts, handle)
         return PowerMeter(name, watts, device=gpu.device, covers=covers, period=POWER_PERIOD)
     return None
 
@@ -260,7 +254,7 @@ def has_hardware(root: str = "/") -> bool:
     if any((base / door).exists() for door in doors):
         return True
     vendors = (base / "sys/bus/pci/devices").glob("*/vendor")
-    return sys.platform == "win32" or any(system_files.text(vendor) == "0x10de" for vendor in vendors)
+    return any(system_files.text(vendor) == "0x10de" for vendor in vendors)
 
 
 def _scaled(value: Any, factor: float) -> float | None:

@@ -15,6 +15,7 @@ from laptime.probes.energy import Absence, CounterMeter, Meter
 PERIOD = 0.001
 """RAPL counters are updated about every millisecond (Intel SDM, volume 3, chapter on power management)."""
 
+_COUNTED = ("package", "dram")
 MODPROBE = "sudo modprobe intel_rapl_msr"
 CHMOD = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 
@@ -22,33 +23,22 @@ CHMOD = "sudo chmod a+r /sys/class/powercap/intel-rapl:*/energy_uj"
 def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
     """One meter for each package and each memory domain that can be read."""
     folder = Path(root) / "sys/class/powercap"
-    zones = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _is_counted(zone)]
+    zones = [zone for zone in sorted(folder.glob("intel-rapl:*")) if _name(zone).startswith(_COUNTED)]
     if not zones:
         if cpu(root).guest:
             return [], Absence("the hypervisor hides the energy counters of the CPU (RAPL)")
         return [], Absence("no energy counters of the CPU (RAPL) in /sys/class/powercap", MODPROBE)
-    closed = [zone for zone in zones if not _readable(zone)]
-    if closed:
+    if any(system_files.number(zone / "energy_uj") is None for zone in zones):
         return [], Absence("the energy counters of the CPU (RAPL) may be read by root only", CHMOD)
     return [_meter(zone) for zone in zones], None
-
-
-def _is_counted(zone: Path) -> bool:
-    name = _name(zone)
-    return name.startswith("package") or name.startswith("dram")
 
 
 def _name(zone: Path) -> str:
     return system_files.text(zone / "name") or ""
 
 
-def _readable(zone: Path) -> bool:
-    return system_files.number(zone / "energy_uj") is not None
-
-
 def _meter(zone: Path) -> Meter:
-    name = _name(zone)
-    label = name
+    name = label = _name(zone)
     if name.startswith("dram"):  # intel-rapl:1:0 lies below package 1
         label = f"dram-{zone.name.split(':')[1]}"
     wraps = system_files.number(zone / "max_energy_range_uj")

@@ -12,18 +12,15 @@ Files stay open and are read with pread: a few microseconds for all of them.
 from __future__ import annotations
 
 import os
+import resource
 import sys
 import threading
 import time
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Self
 
 from laptime.kit import cgroup, system_files
 from laptime.records.metric import Metric
-
-if sys.platform != "win32":
-    import resource
 
 METRICS = (
     Metric(
@@ -138,7 +135,8 @@ class Evidence:
     def read(self) -> Reading:
         """The totals now."""
         waited = self._read_waited()
-        return Reading(waited, self._read_stolen(), self._read_throttled(), _switches(), self._read_missing())
+        switches = resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
+        return Reading(waited, self._read_stolen(), self._read_throttled(), switches, self._read_missing())
 
     def _read_missing(self) -> float | None:
         """CPU time that the calling thread lacks since its first reading, of the stretches without a sleep.
@@ -253,9 +251,7 @@ class Evidence:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *reason: object) -> None:
         self.close()
 
 
@@ -287,9 +283,3 @@ def _open(path: Path) -> int | None:
         return system_files.out_of_reach(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         return None
-
-
-def _switches() -> int | None:
-    if sys.platform == "win32":
-        return None
-    return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw

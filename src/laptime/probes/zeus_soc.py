@@ -28,7 +28,14 @@ def open_meters(root: str = "/") -> tuple[list[Meter], Absence | None]:
     if find_spec("zeus") is None:
         return [], Absence(f"{kind}: the package zeus is not installed", "pip install 'laptime[energy]'")
     try:
-        meters = _amd_meters() if kind == "AMD GPU" else _soc_meters(kind)
+        if kind == "AMD GPU":
+            from zeus.device.gpu.amd import AMDGPUs, amdsmi_is_available
+
+            meters = amd_meters(AMDGPUs().gpus) if amdsmi_is_available() else []
+        else:
+            from zeus.device.soc import get_soc
+
+            meters = soc_meters(get_soc(), kind)
     except Exception as error:  # Zeus raises what its vendors' libraries raise
         return [], Absence(f"{kind}: zeus cannot read it ({type(error).__name__}: {error})")
     return (meters, None) if meters else ([], Absence(f"{kind}: zeus found no counter"))
@@ -44,12 +51,6 @@ def device_kind(root: str = "/") -> str | None:
         return "Apple"
     # The AMD compute driver's door; integrated graphics have it, too, and zeus then tells what it can read.
     return "AMD GPU" if (base / "dev/kfd").exists() else None
-
-
-def _soc_meters(kind: str) -> list[Meter]:
-    from zeus.device.soc import get_soc
-
-    return soc_meters(get_soc(), kind)
 
 
 def soc_meters(soc: Any, kind: str) -> list[Meter]:
@@ -83,12 +84,6 @@ def covering(reading: Any) -> list[str]:
         return ["total_energy_mj"]
     candidates = "cpu_energy_mj gpu_energy_mj cpu_total_mj gpu_mj gpu_sram_mj dram_mj ane_mj"
     return [name for name in candidates.split() if told(name)]
-
-
-def _amd_meters() -> list[Meter]:
-    from zeus.device.gpu.amd import AMDGPUs, amdsmi_is_available
-
-    return amd_meters(AMDGPUs().gpus) if amdsmi_is_available() else []
 
 
 def amd_meters(gpus: Any) -> list[Meter]:

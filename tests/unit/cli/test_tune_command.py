@@ -82,7 +82,6 @@ def test_the_request_has_what_was_typed(laptime: Laptime, fake: Any, tmp_path: P
     assert (asked.max_memory, asked.certify, asked.resume) == (8_000_000_000, True, True)
     assert (asked.only, asked.skip) == ([], ["channels_last"])
     assert (asked.step_by, asked.name, asked.save, asked.patch) == ("loader", "mine", False, Path("p.patch"))
-    assert asked.output_to_stderr is False
     assert asked.origins["budget"] == "flag"
     assert "dry_run" not in asked.origins
 
@@ -150,11 +149,10 @@ def test_quiet_says_nothing_on_stderr(laptime: Laptime, fake: Any) -> None:
 
 
 def test_json_is_one_document_and_reports_are_written(laptime: Laptime, fake: Any) -> None:
-    told = fake(tunings.full())
+    fake(tunings.full())
     ended = laptime("tune", "--json", "-o", "r.html", "-o", "r.md", "--no-save", "train.py")
     document = json.loads(ended.out)
     assert document["speedup"]["value"] == 2.31
-    assert told.requests[0].output_to_stderr is True
     assert "2.31x" in Path("r.html").read_text()
     assert "2.31x" in Path("r.md").read_text()
 

@@ -28,7 +28,7 @@ PROFILE = LoopProfile(
     [
         PROFILE,
         TrialPlan(folder="f", arms=[[], [{"name": "tf32", "options": {}}]], capture=CapturePlan(most=2)),
-        TrialResult(ended="stopped", peaks=[None, 3], refused=[{"name": "a", "why": "b"}]),
+        TrialResult(ended="stopped", peak=None, refused=[{"name": "a", "why": "b"}]),
         Block(0, 1, [0.1], [math.inf], [8]),
     ],
 )

@@ -153,7 +153,9 @@ def memory(
     peak = torch.cuda.max_memory_allocated(device)
     reserved = torch.cuda.max_memory_reserved(device)
     free, total = torch.cuda.mem_get_info(device)
-    held = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in _held(modules, device)}
+    every = (t for module in modules for t in (*module.parameters(), *module.buffers()))
+    storages = (t.untyped_storage() for t in every if t.device == device)
+    held = {storage.data_ptr(): storage.nbytes() for storage in storages}
     values: list[tuple[Metric, int | None]] = [
         (PEAK, peak),
         (WEIGHTS, sum(held.values())),
@@ -175,11 +177,6 @@ def memory(
         "device_free": free,
     }
     return series, details
-
-
-def _held(modules: list[torch.nn.Module], device: torch.device) -> list[torch.Tensor]:
-    every = [t for module in modules for t in (*module.parameters(), *module.buffers())]
-    return [t for t in every if t.device == device]
 
 
 def _copy_metric(way: str, kind: str) -> Metric:

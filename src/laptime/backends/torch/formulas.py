@@ -120,20 +120,14 @@ def _trilinear(
     return 2 * (first + second)
 
 
-def _fft(shape: Shape, dims: Sequence[int], each: float) -> int:
-    return round(each * prod(shape) * log2(max(1, prod(shape[dim] for dim in dims))))
+def _fft(each: float, *, of_result: bool = False) -> Callable[..., int]:
+    """`each` x N log2 N. Where real numbers come out, N is in the result: the input is half of it."""
 
+    def flops(shape: Shape, dims: Sequence[int], *rest: Any, out_shape: Shape, **named: Any) -> int:
+        points = out_shape if of_result else shape
+        return round(each * prod(points) * log2(max(1, prod(points[dim] for dim in dims))))
 
-def _complex_fft(shape: Shape, dims: Sequence[int], *rest: Any, **named: Any) -> int:
-    return _fft(shape, dims, 5.0)
-
-
-def _fft_of_reals(shape: Shape, dims: Sequence[int], *rest: Any, **named: Any) -> int:
-    return _fft(shape, dims, 2.5)
-
-
-def _fft_to_reals(shape: Shape, dims: Sequence[int], *rest: Any, out_shape: Shape, **named: Any) -> int:
-    return _fft(out_shape, dims, 2.5)
+    return flops
 
 
 def _attention(query: Shape, key: Shape, value: Shape, *rest: Any, **named: Any) -> int:
@@ -147,16 +141,13 @@ def _each(matrix: Shape, *rest: Any, **named: Any) -> int:
     return 2 * prod(matrix)
 
 
-def _second(added: Any, matrix: Shape, *rest: Any, **named: Any) -> int:
-    return 2 * prod(matrix)
-
-
 def _product(left: Shape, right: Shape, *rest: Any, **named: Any) -> int:
     return 2 * prod(left) * right[-1]
 
 
-def _added_product(added: Any, left: Shape, right: Shape, *rest: Any, **named: Any) -> int:
-    return 2 * prod(left) * right[-1]
+def _added(formula: Callable[..., int]) -> Callable[..., int]:
+    """The same product, added to the first argument."""
+    return lambda added, *args, **named: formula(*args, **named)
 
 
 _QUANTIZED = ("", "_relu")
@@ -172,21 +163,21 @@ _FORMULAS: dict[str, Callable[..., int]] = {
     "aten.quantized_lstm": _quantized_rnn(4),
     "aten.quantized_gru": _quantized_rnn(3),
     "aten._trilinear": _trilinear,
-    "aten._fft_c2c": _complex_fft,
-    "aten._fft_r2c": _fft_of_reals,
-    "aten._fft_c2r": _fft_to_reals,
+    "aten._fft_c2c": _fft(5.0),
+    "aten._fft_r2c": _fft(2.5),
+    "aten._fft_c2r": _fft(2.5, of_result=True),
     "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
     "aten._scaled_dot_product_fused_attention_overrideable": _attention,
     "aten._scaled_dot_product_attention_math_for_mps": _attention,
     "aten.mv": _each,
     "aten.dot": _each,
     "aten.vdot": _each,
-    "aten.addmv": _second,
-    "aten.addmv_": _second,
-    "aten.addbmm": _added_product,
-    "aten._addmm_activation": _added_product,
-    "aten.addmm_": _added_product,
-    "aten.baddbmm_": _added_product,
+    "aten.addmv": _added(_each),
+    "aten.addmv_": _added(_each),
+    "aten.addbmm": _added(_product),
+    "aten._addmm_activation": _added(_product),
+    "aten.addmm_": _added(_product),
+    "aten.baddbmm_": _added(_product),
     "aten._int_mm": _product,
     "aten._weight_int8pack_mm": _packed_linear,
     "aten._weight_int4pack_mm": _packed_linear,

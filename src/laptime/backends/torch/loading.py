@@ -51,7 +51,7 @@ def adopt(subject: Any, inputs: Any, variant: Variant) -> TorchModel:
             why="its weights would change",
             next="name it as file.py:function: laptime bench --train file.py:function",
         )
-    device = _home(subject, inputs) if variant.device == "auto" else place.resolve(variant.device)
+    device = home_of(subject, inputs) if variant.device == "auto" else place.resolve(variant.device)
     setup = Setup(variant, device, floats=variant.dtype, packages=())
     make = inputs if callable(inputs) and not tensors.is_tensor(inputs) else None
     given = None if make else inputs
@@ -86,7 +86,7 @@ def _check(variant: Variant) -> None:
         )
 
 
-def _home(subject: Any, inputs: Any) -> torch.device:
+def home_of(subject: Any, inputs: Any) -> torch.device:
     """The device that a model of this process is on, or its inputs."""
     import torch
 

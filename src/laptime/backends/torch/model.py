@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +58,7 @@ class TorchModel(ByBatch[TorchWorkload]):
                 seed_all(setup.variant.seed)
                 program = setup.ready(self._rebuild(batch))
             inputs = setup.inputs(program, batch)
-            if program.make is None and self._rebuild is None:
+            if not self._makes_inputs:
                 inputs = batching.resized(inputs, self.batching(), batch)
         call, eager = self._calls(program, inputs)
         return TorchWorkload(
@@ -69,6 +69,11 @@ class TorchModel(ByBatch[TorchWorkload]):
             inputs=inputs,
             eager=eager,
         )
+
+    @property
+    def _makes_inputs(self) -> bool:
+        """Whether inputs of any batch size are made, by the program or by building it anew."""
+        return self._program.make is not None or self._rebuild is not None
 
     def batching(self) -> Batching:
         """The batch of the inputs as they were given. Layers that have to be asked are, once, by a call."""
@@ -82,12 +87,11 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def own_batch(self) -> int | None:
         """Items in the inputs as they were given, None where nothing tells; 1 where inputs are made."""
-        is_made = self._program.make is not None or self._rebuild is not None
-        return 1 if is_made else self.batching().size
+        return 1 if self._makes_inputs else self.batching().size
 
     def batch_leads(self) -> bool:
         """Whether the batch is known to be the first dimension of all inputs that have it."""
-        if self._program.make is not None or self._rebuild is not None:
+        if self._makes_inputs:
             return True
         found = self.batching()
         return found.size is not None and not found.fixed and not any(found.places.values())
@@ -95,8 +99,8 @@ class TorchModel(ByBatch[TorchWorkload]):
     def inputs_of(self, batch: int) -> dict[str, Any]:
         """See `measure.protocol.TellsInputs`."""
         inputs = self.workload(batch).inputs
-        given = self._program.inputs if self._program.make is None and self._rebuild is None else None
-        resized = {"resized": True} if given is not None and batch != (self.own_batch() or 1) else {}
+        is_given = not self._makes_inputs and self._program.inputs is not None
+        resized = {"resized": True} if is_given and batch != (self.own_batch() or 1) else {}
         looked = {"looked": True} if self._batching is not None and self._batching.looked else {}
         return {
             "shapes": tensors.words(inputs),
@@ -122,7 +126,9 @@ class TorchModel(ByBatch[TorchWorkload]):
 
     def scope(self) -> AbstractContextManager[None]:
         """Inference mode for the calling thread; inside it a call does not have to enter it."""
-        return _scope(self._device)
+        import torch
+
+        return place.entered(self._device, torch.inference_mode())
 
     def facts(self) -> dict[str, Any]:
         """Source, inputs, dtypes, device and how the model was made ready."""
@@ -269,14 +275,6 @@ def _in_inference_mode(
             return call(*args, **kwargs)
 
     return run
-
-
-@contextmanager
-def _scope(device: torch.device) -> Iterator[None]:
-    import torch
-
-    with torch.inference_mode(), place.current(device):
-        yield
 
 
 def _dtypes(modules: list[torch.nn.Module]) -> dict[str, int]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -83,15 +83,11 @@ def waiter(device: torch.device) -> Callable[[], None]:
     import torch
 
     if device.type == "cpu":
-        return _nothing
+        return lambda: None  # it is done when the call returns
     if device.type == "mps":
         return torch.mps.synchronize
     module: Any = getattr(torch, device.type, None) or torch.accelerator
     return partial(module.synchronize, device)
-
-
-def _nothing() -> None:
-    """The CPU is done when the call returns."""
 
 
 def describe(device: torch.device) -> list[Device]:
@@ -179,8 +175,10 @@ def knobs(device: torch.device) -> dict[str, Any]:
     return settings
 
 
-def current(device: torch.device) -> AbstractContextManager[Any]:
-    """Makes a CUDA device the current one while it lasts; nothing on others."""
+@contextmanager
+def entered(device: torch.device, mode: AbstractContextManager[Any]) -> Iterator[None]:
+    """Inside a mode of torch, with a CUDA device as the current one."""
     import torch
 
-    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
+    with mode, torch.cuda.device(device) if device.type == "cuda" else nullcontext():
+        yield

@@ -11,6 +11,7 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -168,12 +169,7 @@ def words(value: Any) -> str:
 
 def _runs(parts: list[str]) -> list[str]:
     """Equal neighbours told once: `2 x int64 (5)`."""
-    runs: list[tuple[str, int]] = []
-    for part in parts:
-        if runs and runs[-1][0] == part:
-            runs[-1] = (part, runs[-1][1] + 1)
-        else:
-            runs.append((part, 1))
+    runs = [(part, len(list(same))) for part, same in groupby(parts)]
     return [part if times == 1 else f"{times} x {part}" for part, times in runs]
 
 

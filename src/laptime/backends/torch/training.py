@@ -11,8 +11,8 @@ reduced over several devices.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,15 +37,8 @@ LOSS = (
 class TrainingModel(TorchModel):
     """A target in training mode: one call is one step."""
 
-    def __init__(
-        self,
-        setup: Setup,
-        program: Program,
-        *,
-        facts: dict[str, Any],
-        rebuild: Callable[[int], Program] | None,
-    ) -> None:
-        super().__init__(setup, program, facts=facts, rebuild=rebuild)
+    def __init__(self, setup: Setup, program: Program, **origin: Any) -> None:
+        super().__init__(setup, program, **origin)
         self._step = Step(program, setup)
 
     def _calls(self, program: Program, inputs: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
@@ -58,7 +51,9 @@ class TrainingModel(TorchModel):
 
     def scope(self) -> AbstractContextManager[None]:
         """Gradients on, for the calling thread."""
-        return _scope(self._device)
+        import torch
+
+        return place.entered(self._device, torch.enable_grad())
 
     def facts(self) -> dict[str, Any]:
         """As of any model, and how it is trained."""
@@ -198,11 +193,3 @@ def _optimizer(name: str, parameters: list[Any]) -> torch.optim.Optimizer:
     if name == "adamw":
         return torch.optim.AdamW(parameters, lr=LEARNING_RATE)
     return torch.optim.SGD(parameters, lr=LEARNING_RATE, momentum=0.9)
-
-
-@contextmanager
-def _scope(device: torch.device) -> Iterator[None]:
-    import torch
-
-    with torch.enable_grad(), place.current(device):
-        yield

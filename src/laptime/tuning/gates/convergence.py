@@ -36,16 +36,15 @@ def final_loss(curve: list[float]) -> float:
     return fmean(curve[-max(1, round(LAST * len(curve))) :])
 
 
-def margin(baseline: list[list[float]], minimum: float = 0.0) -> float | None:
-    """How much worse the final loss may be: half the baseline's standard deviation over seeds, or `minimum`
-    if that is more. Computed from the baseline alone, before anything else has run.
+def margin(baseline: list[list[float]]) -> float | None:
+    """How much worse the final loss may be: half the baseline's standard deviation over seeds.
 
-    None below two seeds, unless there is a minimum.
+    Computed from the baseline alone, before anything else has run. None below two seeds.
     """
     finals = [final_loss(curve) for curve in baseline if curve]
     if len(finals) < 2 or not all(math.isfinite(value) for value in finals):
-        return minimum or None
-    return max(SHARE * stdev(finals), minimum)
+        return None
+    return SHARE * stdev(finals)
 
 
 def judged(baseline: list[list[float]], final: list[list[float]], allowed: float | None) -> Convergence:

@@ -60,8 +60,6 @@ class TuneRequest:
     patch: Path | None = None
     step_by: str = ""
     timeout: float = 600.0
-    output_to_stderr: bool = True
-    quiet: bool = False
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = field(default_factory=dict)

@@ -37,15 +37,12 @@ class VerifyRequest:
         budget: seconds at most.
         python: interpreter to run the script with; "": laptime's own.
         timeout: seconds that one trial may take at most.
-        output_to_stderr: the script's output goes to standard error.
     """
 
     recipe: Path
     budget: float = 300.0
     python: str = ""
     timeout: float = 600.0
-    output_to_stderr: bool = True
-    quiet: bool = False
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = field(default_factory=dict)

@@ -78,12 +78,10 @@ class StepCounts:
         self._samples = 0
         self._losses: list[Any] = []
         self._optimizer_steps = 0
-        self._rate: Any = None
 
     def clear(self) -> None:
         """A block begins."""
         self.samples: list[int] = []
-        self.rates: list[Any] = []
         self.optimizer_steps = 0
         self._step_losses: list[list[Any]] = []
 
@@ -92,7 +90,6 @@ class StepCounts:
         self.samples.append(self._samples)
         self._step_losses.append(self._losses)
         self.optimizer_steps += self._optimizer_steps
-        self.rates.append(self._rate)
         self.begin()
 
     def fetched(self, batch: Any) -> None:
@@ -104,10 +101,9 @@ class StepCounts:
         if getattr(root, "ndim", None) == 0:
             self._losses.append(root.detach())
 
-    def stepped(self, optimizer: Any) -> None:
+    def stepped(self) -> None:
+        """An optimizer has stepped."""
         self._optimizer_steps += 1
-        if self._rate is None:
-            self._rate = optimizer.param_groups[0].get("lr")
 
     def losses(self) -> list[float]:
         """Loss of each step of the block; waits for the device. Empty where no scalar went backward."""

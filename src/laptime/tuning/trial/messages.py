@@ -36,7 +36,6 @@ class CapturePlan:
         most: samples of each captured batch at most: a reference in double precision has no fast kernels for
             convolutions. None: all.
         steps: to be captured.
-        dropout: False sets p = 0 in modules that drop out.
         double: everything in double precision: the reference. Tensor.float gives doubles then, too.
         rounds: "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
             how far this precision turns the gradients of this model; "last_bits": by the last bits of their
@@ -51,7 +50,6 @@ class CapturePlan:
     batches: str | None = None
     most: int | None = None
     steps: int = 3
-    dropout: bool = True
     double: bool = False
     rounds: str | None = None
     samples: int | None = None
@@ -135,11 +133,9 @@ class TrialResult:
         ended: stopped (we had enough), returned, exited, raised, memory, recompiles, refused, died.
         error: one line. traceback: without our frames. status: exit status.
         source: what steps were found by; "" when there was none. settled: steps before the timing.
-        settling: seconds of each of them. first: until the
-            first step ended.
-        compile_seconds: of torch.compile in all; recompiles: after settling.
-        peak: bytes, of the process (RSS, CPU) or the device's allocator. peaks: by arm.
-        optimizer_steps, batch, learning_rates: of the timed steps.
+        first: seconds until the first step ended. compile_seconds: of torch.compile in all.
+        peak: bytes, of the process (RSS, CPU) or the device's allocator. batch,
+        optimizer_steps: of the timed steps.
         world: processes of the job; rank. device: cpu, cuda:0 ...
         left: what an `undo` could not give back; empty when all is well.
         refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
@@ -152,15 +148,11 @@ class TrialResult:
     status: int = 0
     source: str = ""
     settled: int = 0
-    settling: list[float] = field(default_factory=list)
     first: float | None = None
     compile_seconds: float = 0.0
-    recompiles: int = 0
     peak: int | None = None
-    peaks: list[int | None] = field(default_factory=list)
     optimizer_steps: int = 0
     batch: int = 0
-    learning_rates: list[float] = field(default_factory=list)
     world: int = 1
     rank: int = 0
     torch: bool = False

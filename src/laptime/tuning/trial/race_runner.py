@@ -58,7 +58,7 @@ class RaceRunner(TrialMode):
     def _start_over(self) -> None:
         """A better source of steps was found: what was timed by the other one does not count."""
         self._source = self._hooks.steps.source
-        self._result.settled, self._result.settling = 0, []
+        self._result.settled = 0
         self._is_settled = False
         self._compilations = self._monitor.times
         self._wait(self._plan.settle)
@@ -66,7 +66,7 @@ class RaceRunner(TrialMode):
         self._round = -1
         self._next_arm: int | None = None
         self._watch: Stopwatch | None = None
-        self._step_began: int | None = None
+        self._is_in_step = False
         self._timed_seconds = 0.0
         self._samples: list[int] = []
         self._rank, self._world = rank(), world()
@@ -86,7 +86,7 @@ class RaceRunner(TrialMode):
 
     def step(self, optimizer: Any, run: Callable[[], Any]) -> Any:
         """An optimizer's step, counted."""
-        self._counts.stepped(optimizer)
+        self._counts.stepped()
         return run()
 
     def boundary(self, *, ended: bool, begins: bool) -> None:
@@ -98,15 +98,15 @@ class RaceRunner(TrialMode):
             self._start_over()
         if self._watch is not None:
             self._timed_step(self._watch, now, ended=ended, begins=begins)
-        elif ended and self._step_began is not None:
-            self._untimed_step((now - self._step_began) / 1e9)
+        elif ended and self._is_in_step:
+            self._untimed_step()
         self._counts.begin()
         if self._watch is not None:
             return
-        self._step_began = None
+        self._is_in_step = False
         if begins:
             self._decide()
-            self._step_began = perf_counter_ns()
+            self._is_in_step = True
 
     def _timed_step(self, watch: Stopwatch, now: int, *, ended: bool, begins: bool) -> None:
         if ended:
@@ -128,13 +128,12 @@ class RaceRunner(TrialMode):
         self._steps_to_wait, self._waited = steps, 0
         self._is_waiting = steps > 0 or self._monitor.times != self._compilations
 
-    def _untimed_step(self, seconds: float) -> None:
+    def _untimed_step(self) -> None:
         self._waited += 1
         has_compiled = self._monitor.times != self._compilations
         self._compilations = self._monitor.times
         if not self._is_settled:
             self._result.settled += 1
-            self._result.settling.append(seconds)
         if self._waited >= self._steps_to_wait and not has_compiled:
             self._is_waiting = False
         elif self._waited >= self._steps_to_wait + MOST_COMPILING:
@@ -196,7 +195,7 @@ class RaceRunner(TrialMode):
             self._end("refused", self._hooks.refused[-1]["why"])
         self._next_arm = None
         self._counts.clear()
-        self._times_before, self._compile_seconds = self._monitor.times, self._monitor.seconds
+        self._compile_seconds = self._monitor.seconds
         memory_limit.reset_peak(self._hooks.device)
         self._watch = Stopwatch(self._hooks.device)
         self._watch.start(self._hooks.epoch_start)
@@ -212,7 +211,6 @@ class RaceRunner(TrialMode):
             self._peaks[arm] = max(self._peaks.get(arm, 0), peak)
         seconds = watch.seconds()
         self._timed_seconds += sum(seconds)
-        self._result.recompiles += self._monitor.times - self._times_before
         self._compilations = self._monitor.times
         if not seconds:
             return
@@ -220,7 +218,6 @@ class RaceRunner(TrialMode):
         block = Block(self._round, arm, seconds, counts.losses(), list(counts.samples), compiling)
         self._samples += block.samples
         self._result.optimizer_steps += counts.optimizer_steps
-        self._result.learning_rates += [float(rate) for rate in counts.rates if rate is not None]
         if self._rank == 0:
             messages.write(self._plan.folder, block)
 
@@ -241,7 +238,6 @@ class RaceRunner(TrialMode):
         self._result.source = self._source
         self._result.rank, self._result.world = self._rank, self._world
         self._result.batch = max(multimode(self._samples), default=0)
-        self._result.peaks = [self._peaks.get(arm) for arm in range(len(self._plan.arms))]
         self._result.peak = max(self._peaks.values(), default=memory_limit.peak(self._hooks.device))
         self._result.compile_seconds = self._monitor.seconds
         self._monitor.remove()

@@ -147,9 +147,8 @@ def test_a_race_of_a_live_change_in_a_script_with_workers(tmp_path: Path) -> Non
     found = ended(tmp_path, started(tmp_path, TRAIN, "@", "1", arms=arms, memory=20_000_000_000))
     assert (found["ended"], found["status"], found["returncode"]) == ("stopped", 0, 0), found["errors"]
     assert (found["source"], found["batch"], found["left"], found["refused"]) == ("optimizer", 8, [], [])
-    assert found["learning_rates"] == [0.1] * 12
     assert found["optimizer_steps"] == 12
-    assert found["peaks"][0] > 1e8
+    assert found["peak"] > 1e8
     assert sorted((block["round"], block["arm"]) for block in blocks(tmp_path)) == [
         (number, arm) for number in range(3) for arm in range(2)
     ]

@@ -105,7 +105,7 @@ def test_steps_to_settle_and_after_a_switch_do_not_count(
 ) -> None:
     loop = Loop(monkeypatch, tmp_path, settle=4, rounds=2, steps=3)
     assert loop.run() == 4 + 2 * 3
-    assert (loop.result.settled, loop.result.settling) == (4, [1.0] * 4)
+    assert loop.result.settled == 4
     assert loop.switches == [[]], "with one arm nothing is switched"
     (tmp_path / FILE).unlink()
 
@@ -162,7 +162,6 @@ def test_settling_goes_on_while_something_compiles(monkeypatch: pytest.MonkeyPat
         loop.step()
     assert loop.result.settled == 6
     assert len(loop.blocks()) == 1
-    assert loop.result.recompiles == 0
 
 
 def test_what_compiles_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -177,18 +176,6 @@ def test_what_compiles_for_ever_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp
     assert loop.result.ended == "recompiles"
     assert loop.result.settled == 2 + race_runner.MOST_COMPILING
     assert loop.blocks() == []
-
-
-def test_what_compiles_in_timed_steps_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    loop = Loop(monkeypatch, tmp_path, settle=1, rounds=1, steps=3)
-    loop.race.boundary(ended=False, begins=True)
-    loop.step()
-    loop.step()
-    loop.race._monitor.times += 2
-    loop.step()
-    with pytest.raises(Stop):
-        loop.step()
-    assert loop.result.recompiles == 2
 
 
 def test_a_file_tells_it_to_stop_at_the_next_boundary(

@@ -127,7 +127,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     origins = flags(context, settings)
     for name in ("arguments", "allow", "extra"):
         settings[name] = list(settings[name])
-    request = TuneRequest(**settings, output_to_stderr=as_json, quiet=voice.quiet, origins=origins)
+    request = TuneRequest(**settings, origins=origins)
     save = request.save and not request.dry_run
     recorded = tuning.record(verb.tune, request, save=save, quiet=voice.quiet)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)

@@ -40,9 +40,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    request = verb.VerifyRequest(
-        **settings, output_to_stderr=as_json, quiet=voice.quiet, origins=flags(context, settings)
-    )
+    request = verb.VerifyRequest(**settings, origins=flags(context, settings))
     recorded = tuning.record(verb.verify, request, save=request.save, quiet=voice.quiet)
     delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
     code = tuning.exit_code(recorded[0])

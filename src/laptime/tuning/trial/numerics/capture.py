@@ -183,10 +183,6 @@ class NumericsCapture(TrialMode):
         elif path:
             self._makes_capture = True
             self._initial = captured_inputs.state_of(*self._named_tensors(), optimizers)
-        if not self._plan.dropout:
-            self._undo += [
-                model_variants.without_dropout(tensor_summary.unwrapped(model)) for model in models
-            ]
         if self._plan.rounds:
             self._undo.append(model_variants.rounded(models, self._plan.rounds))
         if self._plan.double:

@@ -1,4 +1,4 @@
-"""Models and optimizers changed for a capture: without dropout, in double precision, rounded."""
+"""Models and optimizers changed for a capture: in double precision, rounded."""
 
 from __future__ import annotations
 
@@ -25,24 +25,6 @@ def settings(group: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, (tuple, list)) and all(isinstance(item, (int, float)) for item in value):
             numbers[name] = list(value)
     return numbers
-
-
-def without_dropout(model: Any) -> Callable[[], None]:
-    """Set every dropout probability to 0; the result undoes it."""
-    changed: list[tuple[Any, str, float]] = []
-    for module in model.modules():
-        for name in ("p", "dropout"):
-            value = getattr(module, name, None)
-            drops_out = "Dropout" in type(module).__name__ or name == "dropout"
-            if drops_out and isinstance(value, float) and value > 0:
-                changed.append((module, name, value))
-                setattr(module, name, 0.0)
-
-    def undo() -> None:
-        for module, name, value in changed:
-            setattr(module, name, value)
-
-    return undo
 
 
 def doubled(tensor: Any) -> Any:
