@@ -7,7 +7,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
@@ -129,3 +129,34 @@ def unwound_by_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def deferred_signals() -> Iterator[Callable[[], None]]:
+    """Ctrl-C and SIGTERM wait until the function that this gives is called, or the block is left.
+
+    A program that was just started is nobody's until somebody holds it in a `try`: in between, they would
+    leave it behind.
+    """
+    came: list[int] = []
+
+    def later(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    try:
+        before = {number: signal.signal(number, later) for number in (signal.SIGINT, signal.SIGTERM)}
+    except ValueError:  # not the main thread, which alone may set handlers
+        yield lambda: None
+        return
+
+    def release() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
+        before.clear()
+        if came:
+            signal.raise_signal(came.pop())
+
+    try:
+        yield release
+    finally:
+        release()

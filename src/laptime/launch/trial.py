@@ -17,7 +17,14 @@ from subprocess import DEVNULL, STDOUT
 from typing import TypeVar
 
 from laptime.launch import hooked_script
-from laptime.launch.process import Process, ending, last_line, tail, unwound_by_sigterm
+from laptime.launch.process import (
+    Process,
+    deferred_signals,
+    ending,
+    last_line,
+    tail,
+    unwound_by_sigterm,
+)
 from laptime.tuning import wire_format
 from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
@@ -122,20 +129,21 @@ def start(
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
     environ = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
-    with (folder / "output").open("wb") as output:
-        process = hooked_script.start(
-            "laptime.tuning.trial",
-            words,
-            python=python,
-            folder=folder,
-            variables=environ,
-            stdin=DEVNULL,
-            stdout=output,
-            stderr=STDOUT,
-        )
-    running = Running(process, folder, timeout)
-    with unwound_by_sigterm():
+    with unwound_by_sigterm(), deferred_signals() as release:
+        with (folder / "output").open("wb") as output:
+            process = hooked_script.start(
+                "laptime.tuning.trial",
+                words,
+                python=python,
+                folder=folder,
+                variables=environ,
+                stdin=DEVNULL,
+                stdout=output,
+                stderr=STDOUT,
+            )
+        running = Running(process, folder, timeout)
         try:
+            release()
             yield running
         finally:
             running._end()

@@ -13,7 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from laptime.launch.process import Process, ending, last_line, signal_name, tail, unwound_by_sigterm
+from laptime.launch.process import (
+    Process,
+    deferred_signals,
+    ending,
+    last_line,
+    signal_name,
+    tail,
+    unwound_by_sigterm,
+)
 
 SLEEP = "import time; time.sleep(600)"
 FAMILY = f"""
@@ -111,3 +119,31 @@ def test_sigterm_unwinds_as_ctrl_c_does() -> None:
     with pytest.raises(KeyboardInterrupt), unwound_by_sigterm():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_until_somebody_holds_the_program(number: signal.Signals) -> None:
+    steps = []
+
+    def start() -> None:
+        with unwound_by_sigterm(), deferred_signals() as release:
+            signal.raise_signal(number)
+            steps.append("started")
+            try:
+                release()
+                steps.append("not reached")
+            finally:
+                steps.append("ended")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert steps == ["started", "ended"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_without_a_signal_nothing_is_deferred() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    with deferred_signals() as release:
+        release()
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
