@@ -14,7 +14,7 @@ from msgspec import structs
 from laptime.analysis.achieved import achieved
 from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
-from laptime.analysis.open_loop import open_loop
+from laptime.analysis.open_loop import OpenLoop, open_loop
 from laptime.analysis.quantiles import (
     Floats,
     deviation_interval,
@@ -42,8 +42,9 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
-            stats += [_if_served(case, stat) for stat in latency(series, constants)]
-            stats.append(_throughput(case, series, constants))
+            load = open_loop(case) if series.regime == Regime.PACED else None
+            stats += [_if_served(load, stat) for stat in latency(series, constants)]
+            stats.append(_served(load, throughput(series, batch=case.batch, constants=constants), case.batch))
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -121,7 +122,8 @@ def _width(stat: Stat) -> float:
 
 def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
-    return _if_served(case, median(series, constants))
+    load = open_loop(case) if series.regime == Regime.PACED else None
+    return _if_served(load, median(series, constants))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -240,26 +242,30 @@ def _worth(parts: list[Floats], q: float) -> float:
     return sum(effective_size(part, q) for part in parts)
 
 
-def _if_served(case: Case, stat: Stat) -> Stat:
+def _if_served(load: OpenLoop | None, stat: Stat) -> Stat:
     """The latency; without a value where calls came faster than they can be served: it grows with time."""
-    if stat.regime != Regime.PACED or (load := open_loop(case)) is None or load.balance != "overloaded":
+    if load is None or load.balance != "overloaded":
         return stat
     note = f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served: it grows as long as they come"
     return structs.replace(stat, value=None, ci95=None, note=note)
 
 
-def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
+def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
     """Items per second; of paced calls what was served, not what one call after the other would give."""
-    stat = throughput(series, batch=case.batch, constants=constants)
-    if series.regime != Regime.PACED or (load := open_loop(case)) is None:
+    if load is None:
         return stat
     served = load.served_ci95
     return structs.replace(
         stat,
-        value=case.batch * load.served,
-        ci95=None if served is None else (case.batch * served[0], case.batch * served[1]),
+        value=batch * load.served,
+        ci95=None if served is None else (batch * served[0], batch * served[1]),
         note=f"{load.rate:.4g} calls/s came, {load.capacity:.4g} can be served",
     )
+
+
+def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
+    load = open_loop(case) if series.regime == Regime.PACED else None
+    return _served(load, throughput(series, batch=case.batch, constants=constants), case.batch)
 
 
 def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:

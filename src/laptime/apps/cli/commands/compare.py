@@ -92,8 +92,9 @@ def command(
             return measuring.deliver(run, [], format=format_, voice=voice) or code
         left, right = left or run, right or run
     comparisons = compare_runs(left, right, force, earlier=recent())
-    targets = [] if only_stored else [unchanged(run) for run in (left, right)]
-    if any(each.word == "unclear" for each in comparisons) and all(targets) and len({*targets}) == 2:
+    is_unclear = any(each.word == "unclear" for each in comparisons)
+    targets = [unchanged(run) for run in (left, right)] if is_unclear and not only_stored else []
+    if all(targets) and len({*targets}) == 2:
         voice.say("the stored runs do not tell: measuring both again, interleaved (--stored leaves that out)")
         request = as_measured(left, measuring_options.request(context, targets, given=given))
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
