@@ -8,9 +8,9 @@ what the precision explains. Both are pure: a stored measurement can be judged a
     gain      factor by which the outputs are the reference's (least squares): 1, whatever rounding does
     spread    how much the reference's output changes with its input, over the same root mean square.
               Outputs that are off by as much follow their input no better than a constant does
-    rounding  rms error that the reference itself makes when the last bits of its inputs change. In 13 untrained
-              torchvision models the error of float32 was 0.6 to 1.3 times that, and in a ResNet-152 a
-              hundred times what it is in others
+    rounding  rms error that the reference itself makes when the last bits of its inputs change. In 13
+              untrained torchvision models float32's error was 0.6 to 1.3 times that; in a ResNet-152 both
+              were a hundred times what they are in others
 
 Cosine and top-1 agreement are told and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
 factor does not show in it, and near ties of an untrained classifier change places without an error.
@@ -121,10 +121,15 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(NamedTuple):
-    """A word and the numbers that it rests on, as a sentence without a subject."""
+    """A word and the numbers that it rests on, as a sentence without a subject.
+
+    Attributes:
+        share: of what is allowed that the largest error takes.
+    """
 
     word: Word
     sentence: str
+    share: float = 0.0
 
 
 def measured(
@@ -183,10 +188,10 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     worst = max(agreement.outputs, key=share)
     text = _sentence(worst, agreement)
     if share(worst) > 1:
-        return Judgement("close" if _share(worst, coarser) <= 1 else "different", text)
+        return Judgement("close" if _share(worst, coarser) <= 1 else "different", text, share(worst))
     if not any(map(_follows, agreement.outputs)):
-        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}")
-    return Judgement("same", text)
+        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", share(worst))
+    return Judgement("same", text, share(worst))
 
 
 def _widened(limit: Limit, granted: float) -> Limit:
