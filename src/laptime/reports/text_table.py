@@ -42,7 +42,7 @@ class _Shown(NamedTuple):
 
 
 def lines(table: Table, width: int) -> list[Text]:
-    """The table on at most `width` columns; where few columns do not fit either, a cell a line if that is short."""
+    """The table on at most `width` columns; else a cell a line, if that is short."""
     columns: list[_Shown] = []
     for columns in _layouts(table):
         if (fitting := _fitted(columns, width)) is not None:
