@@ -57,7 +57,7 @@ _MEDIAN_OF_7 = (
     *((0, 5), (0, 3), (1, 6), (2, 4), (0, 1), (3, 5), (2, 6)),
     *((2, 3), (3, 6), (4, 5), (1, 4), (1, 3), (3, 4)),
 )
-"""Exchanges that bring the median of seven values to the middle; ten times as fast on whole arrays as sorting.
+"""Exchanges that bring the median of seven values to the middle; faster on whole arrays than sorting.
 Source: Devillard 1998, "Fast median search"."""
 _MAD = 1.4826
 
@@ -146,7 +146,7 @@ def _best(logs: Floats, level: float) -> tuple[int, float]:
 
 
 def _group_means(groups: Floats) -> Floats:
-    """The mean of each row, its wild values cut to 4 scaled MADs off its median; the scale is that of all rows."""
+    """The mean of each row, its wild values cut to 4 scaled MADs off its median; the MAD is of all rows."""
     middle = np.median(groups, axis=1, keepdims=True)
     reach = _WILD * _MAD * np.median(np.abs(groups - middle))
     means: Floats = np.clip(groups, middle - reach, middle + reach).mean(axis=1)

@@ -152,7 +152,7 @@ def differences(a: Environment, b: Environment) -> list[str]:
 
 
 def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
-    """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15`; the machine first.
+    """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
 
     A field is named where two of them differ in it, as what it is in each.
     """

@@ -133,7 +133,7 @@ def test_thousands_of_runs_without_a_change_have_none_and_take_no_time() -> None
 
 
 def realistic(seed: int) -> list[float]:
-    """What runs of one program look like: noise of some percent with a tail, slow runs, two speeds, rounding."""
+    """What runs of one program look like: noise with a tail, slow runs, two speeds, rounding."""
     dice = np.random.default_rng(seed)
     n = int(dice.integers(12, 120))
     logs = dice.uniform(0.003, 0.03) * dice.standard_t(dice.uniform(3, 30), n)

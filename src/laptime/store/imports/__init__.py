@@ -62,7 +62,7 @@ def read(path: Path, format: str = "") -> list[Run]:
 def unseen(run: Run, stored: Iterable[Run]) -> Run | None:
     """The run without the results that earlier imports have; None where nothing is left.
 
-    A file of asv grows as more benchmarks are run for a commit; what it held before is not another measurement.
+    A file of asv grows as more benchmarks are run for a commit; what it held before was not measured again.
     """
     known = {
         _content(case)
@@ -76,12 +76,16 @@ def unseen(run: Run, stored: Iterable[Run]) -> Run | None:
     if len(cases) == len(run.cases):
         return run
     targets, keys = {case.target for case in cases}, {case.key for case in cases}
-    return structs.replace(
-        run,
-        cases=cases,
-        subjects=[subject for subject in run.subjects if subject.target in targets],
-        verdicts=[verdict for verdict in run.verdicts if verdict.case in keys],
-    ) if cases else None
+    return (
+        structs.replace(
+            run,
+            cases=cases,
+            subjects=[subject for subject in run.subjects if subject.target in targets],
+            verdicts=[verdict for verdict in run.verdicts if verdict.case in keys],
+        )
+        if cases
+        else None
+    )
 
 
 def _content(case: Case) -> tuple[object, ...]:

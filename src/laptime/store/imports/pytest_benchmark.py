@@ -38,7 +38,9 @@ def runs(document: Any, path: Path) -> list[Run]:
     )
     cases = [_case(each) for each in document["benchmarks"]]
     tool = f"{TOOL} {document.get('version', '')}".strip()
-    return [_records.run(tool, path.name, cases, started=_records.moment(document["datetime"]), machine=machine)]
+    return [
+        _records.run(tool, path.name, cases, started=_records.moment(document["datetime"]), machine=machine)
+    ]
 
 
 def _case(benchmark: dict[str, Any]) -> Case:

@@ -13,7 +13,14 @@ from msgspec import structs
 from laptime.analysis import budgets
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.case import Case
-from laptime.records.event import CaseAdded, CaseChanged, FindingAdded, Listener, VerdictsReached
+from laptime.records.event import (
+    CaseAdded,
+    CaseChanged,
+    EnvironmentChanged,
+    FindingAdded,
+    Listener,
+    VerdictsReached,
+)
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
