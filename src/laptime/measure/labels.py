@@ -6,7 +6,8 @@ duration and however much CPU time it used:
     waited      its threads waited for a CPU for more than 2 % of its time, and not for each other
     stolen      a steal tick fell into it, or its calling thread lacks CPU time although it never slept
     throttled   the container's quota stopped it
-    clock       the device's clock was clearly below the one it sustains in this case
+    clock       the device's clock was clearly below the one it sustains in this case, or known work on a CPU
+                took clearly longer than it does at its best
 
 What a program does by itself (sleeps, locks, disks, a serial part, child processes) earns none of them: CPU
 time that is low beside the case's usual is no evidence. Rule of thumb behind the numbers: a loss below 2 %
@@ -40,6 +41,11 @@ FILLING_SHARE = 0.1
 
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
+
+RULER_RISE = 0.1
+"""Of known work, above its best: the other hyperthread of a core makes it 50 %, readings differ by 3 %."""
+BEST = 0.1
+"""Quantile of the ruler that is its best: neighbours of a guest may be there for most of the time."""
 
 
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
@@ -86,6 +92,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     clock = column("clock")
     if clock is not None and len(clock):
         label[clock < (1 - CLOCK_DROP) * np.median(clock)] |= Label.CLOCK
+    label[_slowdown(case, series) > 1 + RULER_RISE] |= Label.CLOCK
     if virtual:
         for lost in (column("stolen"), column("missing")):
             if lost is not None:
@@ -105,11 +112,21 @@ def unexplained(case: Case, series: Series) -> float:
         column = case.find(f"disturbance/{name}", series.regime)
         if column is not None and len(column.samples) == len(lost):
             lost = np.maximum(lost, column.samples)
+    lost = np.maximum(lost, seconds * (1 - 1 / _slowdown(case, series)))
     calls = np.asarray(series.calls or [1] * len(seconds))
     weight = calls[evidence.settled]
     whole = np.average((seconds - np.minimum(lost, seconds))[evidence.settled], weights=weight)
     kept = np.average(evidence.values, weights=calls[evidence.positions])
     return float(whole / kept) - 1
+
+
+def _slowdown(case: Case, series: Series) -> Floats:
+    """How many times as long as at its best known work took beside each sample, shape (n,)."""
+    ruler = case.find("disturbance/ruler", series.regime)
+    if ruler is None or len(ruler.samples) != len(series.samples) or not ruler.samples:
+        return np.ones(len(series.samples))
+    seconds = np.asarray(ruler.samples, dtype=float)
+    return np.asarray(seconds / np.quantile(seconds, BEST))
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:

@@ -68,6 +68,18 @@ def children(pid: int | str = "self", root: str = "/") -> float:
     return seconds
 
 
+def children_run(pid: int | str = "self", root: str = "/") -> bool:
+    """Whether a descendant of a process is running, or ready to run, in this moment."""
+    process = Path(root) / "proc" / str(pid)
+    with suppress(OSError, IndexError):
+        for thread in (process / "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                state = (Path(root) / "proc" / child / "stat").read_text().rpartition(")")[2].split()[0]
+                if state == "R" or children_run(child, root):
+                    return True
+    return False
+
+
 def _times(process: Path) -> list[float]:
     """Seconds in user and kernel mode of a process, and the same of its children that have ended."""
     behind_name = (process / "stat").read_text().rpartition(")")[2].split()

@@ -24,7 +24,7 @@ _CAUSES = {
     "waited": "waited for a CPU that other programs used",
     "stolen": "lost CPU time to the hypervisor",
     "throttled": "were stopped by the container's CPU quota",
-    "clock": "ran below the sustained clock",
+    "clock": "ran while a processor was slower than at its best",
 }
 
 
