@@ -24,6 +24,7 @@ from msgspec import structs
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
+from laptime.probes.ruler import RULER
 from laptime.records.case import Case
 from laptime.records.regime import Regime
 from laptime.records.series import DISTURBED, Label, Series
@@ -46,6 +47,9 @@ RULER_RISE = 0.1
 """Of known work, above its best: the other hyperthread of a core makes it 50 %, readings differ by 3 %."""
 BEST = 0.1
 """Quantile of the ruler that is its best: neighbours of a guest may be there for most of the time."""
+
+SLOW_RUN = 0.2
+"""Above its best in earlier runs: the whole run was slow. Less may be the clock of another hour."""
 
 
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
@@ -120,13 +124,20 @@ def unexplained(case: Case, series: Series) -> float:
     return float(whole / kept) - 1
 
 
+def best_of_ruler(case: Case) -> float | None:
+    """Seconds of the known work at its best beside this case; None where no ruler was read."""
+    columns = [series.samples for series in case.series if series.metric.tag == RULER.tag and series.samples]
+    return min((float(np.quantile(samples, BEST)) for samples in columns), default=None)
+
+
 def _slowdown(case: Case, series: Series) -> Floats:
     """How many times as long as at its best known work took beside each sample, shape (n,)."""
-    ruler = case.find("disturbance/ruler", series.regime)
-    if ruler is None or len(ruler.samples) != len(series.samples) or not ruler.samples:
+    ruler, best = case.find(RULER.tag, series.regime), best_of_ruler(case)
+    if ruler is None or best is None or len(ruler.samples) != len(series.samples):
         return np.ones(len(series.samples))
-    seconds = np.asarray(ruler.samples, dtype=float)
-    return np.asarray(seconds / np.quantile(seconds, BEST))
+    known = case.details.get("known_work")  # at its best in earlier runs
+    reference = known if known and best > (1 + SLOW_RUN) * known else best
+    return np.asarray(ruler.samples, dtype=float) / reference
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
