@@ -129,19 +129,15 @@ class _Meter:
         """The last stretch ends here."""
         self._next_rule = -math.inf
         self.end()
-        if self._known:  # the last reading may say nothing
-            self._tape.ruler.extend([self._known] * (len(self._tape.seconds) - len(self._tape.ruler)))
 
     def _rule(self) -> None:
         """Read the ruler; the samples since its last reading lie between two readings."""
         if self._ruler is None:
             self._next_rule = math.inf
             return
-        now = self._ruler.read()
-        if now is not None:
-            fresh = len(self._tape.seconds) - len(self._tape.ruler)
-            self._tape.ruler.extend([max(now, self._known)] * fresh)
-            self._known = now
+        before, self._known = self._known, self._ruler.read()
+        fresh = len(self._tape.seconds) - len(self._tape.ruler)
+        self._tape.ruler.extend([max(before, self._known)] * fresh)
         self._next_rule = self._now() + self._ruler.cost / MAX_OVERHEAD
 
 

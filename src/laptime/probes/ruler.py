@@ -9,10 +9,12 @@ changes neither its caches nor its page tables.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.probes import clocks, machine, others
@@ -25,7 +27,7 @@ RULER = Metric(
     title="known work on the slowest CPU",
     better="lower",
     meaning="Time of a fixed piece of arithmetic on the CPU that was slowest at it just before or just after "
-    "the sample, the best of three tries.",
+    "the sample, the best of three tries; the usual time where threads or children of the program slow it.",
     lies_when="The speed changed and changed back between two readings; memory bandwidth and shared caches "
     "are not in it.",
 )
@@ -35,9 +37,11 @@ ROUNDS = 100
 """Of PBKDF2 with SHA-256: about 25 us, arithmetic in registers without the interpreter's lock."""
 TRIES = 3
 SLOW = 1.05
-"""Against the fastest reading so far: only such readings need a look at the program's children."""
+"""Against the usual reading while the program is idle: only then may the program be the cause."""
 OWN_CPUS = 0.5
-"""CPUs that the program itself uses during a reading beyond its usual: then it slows itself down."""
+"""CPUs that other threads of the program use during a reading, from which they may slow it."""
+LAST = 99
+"""Readings of either kind that tell what is usual."""
 MOST = 32
 """CPUs that are read; on larger machines every second, third ... one."""
 
@@ -73,8 +77,8 @@ class Ruler:
     def __init__(self) -> None:
         cpus = sorted(os.sched_getaffinity(0))
         _work()
-        self._fastest = float("inf")
-        self._own: deque[float] = deque(maxlen=99)
+        self._idle: deque[float] = deque(maxlen=LAST)
+        self._busy: deque[float] = deque(maxlen=LAST)
         self._gauges = [_Gauge(each) for each in cpus[:: -(-len(cpus) // MOST)]]
         self.threads = frozenset(str(gauge.thread_id) for gauge in self._gauges)
         spans = []
@@ -84,19 +88,24 @@ class Ruler:
             spans.append(_now() - began)
         self.cost = sorted(spans)[4]
 
-    def read(self) -> float | None:
-        """Seconds of the known work on the slowest CPU; None where the program itself may have slowed it.
+    def read(self) -> float:
+        """Seconds of the known work on the slowest CPU; the usual ones where the program may have slowed it.
 
-        One CPU is asked after the other: two hyperthreads of one core would slow each other.
+        One CPU is asked after the other: two hyperthreads of one core would slow each other. Threads of the
+        program that run meanwhile (pools spin for a while) do no harm as long as readings beside them are
+        usually as fast as others.
         """
         began, used, spent = _now(), _cpu_time(), _thread_time()
         seconds = max([gauge.read() for gauge in self._gauges])
         ours = sum(gauge.spent for gauge in self._gauges) + _thread_time() - spent
-        self._own.append((_cpu_time() - used - ours) / (_now() - began))
-        self._fastest = min(self._fastest, seconds)
-        if self._own[-1] > sorted(self._own)[len(self._own) // 2] + OWN_CPUS:
-            return None
-        return None if seconds > SLOW * self._fastest and others.children_run() else seconds
+        own = (_cpu_time() - used - ours) / (_now() - began)
+        alike = self._busy if own > OWN_CPUS else self._idle
+        alike.append(seconds)
+        usual = _usual(self._idle)
+        if seconds <= SLOW * usual:
+            return seconds
+        is_own = others.children_run() or (alike is self._busy and _usual(alike) > SLOW * usual)
+        return usual if is_own else seconds
 
     def close(self) -> None:
         """End the threads."""
@@ -139,6 +148,11 @@ class _Gauge:
             self._seconds = min([_work() for _ in range(TRIES)])
             self.spent = _thread_time() - spent
             self._done.release()
+
+
+def _usual(readings: Sequence[float]) -> float:
+    """Their lower quartile; a reading is never too fast. Infinite where there is none."""
+    return sorted(readings)[len(readings) // 4] if readings else math.inf
 
 
 def _work() -> float:

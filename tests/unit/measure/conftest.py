@@ -86,17 +86,17 @@ class Counters:
 
 
 class Ruler:
-    """A ruler that is set by hand; None says nothing."""
+    """A ruler that is set by hand."""
 
     threads = frozenset[str]()
 
     def __init__(self, clock: Clock, *, cost: float = 1e-4) -> None:
         self._clock = clock
         self.cost = cost
-        self.seconds: float | None = 1.0
+        self.seconds = 1.0
         self.reads = 0
 
-    def read(self) -> float | None:
+    def read(self) -> float:
         self.reads += 1
         self._clock.time += self.cost
         return self.seconds

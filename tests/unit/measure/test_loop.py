@@ -157,24 +157,6 @@ def test_a_sample_has_the_slower_of_the_readings_around_it(
     assert tape.cpu == pytest.approx([0.02] * 6, abs=2e-5)
 
 
-def test_a_reading_that_says_nothing_leaves_what_was_known(
-    clock: Any, program: Any, counters: Any, ruler: Any
-) -> None:
-    def unknown(number: int) -> None:
-        ruler.seconds = None if number > 2 else 1.2
-
-    tape = loop.isolated(
-        program(0.02, before=unknown),
-        seconds=1,
-        min_calls=1,
-        max_calls=6,
-        evidence=counters,
-        clock=clock,
-        ruler=ruler,
-    )
-    assert tape.ruler == [1.2] * 6
-
-
 @pytest.mark.parametrize("regime", ["isolated", "saturated", "paced"])
 def test_reading_the_ruler_stays_below_one_percent_of_the_time(
     clock: Any, program: Any, counters: Any, ruler: Any, regime: str
