@@ -14,6 +14,7 @@ from msgspec import structs
 from laptime.analysis.achieved import achieved
 from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
+from laptime.analysis.lost_time import lost_share
 from laptime.analysis.open_loop import OpenLoop, open_loop
 from laptime.analysis.quantiles import (
     Floats,
@@ -43,8 +44,11 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             continue
         if series.metric.tag == "latency":
             load = open_loop(case) if series.regime == Regime.PACED else None
-            stats += [_if_served(load, stat) for stat in latency(series, constants)]
-            stats.append(_served(load, throughput(series, batch=case.batch, constants=constants), case.batch))
+            stats += [
+                _if_served(load, _spared(case, series, stat, constants))
+                for stat in latency(series, constants)
+            ]
+            stats.append(_throughput(case, series, constants))
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -123,7 +127,7 @@ def _width(stat: Stat) -> float:
 def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _if_served(load, median(series, constants))
+    return _if_served(load, _spared(case, series, median(series, constants), constants))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -265,7 +269,21 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _served(load, throughput(series, batch=case.batch, constants=constants), case.batch)
+    rate = throughput(series, batch=case.batch, constants=constants)
+    return _served(load, _spared(case, series, rate, constants), case.batch)
+
+
+def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:
+    """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
+    to be used for want of others."""
+    evidence = select(series, constants)
+    if stat.ci95 is None or evidence.basis != "settled" or series.regime == Regime.PACED:
+        return stat
+    kept = 1 - lost_share(case, series, evidence)
+    low, high = stat.ci95
+    if stat.better == "higher":
+        return structs.replace(stat, ci95=(low, high / kept if kept else math.inf))
+    return structs.replace(stat, ci95=(low * kept, high))
 
 
 def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:

@@ -21,10 +21,9 @@ import math
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.evidence import select
+from laptime.analysis.lost_time import slowdown
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
-from laptime.probes.ruler import RULER
 from laptime.records.case import Case
 from laptime.records.regime import Regime
 from laptime.records.series import DISTURBED, Label, Series
@@ -45,11 +44,6 @@ CLOCK_DROP = 0.07
 
 RULER_RISE = 0.1
 """Of known work, above its best: the other hyperthread of a core makes it 50 %, readings differ by 3 %."""
-BEST = 0.1
-"""Quantile of the ruler that is its best: neighbours of a guest may be there for most of the time."""
-
-SLOW_RUN = 0.2
-"""Above its best in earlier runs: the whole run was slow. Less may be the clock of another hour."""
 
 
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
@@ -96,48 +90,12 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     clock = column("clock")
     if clock is not None and len(clock):
         label[clock < (1 - CLOCK_DROP) * np.median(clock)] |= Label.CLOCK
-    label[_slowdown(case, series) > 1 + RULER_RISE] |= Label.CLOCK
+    label[slowdown(case, series) > 1 + RULER_RISE] |= Label.CLOCK
     if virtual:
         for lost in (column("stolen"), column("missing")):
             if lost is not None:
                 label[lost > WAITED_SHARE * seconds] |= Label.STOLEN
     return label
-
-
-def unexplained(case: Case, series: Series) -> float:
-    """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
-
-    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples
-    stay longer than the others even without what they lost, leaving them out has picked the short ones.
-    """
-    evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
-    lost = np.zeros(len(seconds))
-    for name in ("waited", "stolen", "missing", "throttled"):
-        column = case.find(f"disturbance/{name}", series.regime)
-        if column is not None and len(column.samples) == len(lost):
-            lost = np.maximum(lost, column.samples)
-    lost = np.maximum(lost, seconds * (1 - 1 / _slowdown(case, series)))
-    calls = np.asarray(series.calls or [1] * len(seconds))
-    weight = calls[evidence.settled]
-    whole = np.average((seconds - np.minimum(lost, seconds))[evidence.settled], weights=weight)
-    kept = np.average(evidence.values, weights=calls[evidence.positions])
-    return float(whole / kept) - 1
-
-
-def best_of_ruler(case: Case) -> float | None:
-    """Seconds of the known work at its best beside this case; None where no ruler was read."""
-    columns = [series.samples for series in case.series if series.metric.tag == RULER.tag and series.samples]
-    return min((float(np.quantile(samples, BEST)) for samples in columns), default=None)
-
-
-def _slowdown(case: Case, series: Series) -> Floats:
-    """How many times as long as at its best known work took beside each sample, shape (n,)."""
-    ruler, best = case.find(RULER.tag, series.regime), best_of_ruler(case)
-    if ruler is None or best is None or len(ruler.samples) != len(series.samples):
-        return np.ones(len(series.samples))
-    known = case.details.get("known_work")  # at its best in earlier runs
-    reference = known if known and best > (1 + SLOW_RUN) * known else best
-    return np.asarray(ruler.samples, dtype=float) / reference
 
 
 def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:

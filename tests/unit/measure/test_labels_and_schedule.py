@@ -8,7 +8,8 @@ import pytest
 from msgspec import structs
 
 from fixtures.runs import LATENCY, case, timings
-from laptime.measure.labels import relabel, unexplained
+from laptime.analysis.lost_time import unexplained
+from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
 from laptime.measure.schedule import looks, rounds
 from laptime.measure.stop import printed, reached

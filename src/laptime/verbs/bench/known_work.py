@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from laptime.analysis.lost_time import best_of_ruler
 from laptime.kit import system_files
 from laptime.kit.clock import Clock, SystemClock
-from laptime.measure.labels import best_of_ruler
 from laptime.records.case import Case
 from laptime.store import cache
 
