@@ -63,11 +63,6 @@ def test_disturbed(share: float, word: str | None) -> None:
     assert outcome("disturbed", labelled(100, share)) == word
 
 
-@pytest.mark.parametrize(("share", "word"), [(0.6, "note"), (0.85, "note"), (0.95, "warn")])
-def test_slow_cpus_are_excluded_while_others_are_left(share: float, word: str) -> None:
-    assert outcome("disturbed", labelled(200, share, Label.CLOCK)) == word
-
-
 def test_disturbed_warns_when_too_few_others_are_left() -> None:
     found = check("disturbed", labelled(10, 0.5))
     assert found is not None

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from laptime.analysis.evidence import Evidence, select
+from laptime.analysis.evidence import select
 from laptime.analysis.lost_time import unexplained
 from laptime.analysis.summary import headline, main_throughput
 from laptime.records.case import Case
@@ -12,13 +10,9 @@ from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, Label, Series
 
 MANY = 0.5
 """Share of disturbed samples from which even the undisturbed ones are suspect."""
-
-MOST = 0.9
-"""The same of samples beside a slow CPU: a neighbour on the other hyperthread leaves nothing behind."""
 
 UNEXPLAINED = 0.05
 """Share of the mean from which the excluded samples are not only those that others hit."""
@@ -57,7 +51,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         "undisturbed": "they are excluded",
         "few": f"they are excluded, which leaves {len(worst.values)}",
     }.get(worst.basis, "too few others to exclude them")
-    serious = _are_too_many(series_of[regime], worst) or worst.basis != "undisturbed"
+    serious = worst.disturbed > MANY or worst.basis != "undisturbed"
     if regime == Regime.PACED:
         consequence = "those behind them in the queue waited, too"
         serious = worst.disturbed > QUEUE
@@ -71,9 +65,3 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         f"{worst.disturbed:.0%} of the {samples} {' or '.join(causes)}; {consequence}",
         "laptime doctor   (shows who else uses the machine)",
     )
-
-
-def _are_too_many(series: Series, evidence: Evidence) -> bool:
-    label = np.asarray(series.label, dtype=int)[evidence.settled]
-    lost_time = (label & int(DISTURBED & ~Label.CLOCK)) != 0
-    return bool(lost_time.mean() > MANY) or evidence.disturbed > MOST
