@@ -363,8 +363,6 @@ class _Bench:
         virtual = bool(self._live.run().environment.virtual)
         return relabel(self._case(worker, batch), virtual=virtual)[0]
 
-    # The end.
-
     def _finish(self, status: str) -> None:
         run = self._live.run()
         for worker in self._workers:
@@ -378,6 +376,8 @@ class _Bench:
             finished = completed(case, run.environment, run.plan)
             done.append(finished)
             self._live(CaseChanged(finished))
+        if status == "complete" and done and all(case.status == "failed" for case in done):
+            status = "failed"
         known_work.remember(done, self._clock)
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
