@@ -27,10 +27,14 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
+
+REPORTED = "reported/"
+"""Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
@@ -297,8 +301,20 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
 
 
 def _of_metric(series: Series, constants: Constants) -> Stat:
-    """A number that was measured once, or the median of several."""
+    """A number that was measured once, the mean of what trials reported, or the median of several."""
     metric = series.metric
+    if metric.tag.startswith(REPORTED):
+        trials = over_trials(series.samples)
+        return Stat(
+            tag=metric.tag,
+            title=metric.title,
+            unit=metric.unit,
+            value=trials.value,
+            ci95=trials.ci95,
+            n=len(series.samples),
+            better=metric.better,
+            note=trials.statistic,
+        )
     values = select(series, constants).values if len(series.samples) > 1 else None
     return Stat(
         tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,
