@@ -101,7 +101,7 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
 
     Args:
         tolerance: a share, `5%` or 0.05.
-        of: how the sentence begins where the comparison is not one of times: `peak 2 GiB, was 1: now over then`.
+        of: how the sentence begins where the comparison is not one of times: `peak 2, was 1: now over then`.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
