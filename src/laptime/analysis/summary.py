@@ -7,6 +7,7 @@ measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -28,10 +29,14 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
+
+REPORTED = "reported/"
+"""Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
@@ -76,9 +81,14 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
 
 def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The throughput people mean: see `throughput_regime`."""
-    rates = throughputs(case, constants)
-    regime = throughput_regime([rates], on_cpu=_on_cpu(case), constants=constants)
-    return rates[regime] if regime else None
+    regime = shared_throughput_regime([case], constants)
+    return throughputs(case, constants)[regime] if regime else None
+
+
+def shared_throughput_regime(cases: Sequence[Case], constants: Constants = TODAY) -> str | None:
+    """The regime in which the throughputs of these cases stand side by side; None where they share none."""
+    rates = [each for case in cases if (each := throughputs(case, constants))]
+    return throughput_regime(rates, on_cpu=all(map(_on_cpu, cases)), constants=constants)
 
 
 def throughput_regime(
@@ -315,8 +325,20 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
 
 
 def _of_metric(series: Series, constants: Constants) -> Stat:
-    """A number that was measured once, or the median of several."""
+    """A number that was measured once, the mean of what trials reported, or the median of several."""
     metric = series.metric
+    if metric.tag.startswith(REPORTED):
+        trials = over_trials(series.samples)
+        return Stat(
+            tag=metric.tag,
+            title=metric.title,
+            unit=metric.unit,
+            value=trials.value,
+            ci95=trials.ci95,
+            n=len(series.samples),
+            better=metric.better,
+            note=trials.statistic,
+        )
     values = select(series, constants).values if len(series.samples) > 1 else None
     return Stat(
         tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,

@@ -84,7 +84,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     waited, throttled = column("waited"), column("throttled")
     if waited is not None:
         calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
-        label[_waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
+        label[waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
     if throttled is not None:
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
@@ -98,7 +98,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     return label
 
 
-def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
+def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
     """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
 
     Nobody knows who had the CPU during a single sample, but each block knows how long others ran. Threads
