@@ -53,7 +53,6 @@ class Part(Struct):
     tail: bytes = b""
     size: int = 0
     truncated: bool = False
-    odd: int = 0
 
     def column(self, name: str) -> Any:
         """One column as an array."""
@@ -303,14 +302,19 @@ def _stream_of(event: Event) -> int:
 
 
 def _size_of(event: Event) -> int:
-    return event.args.size if 0 <= event.args.size < _LARGEST else -1
+    size = event.args.size
+    return size if size is not None and 0 <= size < _LARGEST else -1
 
 
 def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:
-    elements = (args.elements_in, args.elements_out)
-    return (
-        args.collective, *elements, args.dtype, str(args.group), args.group_size, args.collective_sequence,
-    )  # fmt: skip
+    name, dtype, group = (
+        "" if text is None else str(text) for text in (args.collective, args.dtype, args.group)
+    )
+    elements_in, elements_out, size, sequence = (
+        -1 if number is None else number
+        for number in (args.elements_in, args.elements_out, args.group_size, args.collective_sequence)
+    )
+    return name, elements_in, elements_out, dtype, group, size, sequence
 
 
 def _unwrapped(data: bytes) -> str:

@@ -3,13 +3,15 @@
     {"schemaVersion": 1, ..., "traceEvents": [ {...}, {...}, ... ], "traceName": ...}
     \\________________ head ________________/  \\____ chunks ____/ \\____ tail ____/
 
-A chunk ends at a corner `}, {`. A corner may also lie inside a text or a list of an event; then the chunk
-does not decode, and an earlier corner is tried. So whatever decodes was cut rightly.
+A chunk ends at a corner `}, {"`. A corner may also lie inside a list of an event (and at the end of a text,
+else its quote would be escaped); then the chunk does not decode, and an earlier corner is tried. So whatever
+decodes was cut rightly.
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import queue
 import re
 import threading
@@ -19,13 +21,13 @@ from pathlib import Path
 from typing import IO, cast
 
 from laptime.kit.errors import UsageError
-from laptime.trace.reading.decode import Events, Refused, loosely, strictly
+from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictly, well_formed
 
 BLOCK = 1 << 20
 """Bytes read at once. Its events stay in the cache of a CPU; larger ones do not, smaller ones cost joins."""
 
-_CORNER = re.compile(rb"\}\s*,\s*(?=\{)")
-_END = re.compile(rb"\}\s*\]|\A\s*\]")
+_CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*")')
+_END, _EMPTY = re.compile(rb"\}\s*\]"), re.compile(rb"\s*\]")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
 _LARGEST_HEAD = 64 << 20
 _TRIES = 4
@@ -38,7 +40,7 @@ class Cut:
         head, tail: the JSON around the list of events; valid after `events` is exhausted.
         size: bytes seen.
         truncated: the list of events did not end.
-        lost: events that could not be read. odd: chunks that needed the loose way.
+        lost: events that could not be read.
     """
 
     def __init__(
@@ -61,7 +63,6 @@ class Cut:
         self.size = 0
         self.truncated = False
         self.lost = 0
-        self.odd = 0
 
     def events(self) -> Iterator[Events]:
         """Lists of decoded events.
@@ -115,6 +116,9 @@ class Cut:
             try:
                 return strictly(text[: corner[0]], exact=self._exact), text[corner[1] :]
             except Refused:
+                mended = mend(text[: corner[0]])
+                if well_formed(mended):  # cut rightly: one of its events is odd
+                    return self._loosely(mended), text[corner[1] :]
                 stop = corner[0] - 1
         if (end := self._end_of_list(text)) is not None:
             # The list ended in the middle of this block: all that follows is tail.
@@ -122,10 +126,12 @@ class Cut:
         corner = _last_corner(text, len(text))
         if corner is None:
             return [], text
-        self.odd += 1
-        events, lost = loosely(text[: corner[0]], exact=self._exact)
+        return self._loosely(mend(text[: corner[0]])), text[corner[1] :]
+
+    def _loosely(self, mended: bytes) -> Events:
+        events, lost = loosely(mended, exact=self._exact)
         self.lost += lost
-        return events, text[corner[1] :]
+        return events
 
     def _close(self, text: bytes, after: int, events: Events) -> Events:
         rest = [text[after:]]
@@ -137,10 +143,10 @@ class Cut:
 
     def _end_of_list(self, text: bytes) -> tuple[int, Events] | None:
         """Where the tail begins, and the events before it."""
-        for tries, match in enumerate(_END.finditer(text)):
-            if tries >= 64:
-                break
-            stop = match.start() + 1 if match.group().startswith(b"}") else match.start()
+        if empty := _EMPTY.match(text):
+            return empty.end(), []
+        for match in itertools.islice(_END.finditer(text), 64):
+            stop = match.start() + 1
             try:
                 return match.end(), strictly(text[:stop], exact=self._exact)
             except Refused:
@@ -162,14 +168,13 @@ class Cut:
             yield self._close(text, *end)
             return
         # Damaged, or cut off: take it loosely up to the end of the list, where there is one.
-        self.odd += 1
         closing = list(_END.finditer(text))
         stop = len(text)
         if closing and not text[closing[0].end() :].lstrip().startswith((b"{", b",{")):
             stop, self.tail = closing[0].start() + 1, text[closing[0].end() :]
         else:
             self.truncated = not self._open_end
-        events, lost = loosely(text[:stop], exact=self._exact)
+        events, lost = loosely(mend(text[:stop]), exact=self._exact)
         self.lost += lost - (1 if self.truncated and lost else 0)
         yield events
 
