@@ -126,6 +126,11 @@ class Host(_Table):
     sequence: Ints
     forward_thread: Index
 
+    def of_thread(self, thread: int) -> Index:
+        """All rows of a thread, ascending."""
+        low, high = np.searchsorted(self.thread, [thread, thread + 1])
+        return np.arange(low, high, dtype=np.int32)
+
 
 @dataclass(frozen=True)
 class DeviceWork(_Table):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
 def matching(pattern: str | re.Pattern[str]) -> Family:
     """Names in which a regular expression is found."""
     search = re.compile(pattern).search
-    return lambda texts: np.fromiter((search(text) is not None for text in texts), bool, len(texts))
+    return _family(lambda text: search(text) is not None)
 
 
 def _holding(words: str, but: str = "") -> Family:
@@ -41,7 +42,13 @@ def _holding(words: str, but: str = "") -> Family:
         low = text.lower()
         return any(word in low for word in wanted) and not any(word in low for word in unwanted)
 
-    return lambda texts: np.fromiter(map(holds, texts), bool, len(texts))
+    return _family(holds)
+
+
+def _family(belongs: Callable[[str], bool]) -> Family:
+    """Several tables ask about the same names: each is looked at once."""
+    known = lru_cache(1 << 16)(belongs)
+    return lambda texts: np.fromiter(map(known, texts), bool, len(texts))
 
 
 is_nccl = _holding("nccl rccl")

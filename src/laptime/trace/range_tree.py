@@ -70,11 +70,75 @@ def levels(tree: RangeTree) -> list[Index]:
 
 def inherit(tree: RangeTree, values: Index) -> Index:
     """For every host row its own value, or that of its nearest ancestor which has one; NONE without."""
-    inherited = values.copy()
-    for rows in levels(tree)[1:]:
-        needy = rows[inherited[rows] < 0]
-        inherited[needy] = inherited[tree.parent[needy]]
+    inherited, above = values.copy(), tree.parent.copy()
+    todo = np.flatnonzero((inherited < 0) & (above >= 0))
+    while len(todo):  # each time twice as far up: all between a row and `above` have no value
+        at = above[todo]
+        inherited[todo], above[todo] = inherited[at], above[at]
+        todo = todo[(inherited[todo] < 0) & (above[todo] >= 0)]
     return inherited
+
+
+def outlasting(host: Host, tree: RangeTree) -> Index:
+    """Per host row its nearest ancestor that ends later; NONE without. Ranges that cross end before those
+    that begin in them: who looks for what is still open at an instant would climb over all of them."""
+    above = tree.parent.copy()
+    todo = np.flatnonzero(above >= 0)
+    while len(todo := todo[host.end[above[todo]] <= host.end[todo]]):
+        above[todo] = above[above[todo]]
+        todo = todo[above[todo] >= 0]
+    return above
+
+
+class Subtrees(NamedTuple):
+    """Every row of a tree with all that lies in it, as a stretch of `RangeTree.rows`: a row comes before its
+    descendants, and these before whatever follows.
+
+    Attributes:
+        rows: those of the tree. end: per row of `rows`: where its descendants end there.
+    """
+
+    rows: Index
+    end: Ints
+
+    def sums(self, values: Ints | Mask) -> Ints:
+        """Per host row of `rows`: the sum of a column of all host rows over it and all that lies in it."""
+        whole = np.append(0, np.cumsum(values[self.rows]))
+        return np.asarray(whole[self.end] - whole[:-1], np.int64)
+
+    def outermost(self, group: Index) -> Mask:
+        """Which of `rows` are in a group and in no other row of their group; `group` is per host row, NONE is
+        in none."""
+        group = group[self.rows]
+        outer = np.zeros(len(group), bool)
+        at = np.flatnonzero(group >= 0)
+        if len(at):
+            at = at[np.argsort(group[at], kind="stable")]
+            # Groups one after the other on one axis: the furthest end so far is one of the same group.
+            base = group[at].astype(np.int64) * (len(group) + 1)
+            furthest = np.maximum.accumulate(base + self.end[at])
+            outer[at] = np.append(True, base[1:] + at[1:] >= furthest[:-1])
+        return outer
+
+
+def subtrees(tree: RangeTree) -> Subtrees:
+    """The descendants of every row."""
+    number = len(tree.rows)
+    place = np.zeros(len(tree.parent) + 1, np.int64)
+    place[tree.rows] = np.arange(number)
+    above = np.where(tree.parent[tree.rows] >= 0, place[tree.parent[tree.rows]], NONE)
+    order = np.argsort(above, kind="stable")
+    follows = above[order[1:]] == above[order[:-1]]
+    end = np.full(number, NONE)
+    end[order[:-1][follows]] = order[1:][follows]
+    # The last of its siblings ends where its parent does; each time twice as far up.
+    todo = np.flatnonzero(end < 0)
+    while len(todo):
+        at = above[todo]
+        end[todo] = np.where(at >= 0, end[at], number)
+        above[todo] = above[at]
+        todo = todo[end[todo] < 0]
+    return Subtrees(tree.rows, end)
 
 
 def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
