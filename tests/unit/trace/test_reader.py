@@ -300,3 +300,10 @@ def test_a_large_file_with_an_odd_event_is_read_once(tmp_path: Path) -> None:
     parts = parallel_decode.read(path, path.stat().st_size, 2, exact=False)
     assert parts is not None
     assert sum(part.events for part in parts) == 4000
+
+
+def test_what_is_no_list_of_events_is_an_error() -> None:
+    for text in (b"[1,2,3]", b'["a"]', b'[{"a": 1}, {"b": 2}]', b'{"traceEvents": [[1]]}', b"[ null ]"):
+        with pytest.raises(UsageError, match="not a PyTorch profiler trace"):
+            reader.parse(text)
+    assert reader.parse(b"[]").events == 0

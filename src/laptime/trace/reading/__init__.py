@@ -2,7 +2,8 @@
 
 trace_files       paths and folders          ->  the trace files of each rank
 reader            one file, any format       ->  Trace (trace/columns.py)
-stream            a file                     ->  chunks of whole events
+packed            gzip, zip, xz, Zstandard   ->  bytes
+stream            bytes                      ->  chunks of whole events
 decode            a chunk                    ->  event structs (msgspec)
 gather, assemble  event structs              ->  columns, sorted and joined
 parallel_decode   stretches of a large file, each decoded by a process of its own

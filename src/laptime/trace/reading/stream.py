@@ -10,15 +10,9 @@ decodes was cut rightly.
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import queue
 import re
-import threading
-import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO, cast
 
 from laptime.kit.errors import UsageError
 from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictly, well_formed
@@ -29,7 +23,8 @@ BLOCK = 1 << 20
 _CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*")')
 _END, _EMPTY = re.compile(rb"\}\s*\]"), re.compile(rb"\s*\]")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_LARGEST_HEAD = 64 << 20
+_LARGEST = 64 << 20
+"""Bytes of the head, the tail, or one event, above which a file is none that a profiler wrote."""
 _TRIES = 4
 
 
@@ -79,6 +74,8 @@ class Cut:
             events, rest = self._whole(rest)
             if events:
                 yield events
+            elif len(rest) > _LARGEST:
+                raise no_trace(f"{_LARGEST >> 20} MiB of it hold no event")
         yield from self._last(rest)
 
     def _more(self) -> bytes:
@@ -94,17 +91,13 @@ class Cut:
             head += block
             start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
             if start.startswith(b"["):
-                return start[1:]
+                return _of_events(start[1:])
             match = _ARRAY.search(head)
             if match:
                 self.head = head[: match.end()]
-                return head[match.end() :]
-            if not block or len(head) > _LARGEST_HEAD or (start and not start.startswith(b"{")):
-                raise UsageError(
-                    "this is not a PyTorch profiler trace",
-                    why="there is no list called traceEvents in it" if start else "the file is empty",
-                    next="write one with torch.profiler, or laptime profile script.py",
-                )
+                return _of_events(head[match.end() :])
+            if not block or len(head) > _LARGEST or (start and not start.startswith(b"{")):
+                raise no_trace("there is no list called traceEvents in it" if start else "the file is empty")
 
     def _whole(self, text: bytes) -> tuple[Events, bytes]:
         """Events up to a corner near the end of the text, and the rest."""
@@ -135,7 +128,7 @@ class Cut:
 
     def _close(self, text: bytes, after: int, events: Events) -> Events:
         rest = [text[after:]]
-        while block := self._more():
+        while sum(map(len, rest)) < _LARGEST and (block := self._more()):
             rest.append(block)
         self.tail = b"".join(rest)
         self._closed = True
@@ -185,6 +178,26 @@ class Cut:
             return None
 
 
+def _of_events(text: bytes) -> bytes:
+    """The text behind the bracket of the list.
+
+    Raises:
+        UsageError: it is a list of something else.
+    """
+    if text.lstrip()[:1] not in (b"{", b"]", b""):
+        raise no_trace("its list holds something else than events")
+    return text
+
+
+def no_trace(why: str) -> UsageError:
+    """The error of a file that is none."""
+    return UsageError(
+        "this is not a PyTorch profiler trace",
+        why=why,
+        next="write one with torch.profiler, or laptime profile script.py",
+    )
+
+
 def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
     """The last corner that begins before `stop`: end of the event before it, start of the one after."""
     window = 1 << 14
@@ -203,56 +216,3 @@ def first_corner(text: bytes) -> int | None:
     """Where the first event begins that follows another one; None when there is none."""
     match = _CORNER.search(text)
     return match.end() if match else None
-
-
-class Ahead:
-    """Unpacks a gzip file on a thread of its own (zlib lets go of the interpreter), a few blocks ahead.
-
-    Attributes:
-        broken: why it ended before its end; "" when it did not.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.broken = ""
-        self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=4)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, args=(path,), daemon=True)
-        self._thread.start()
-
-    def read(self, size: int) -> bytes:
-        """The next block, of about `BLOCK` bytes; empty at the end."""
-        return self._blocks.get()
-
-    def close(self) -> None:
-        """Stop early."""
-        self._closed.set()
-        while self._thread.is_alive():
-            try:
-                self._blocks.get(timeout=0.05)
-            except queue.Empty:
-                continue
-
-    def _work(self, path: Path) -> None:
-        try:
-            with gzip.open(path) as opened:
-                file = cast(IO[bytes], opened)
-                while not self._closed.is_set() and (block := file.read1(BLOCK)):  # type: ignore[attr-defined]
-                    self._blocks.put(self._fill(block, file))
-        except (EOFError, OSError, zlib.error) as error:
-            self.broken = str(error) or type(error).__name__
-        self._blocks.put(b"")
-
-    @staticmethod
-    def _fill(block: bytes, file: IO[bytes]) -> bytes:
-        """A full block, as far as the stream goes; what came before a fault is not lost."""
-        parts, size = [block], len(block)
-        while size < BLOCK:
-            try:
-                more = file.read1(BLOCK - size)  # type: ignore[attr-defined]
-            except (EOFError, OSError, zlib.error):
-                break
-            if not more:
-                break
-            parts.append(more)
-            size += len(more)
-        return b"".join(parts)
