@@ -1,6 +1,7 @@
 """From files to columns: which files a path names, how they are cut and decoded, damaged ones too.
 
 trace_files       paths and folders          ->  the trace files of each rank
+jobs              files                      ->  those of one job, by what ranks share
 reader            one file, any format       ->  Trace (trace/columns.py)
 packed            gzip, zip, xz, Zstandard   ->  bytes
 stream            bytes                      ->  chunks of whole events

@@ -66,6 +66,32 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
             return _stream(file, path.name)
 
 
+def head(path: Path) -> dict[str, Any]:
+    """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
+
+    Raises:
+        UsageError: it cannot be opened, or it is no trace.
+    """
+    try:
+        opener = packed.opener(path)
+        if opener is None:
+            with path.open("rb") as file:
+                return _head(file.read)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next="") from error
+    ahead = packed.Ahead(path, opener)
+    try:
+        return _head(ahead.read)
+    finally:
+        ahead.close()
+
+
+def _head(read: Callable[[int], bytes]) -> dict[str, Any]:
+    cut = Cut(read)
+    cut.find_list()
+    return _metadata([Part(head=cut.head)])
+
+
 def parse(data: bytes, *, name: str = "trace.json") -> Trace:
     """The same for bytes in memory."""
     with _no_collection():

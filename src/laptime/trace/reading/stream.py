@@ -65,7 +65,7 @@ class Cut:
         Raises:
             UsageError: this is no list of trace events.
         """
-        rest = b"" if self._inside else self._find_array()
+        rest = b"" if self._inside else self.find_list()
         while True:
             block = self._more()
             if not block:
@@ -84,7 +84,12 @@ class Cut:
         self.size += len(block)
         return block
 
-    def _find_array(self) -> bytes:
+    def find_list(self) -> bytes:
+        """Set `head`, and return what was read behind it.
+
+        Raises:
+            UsageError: this is no list of trace events.
+        """
         head = b""
         while True:
             block = self._more()

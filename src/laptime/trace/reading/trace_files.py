@@ -68,6 +68,13 @@ def rank_in(name: str) -> int | None:
     return None
 
 
+def without_rank(text: str) -> str:
+    """A path in which the rank of its name, or of its folders, is `#`."""
+    for pattern in (_RANK, _WORKER):
+        text = pattern.sub(lambda match: f"{match[0][: match.start(1) - match.start()]}#", text)
+    return text
+
+
 def _inside(folder: Path) -> list[Path]:
     direct = sorted(path for path in folder.iterdir() if _is_trace(path))
     files = direct or sorted(
