@@ -73,28 +73,6 @@ uses_tensor_cores_plugin = matching(
 )
 """Exactly the TensorBoard plugin's list, which ends with Ampere."""
 
-_names_matrix_units = _holding(
-    "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"
-    " conv2d_c1_k1 direct_group hmma imma dmma qmma xmma_ wmma gmma tmaumma tcgen05 nvjet sm80_16x8"
-    " tensorop_ classtensorop mmatensorop marlin deep_gemm fp8_gemm_kernel scaled_mm_kernel"
-    " flash_attn flash_attention flashattn flash_fwd flash_bwd flash_fprop flash_dgrad flash:: fmha sdpa"
-    " prefillwith batchmla attn_fwd bwd_kernel_dk bwd_kernel_dq cijk_ mfma xdl gtcx ck_tile::gemm",
-    but="ffma dfma simt dot_do_o ogradoto ograddoto convert_dq convert_dk convert_dv convertqgrad"
-    " splitkv_combine fwdcombine postgsu betaonly",
-)
-_names_scalar_units = matching("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
-
-
-def uses_tensor_cores(texts: Sequence[str]) -> Mask:
-    """Kernels that compute on tensor cores (Volta to Blackwell) or matrix cores (AMD): `nvjet`, `gmma`,
-    `hmma`, `16816`, CUTLASS tensorop, xmma but its `ffma`, flash and fused attention, `Cijk_*` and MFMA.
-
-    Lies when: Triton kernels say nothing of `tl.dot` in their names and count as not using them; a Tensile
-    kernel (`Cijk_*`) without matrix instructions counts unless its name has a thread tile (`_TT4_4`).
-    """
-    return _names_matrix_units(texts) & ~_names_scalar_units(texts)
-
-
 is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
     r"|cudnn_convolution(_transpose)?_backward(_weight|_input)?|prelu|addmm_?|addmv|addr|matmul|mm|mv|linear"

@@ -68,6 +68,7 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         origin=origin,
         base=base if isinstance(base, int) else 0,
         format=_format(parts, metadata),
+        api=next((part.api for part in parts if part.api), ""),
         texts=texts,
         threads=[Thread(pid, tid, names.get(f"{pid}/{tid}", "")) for pid, tid in keys],
         host=tables["host"],

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import OperatorRow, StackRow
-from laptime.trace import names, range_tree, stacks
+from laptime.trace import kernel_families, names, range_tree, stacks
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
 from laptime.trace.groups import Groups, group
 from laptime.trace.view import View
@@ -83,7 +83,7 @@ def calls_of(view: View) -> Calls:
     launched = np.flatnonzero(links.operator >= 0)
     by = call[links.operator[launched]]
     duration = (device.end - device.start)[launched]
-    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
+    matrix = names.rows(view.trace.texts, device.name, kernel_families.uses_tensor_cores)[launched]
     matrix &= device.kind[launched] == DeviceKind.KERNEL
     could = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
     could &= call == np.arange(len(host))
