@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -40,17 +39,9 @@ def build(host: Host, take: Mask) -> RangeTree:
     end = host.end[rows] * 2
     end[end == start] += 1
     thread = host.thread[rows]
-    own_parent, own_depth = _by_level(start, end, thread)
-    inside = own_parent >= 0
-    crossing = np.zeros(len(rows), bool)
-    crossing[inside] = end[inside] > end[own_parent[inside]]
-    for broken in np.unique(thread[crossing]):
-        on_thread = np.flatnonzero(thread == broken)
-        parents, deep = _by_stack(start[on_thread].tolist(), end[on_thread].tolist())
-        own_parent[on_thread] = np.where(parents >= 0, on_thread[np.maximum(parents, 0)], NONE)
-        own_depth[on_thread] = deep
+    own_parent = _parents(start, end, thread)
     parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
-    depth[rows] = own_depth
+    depth[rows] = _depths(own_parent)
     return RangeTree(rows, parent, depth)
 
 
@@ -141,38 +132,29 @@ def subtrees(tree: RangeTree) -> Subtrees:
     return Subtrees(tree.rows, end)
 
 
-def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
-    """Parents and depths of properly nested ranges sorted by (thread, start, -end), without a loop over rows.
+def _parents(start: Ints, end: Ints, thread: Index) -> Ints:
+    """Per range, sorted by (thread, start, -end): the last before it on its thread that is open at its start.
 
-    The depth of a row is the number of earlier rows of its thread that are still open; its parent is the
-    last row before it that is one level higher.
+    Who climbs from the range before it over what has ended may skip all that ended no later than where it is.
     """
     number = len(start)
-    parent = np.full(number, NONE, np.int32)
-    first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
-    closed = np.empty(number, np.int64)
-    for begin, stop in zip(first, np.append(first[1:], number), strict=True):
-        ends = np.sort(end[begin:stop])
-        closed[begin:stop] = np.searchsorted(ends, start[begin:stop], side="right") + begin
-    depth = (np.arange(number) - closed).astype(np.int32)
-    order = np.argsort(depth, kind="stable")
-    bounds = np.cumsum(np.bincount(depth))
-    above = order[: bounds[0]]
-    for low, high in itertools.pairwise(bounds):
-        rows = order[low:high]
-        parent[rows] = above[np.searchsorted(above, rows) - 1]
-        above = rows
-    return parent, depth
+    before = np.arange(-1, number - 1)
+    before[np.append(True, thread[1:] != thread[:-1])] = NONE
+    longer, todo = before.copy(), np.flatnonzero(before >= 0)
+    while len(todo := todo[end[longer[todo]] <= end[todo]]):  # each time twice as far
+        longer[todo] = longer[longer[todo]]
+        todo = todo[longer[todo] >= 0]
+    parent, todo = before, np.flatnonzero(before >= 0)
+    while len(todo := todo[end[parent[todo]] <= start[todo]]):
+        parent[todo] = longer[parent[todo]]
+        todo = todo[parent[todo] >= 0]
+    return parent
 
 
-def _by_stack(start: list[int], end: list[int]) -> tuple[Index, Index]:
-    """The same for one thread whose ranges cross."""
-    parent, depth, open_ = [], [], list[int]()
-    for row, begin in enumerate(start):
-        while open_ and end[open_[-1]] <= begin:
-            open_.pop()
-        parent.append(open_[-1] if open_ else NONE)
-        depth.append(len(open_))
-        open_.append(row)
-    # A range that ended below a longer one on the stack is still listed: depths count it, parents do not.
-    return np.array(parent, np.int32), np.array(depth, np.int32)
+def _depths(parent: Ints) -> Ints:
+    """How many ancestors each row has."""
+    above, depth = parent.copy(), (parent >= 0).astype(np.int32)
+    while len(todo := np.flatnonzero(above >= 0)):  # each time twice as far up
+        depth[todo] += depth[above[todo]]
+        above[todo] = above[above[todo]]
+    return depth

@@ -51,7 +51,8 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
     longest, shortest = np.zeros(size, np.int64), np.full(size, np.iinfo(np.int64).max)
     np.maximum.at(longest, groups.of, duration)
     np.minimum.at(shortest, groups.of, duration)
-    kind = np.argmax([groups.sums(duration * (kinds(view)[rows] == at)) for at in range(len(KINDS))], axis=0)
+    of_kind = kinds(view)[rows]
+    kind = np.argmax([groups.sums(duration * (of_kind == at)) for at in range(len(KINDS))], axis=0)
     matrix = kernel_families.uses_tensor_cores([texts[name] for name in groups.codes[0]])
     eligible = groups.sums(_eligible(view)[rows]) > 0
     per_sm = _means(groups, device.blocks_per_sm[rows], duration)

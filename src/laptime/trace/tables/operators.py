@@ -18,7 +18,7 @@ from laptime.records.tables import OperatorRow, StackRow
 from laptime.trace import kernel_families, names, range_tree, stacks
 from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
 from laptime.trace.groups import Groups, group
-from laptime.trace.view import View
+from laptime.trace.view import View, once
 
 WITH_STACKS = 60
 """Rows, from the top, that say where they are called from."""
@@ -67,6 +67,7 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
 
 
+@once
 def calls_of(view: View) -> Calls:
     """Self times and launched work of every operator call."""
     host, device, links = view.trace.host, view.trace.device, view.links
