@@ -153,6 +153,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         device_type: cuda, hip, mtia, xpu ..., or cpu when there was no accelerator work.
         span_ns: from the first to the last event of the file.
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
+        other_jobs: names of files beside these that belong to other jobs.
         facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
     """
 
@@ -182,4 +183,5 @@ class Profile(Struct, frozen=True, kw_only=True):
     against: Difference | None = None
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []
+    other_jobs: list[str] = []
     facts: dict[str, str | int | float | bool] = {}

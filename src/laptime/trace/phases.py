@@ -115,12 +115,13 @@ def named(view: View, family: Family) -> Mask:
 def cover(view: View, take: Mask, thread: int) -> Ranges:
     """The time that host rows of one thread cover, Python functions that a file lists elsewhere included."""
     host = view.trace.host
-    on_thread = host.thread == thread
+    rows = host.of_thread(thread)
+    rows = rows[take[rows]]
     home = int(stacks.frames_of(view).home[thread])
     if home != thread:
-        on_thread |= (host.thread == home) & (host.kind == HostKind.PYTHON)
-    on_thread &= take
-    return intervals.union(host.start[on_thread], host.end[on_thread])
+        frames = host.of_thread(home)
+        rows = np.append(rows, frames[take[frames] & (host.kind[frames] == HostKind.PYTHON)])
+    return intervals.union(host.start[rows], host.end[rows])
 
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:

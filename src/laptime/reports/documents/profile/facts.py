@@ -15,6 +15,7 @@ from laptime.reports.documents.profile import words
 _DEVICES = 4  # devices with a sentence of their own
 _SECOND = 0.1  # a second kind of copies below this share of the first has no sentence
 _SHORT = 0.005  # waits and copies below this share of the steps have none
+_UNKNOWN = 0.02  # kernels of unknown families below this share of compute are not told
 
 
 def facts(profile: Profile) -> list[tuple[str, str]]:
@@ -88,6 +89,11 @@ def _devices(profile: Profile) -> Iterator[str]:
             eligible = use.tensor_core_eligible or 0.0
             more = f" ({words.percent(eligible)} could)" if eligible > use.tensor_core_share else ""
             parts.append(f"tensor cores {words.percent(use.tensor_core_share)} of compute{more}")
+        if (use.unknown_share or 0.0) >= _UNKNOWN:
+            kernels = count(use.unknown_kernels, "kernel")
+            parts.append(
+                f"{words.percent(use.unknown_share or 0.0)} of compute in {kernels} of unknown families"
+            )
         yield (f"device {use.device}: " if len(devices) > 1 else "") + ", ".join(parts)
     if len(devices) > _DEVICES:
         yield f"and {count(len(devices) - _DEVICES, 'more device')}"
@@ -127,9 +133,9 @@ def _communication(profile: Profile) -> Iterator[str]:
         latest, times = Counter(row.last for row in collectives).most_common(1)[0]
         largest = max(row.skew_ns for row in collectives)
         yield (
-            f"{count(len(collectives), 'collective')} on all ranks: {words.share(waiting, duration)} of "
-            f"their time is waiting for the last to arrive, at most {words.time(largest)} after the first; "
-            f"rank {latest} is last in {times}"
+            f"{count(len(collectives), 'collective')} on {words.ranks(profile)}: "
+            f"{words.share(waiting, duration)} of their time is waiting for the last to arrive, at most "
+            f"{words.time(largest)} after the first; rank {latest} is last in {times}"
         )
 
 

@@ -127,7 +127,7 @@ def _ranks(run: Run, profile: Profile) -> doc.Section:
     return doc.Section(
         id="by-rank",
         title="Ranks",
-        note=f"Times per step.{more}",
+        note=f"Times per step.{more} Other tables are those of rank {profile.rank}; --rank shows another's.",
         blocks=[
             bars.ranks(profile),
             *_views(jobs.ranks(profile)),
