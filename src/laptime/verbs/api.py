@@ -14,14 +14,15 @@ from laptime.measure.protocol import Model
 from laptime.records.comparison import Comparison
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
-from laptime.records.run import Run
-from laptime.store.lookup import load as load
+from laptime.records.run import Run as AnyRun
+from laptime.store import lookup
 from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
+from laptime.verbs.public_run import Run
 
 
 def bench(
@@ -69,7 +70,7 @@ def bench(
         on_event: hears everything as it happens.
 
     Returns:
-        The run; `laptime.analysis.summary.summarize(run.cases[0])` has its numbers.
+        The run; `run.latency` and `run.throughput` are its headline.
 
     Raises:
         UsageError: the request is impossible.
@@ -108,17 +109,26 @@ def bench(
     )
     session = _here(objects, inputs) if objects else None
 
-    def measured(emit: Listener) -> Run:
+    def measured(emit: Listener) -> AnyRun:
         if session is None:
             return _bench.bench(request, emit)
         return _bench.bench(request, emit, open_session=session, in_memory=True)
 
     if not save:
-        return measured(on_event or ignore)
+        return Run.of(measured(on_event or ignore))
     run, complaint = recorded(measured, *([on_event] if on_event else []))
     if complaint is not None:
         warnings.warn(str(complaint), stacklevel=2)
-    return run
+    return Run.of(run)
+
+
+def load(name: str) -> Run:
+    """A stored run by id, part of one, its --name, file or "last".
+
+    Raises:
+        UsageError: there is no such run, or its file is damaged.
+    """
+    return Run.of(lookup.load(name))
 
 
 def _named(objects: Sequence[Any]) -> dict[str, Any]:
@@ -156,7 +166,7 @@ def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **option
         UsageError: conditions differ and `force` is not set, no case is shared, or one is a run and the other
             a model.
     """
-    models = [side for side in (a, b) if not isinstance(side, Run | str)]
+    models = [side for side in (a, b) if not isinstance(side, AnyRun | str)]
     if len(models) == 1:
         raise UsageError(
             f"a run cannot be compared with {type(models[0]).__name__!r}",
