@@ -62,8 +62,12 @@ def perfzero(work: Path, *names: str, flags: tuple[str, ...] = ()) -> subprocess
     return laptime(work, "suite", "perfzero", f"--benchmark_methods={methods}", *flags)
 
 
+def summaries_of_trials(work: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in work.glob("workspace/output/*/perfzero_summary.json")]
+
+
 def summaries(work: Path) -> dict[str, dict[str, Any]]:
-    found = [json.loads(path.read_text()) for path in work.glob("workspace/output/*/perfzero_summary.json")]
+    found = summaries_of_trials(work)
     return {each["benchmark_result"]["name"].partition("benchmark_")[2]: each for each in found}
 
 
@@ -178,6 +182,28 @@ def test_an_uploader_that_aborts_does_not_stop_the_next(work: Path) -> None:
     assert "faulty.aborting_upload could not upload" in done.stderr
     assert "SIGABRT" in done.stderr
     assert (work / "uploaded").read_text() == "one\n"
+
+
+def test_a_method_beside_a_busy_program_is_noisy_and_says_why(work: Path) -> None:
+    """Both are bound to one CPU, so that each waits for it half of the time."""
+    bound = f"import os, sys\nos.sched_setaffinity(0, [{min(os.sched_getaffinity(0))}])\n"
+    other = subprocess.Popen([sys.executable, "-c", f"{bound}while True: pass"])
+    words = ["suite", "perfzero", "--benchmark_methods=faulty.Busy.benchmark_half_a_second"]
+    command = [sys.executable, "-m", "laptime", *words, "--benchmark_num_trials=3"]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", f"{bound}os.execv(sys.executable, {command!r})"],
+            cwd=work, env={k: v for k, v in os.environ.items() if k != "LAPTIME_HOME"},
+            capture_output=True, text=True, timeout=120,
+        )  # fmt: skip
+    finally:
+        other.kill()
+        other.wait()
+    assert done.returncode == 0, done.stderr
+    last = max(summaries_of_trials(work), key=lambda each: each["benchmark_result"]["trial_id"])
+    assert last["laptime"]["verdict"]["trust"] == "noisy"
+    reasons = " ".join(last["laptime"]["verdict"]["reasons"])
+    assert "in 3 of 3 trials its threads waited for a CPU that other programs used" in reasons
 
 
 def test_what_is_not_stored_has_no_id(work: Path) -> None:

@@ -108,8 +108,9 @@ def _end_marked(mark: str) -> None:
                 if mark in process.environ():
                     process.kill()
                     marked.append(process)
-        if not psutil.wait_procs(marked, timeout=1.0)[0]:
+        if not marked:
             return
+        psutil.wait_procs(marked, timeout=0.2)
 
 
 def tail(output: Path | IO[bytes], size: int = TAIL) -> str:

@@ -1,4 +1,4 @@
-"""A benchmark class whose methods fail in 20 ways; `sound` is the one that does not."""
+"""A class whose methods fail in 20 ways, but for `sound`; and one that computes for half a second."""
 
 from __future__ import annotations
 
@@ -96,6 +96,14 @@ class Faulty(Benchmark):
     def benchmark_hostile_name(self) -> None:
         metrics = [{"name": "\x1b[31m<script>alert(1)</script>", "value": 1.0}]
         self.report_benchmark(wall_time=0.001, metrics=metrics)
+
+
+class Busy(Benchmark):
+    def benchmark_half_a_second(self) -> None:
+        begin, end = time.perf_counter(), time.process_time() + 0.5
+        while time.process_time() < end:
+            pass
+        self.report_benchmark(wall_time=time.perf_counter() - begin)
 
 
 def aborting_upload(summary: dict[str, object]) -> None:

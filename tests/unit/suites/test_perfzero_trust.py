@@ -85,6 +85,7 @@ def test_three_quiet_trials_that_agree_are_trusted() -> None:
         ({"waited": 0.1, "others": 6.0}, False, Label.NONE, ""),  # there was room for all
         ({"stolen": 1.0}, True, Label.STOLEN, "the hypervisor gave its CPUs to others, 1.00 s in 10.0 s"),
         ({"stolen": 1.0}, False, Label.NONE, ""),
+        ({"waited": 0.01, "others": 0.01, "seconds": 0.01}, False, Label.NONE, ""),  # less than its ticks
         ({"throttled": 2.0}, False, Label.THROTTLED, "stopped by the container's CPU quota"),
         ({"throttled": None}, False, Label.NONE, ""),
     ],
@@ -99,6 +100,14 @@ def test_time_that_others_had_is_evidence(
     if label:
         assert answers["disturbed"].outcome == "warn"
         assert said in answers["disturbed"].sentence
+
+
+def test_one_trial_of_several_that_lost_little_is_only_noted() -> None:
+    little, much = ended(waited=0.3, others=6.0), ended(waited=0.8, others=6.0)
+    quiet = trials(10.0, 10.05, 9.95, 10.0)
+    assert found([*quiet, *trials(10.0, process=little)])["disturbed"].outcome == "note"
+    assert found([*quiet, *trials(10.0, process=much)])["disturbed"].outcome == "warn"
+    assert found([*quiet[:2], *trials(10.0, 10.0, 10.0, process=little)])["disturbed"].outcome == "warn"
 
 
 def test_children_wait_for_a_cpu_too() -> None:

@@ -17,16 +17,23 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.kit.units import show
-from laptime.measure.labels import WAITED_SHARE, waited_for_others
+from laptime.measure.labels import OTHERS_TICKS, WAITED_SHARE, waited_for_others
 from laptime.probes.others import busy_seconds, stolen_seconds
 from laptime.records.series import Label
 from laptime.suites.perfzero.process import Ended, Event, Look
 
 
 class Disturbance(NamedTuple):
-    """What hit a trial, and in words: `waited 3.1 s for a CPU that other programs used, in 8.2 s`."""
+    """What hit a trial.
+
+    Attributes:
+        label: its causes; NONE where nothing is known of any.
+        share: of the time that the worst of them took; threads that waited together add up, above 1 too.
+        words: `its threads waited for a CPU that other programs used, 3.10 s in 8.20 s`.
+    """
 
     label: Label
+    share: float
     words: str
 
 
@@ -36,11 +43,11 @@ def disturbance(ended: Ended, *, virtual: bool) -> Disturbance:
     Args:
         virtual: the machine is a guest, whose CPU time can be stolen.
     """
-    label, words = Label.NONE, []
+    label, share, words = Label.NONE, 0.0, []
     for flag, seconds, of, verb in _losses(ended, virtual):
-        label |= flag
+        label, share = label | flag, max(share, seconds / of)
         words.append(f"{verb}, {show(seconds, 's')} in {show(of, 's')}")
-    return Disturbance(label, "; ".join(words))
+    return Disturbance(label, share, "; ".join(words))
 
 
 def _losses(ended: Ended, virtual: bool) -> list[tuple[Label, float, float, str]]:
@@ -86,5 +93,9 @@ def _between(start: Event, end: Event, read: Callable[[bytes], float | None]) ->
 
 
 def _for_others(waited: float, seconds: float, others: float | None) -> bool:
+    if (
+        others is not None and others * seconds < OTHERS_TICKS
+    ):  # too little for its ticks to show whose it was
+        return False
     around = None if others is None else np.array([others])
     return bool(waited_for_others(np.array([waited]), np.array([seconds]), around)[0])

@@ -119,11 +119,11 @@ def run(
             watch.look()
             tick(process.seconds)
     finally:
+        seconds = process.seconds
         if hung and hasattr(signal, "SIGUSR1"):
             process.send_signal(signal.SIGUSR1)  # faulthandler writes all stacks to the log
             process.ends_within(0.5)
         process.end(grace=GRACE)
-        seconds = process.seconds
         printed = output.close()
         events = _events(events_file)
         for path in (request_file, events_file):

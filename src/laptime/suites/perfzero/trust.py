@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from laptime.analysis.trials import FEWEST
 from laptime.kit.text import count
 from laptime.kit.units import percent
+from laptime.measure.checks.disturbed import MANY
 from laptime.measure.checks.precision import TOLERATED
 from laptime.records.check import Check
 from laptime.suites.perfzero.disturbance import disturbance
@@ -86,12 +87,20 @@ def _interval(trials: list[Outcome]) -> Iterator[Check]:
 
 
 def _disturbed(trials: list[Outcome], virtual: bool) -> Iterator[Check]:
-    hit = [found.words for each in trials if each.measured
-           and (found := disturbance(each.ended, virtual=virtual)).label]  # fmt: skip
-    if hit:
-        of = f"in {len(hit)} of {count(len(trials), 'trial')} " if len(trials) > 1 else ""
-        step = "laptime doctor   (shows who else uses the machine)"
-        yield Check(name="disturbed", outcome="warn", sentence=f"{of}{hit[0]}", next=step)
+    """Serious where most trials were hit, or one lost more than an interval may be wide."""
+    measured = [disturbance(each.ended, virtual=virtual) for each in trials if each.measured]
+    hit = [each for each in measured if each.label]
+    if not hit:
+        return
+    worst = max(hit, key=lambda each: each.share)
+    of = f"in {len(hit)} of {count(len(measured), 'trial')} " if len(measured) > 1 else ""
+    serious = worst.share > TOLERATED or len(hit) > MANY * len(measured)
+    yield Check(
+        name="disturbed",
+        outcome="warn" if serious else "note",
+        sentence=f"{of}{worst.words}",
+        next="laptime doctor   (shows who else uses the machine)",
+    )
 
 
 def _notes(last: Outcome) -> Iterator[Check]:
