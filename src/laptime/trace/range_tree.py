@@ -151,7 +151,7 @@ def _parents(start: Ints, end: Ints, thread: Index) -> Ints:
     return parent
 
 
-def _depths(parent: Ints) -> Ints:
+def _depths(parent: Ints) -> Index:
     """How many ancestors each row has."""
     above, depth = parent.copy(), (parent >= 0).astype(np.int32)
     while len(todo := np.flatnonzero(above >= 0)):  # each time twice as far up
