@@ -123,11 +123,12 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
 
 
 def launches_per_step(profile: Profile) -> float | None:
-    """Launches of device work per step; None where the file does not tell."""
+    """Calls per step that launch work; a graph is one, whatever it replays. None where the file does not tell."""
     launches = profile.launches
     if launches is None or not launches.launches + launches.unlaunched:
         return None
-    return launches.launches / max(1, profile.overview.steps)
+    calls = profile.workload.launch_calls if profile.workload is not None else launches.launches
+    return calls / max(1, profile.overview.steps)
 
 
 def takes(names: Sequence[str]) -> str:

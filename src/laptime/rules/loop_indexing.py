@@ -14,6 +14,8 @@ from laptime.rules._reading import idle_seconds, operators, per_step, share, tim
 MANY = 100
 THRESHOLD = 0.05
 
+NEEDS = frozenset({"!beginning", "!server"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Count `aten::select` and the like, and the host time in them."""
@@ -35,4 +37,5 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"operators/{row.id}" for row in rows],
         change="replace the loop by one operation on the whole tensor (gather, where, masks, einsum)",
         stack=stack,
+        reaches={"host": host} if device else None,
     )

@@ -14,6 +14,8 @@ from laptime.rules._reading import DATA_WAIT, idle, idle_seconds, marks, per_ste
 
 LOADER = r"enumerate\(Data(Loader|Pipe)\)#"
 
+NEEDS = frozenset({"!beginning", "!server"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Say how long each step waits, and what to change for a loader with and without workers."""
@@ -42,6 +44,7 @@ def rule(profile: Profile) -> Finding | None:
         change=_change(profile, many),
         optimization="num_workers",
         stack=cause.stack if cause is not None else [],
+        reaches={"data": gain},
     )
 
 
