@@ -3,7 +3,8 @@
 Each file has `rule(profile) -> Finding | None`, a pure function on records. None means: nothing to say about
 this profile. Its docstring says when it lies and where its thresholds come from. `FRAMEWORKS` names those
 that it has advice for; without it that is torch. `NEEDS` names facts of the workload without which the rule
-is silent (`_facts.py`). `GENERAL` says that it speaks of what more special rules have left (`_claims.py`).
+is silent (`_facts.py`). `GENERAL` is above 0 for those that speak of what more special rules have left
+(`_claims.py`).
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
     """
     if machine is not None:
         profile = structs.replace(profile, facts={**_of_machine(machine), **profile.facts})
-    facts, general = _facts.of(profile), dict[str, bool]()
+    facts, general = _facts.of(profile), dict[str, int]()
     findings = list[Finding]()
     for name in names("rules"):
         if (answer := _ask(name, profile, facts)) is not None:
             findings.append(answer)
-            general[answer.kind] = _is_general(name)
+            general[answer.kind] = _generality(name)
     if any(each.kind == "trace/incomplete" for each in findings):
         findings = [each for each in findings if each.gain is None]
     limit = verdict(profile).bound
     return sorted(
         _claims.settled(profile, findings, general),
-        key=lambda one: (_ORDER[one.severity], _claims.bound(one) != limit, -(one.gain or 0.0), one.kind),
+        key=lambda one: (_ORDER[one.severity], _claims.bound(profile, one) != limit, -(one.gain or 0.0), one.kind),
     )
 
 
@@ -55,11 +56,11 @@ def _of_machine(machine: Environment) -> dict[str, str | int | float | bool]:
     return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
-def _is_general(name: str) -> bool:
+def _generality(name: str) -> int:
     try:
-        return bool(getattr(load("rules", name), "GENERAL", False))
+        return int(getattr(load("rules", name), "GENERAL", 0))
     except LaptimeError:
-        return False
+        return 0
 
 
 def _ask(name: str, profile: Profile, facts: frozenset[str]) -> Finding | None:

@@ -122,6 +122,17 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
     return bool(floats) and floats <= set(names)
 
 
+def in_loader(row: OperatorRow) -> float:
+    """Share of an operator's calls that a DataLoader makes, as far as the most costly places tell."""
+    known = sum(place.calls for place in row.stacks)
+    return sum(place.calls for place in row.stacks if is_loading(place.frames)) / known if known else 0.0
+
+
+def is_loading(frames: Iterable[str]) -> bool:
+    """Whether a call stack goes through torch's DataLoader."""
+    return any("torch/utils/data/" in frame for frame in frames)
+
+
 def launches_per_step(profile: Profile) -> float | None:
     """Calls per step that launch work; a graph is one, whatever it replays. None where the file does not tell."""
     launches = profile.launches

@@ -52,6 +52,11 @@ _ON_CPU: dict[Bound, str] = {
     "host": "Host-bound: {time} Python runs outside of all operators",
     "communication": "Communication-bound: {time} the program is in collectives",
 }
+_ALSO_ON_CPU: dict[Bound, str] = {
+    "input": "{time} it waits for data",
+    "host": "{time} Python runs outside of all operators",
+    "communication": "{time} it is in collectives",
+}
 
 
 def verdict(profile: Profile) -> Bottleneck:
@@ -71,7 +76,8 @@ def verdict(profile: Profile) -> Bottleneck:
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
     step = profile.overview.step_ns * 1e-9
-    sentence = words.format(time=f"{percent(part)} of the {show(step, 's')} step") + _second(parts, bound)
+    sentence = words.format(time=f"{percent(part)} of the {show(step, 's')} step") 
+    sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile)):
         sentence = f"Not clear what limits the step: {wait}"
     late = straggler(profile) if bound == "communication" else None
@@ -108,11 +114,11 @@ def _empty_seconds(profile: Profile) -> float:
     return per_step(profile, sum(row.idle_ns for row in waits))
 
 
-def _second(parts: dict[Bound, float], bound: Bound) -> str:
+def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) -> str:
     """The next largest part, so that nothing hides right below the threshold."""
-    others = {each: part for each, part in parts.items() if each != bound and each in _ALSO and part >= NOTABLE}
+    others = {each: part for each, part in parts.items() if each != bound and each in words and part >= NOTABLE}
     second = max(others, key=lambda each: others[each], default=None)
-    return "; " + _ALSO[second].format(time=percent(others[second])) if second else ""
+    return "; " + words[second].format(time=percent(others[second])) if second else ""
 
 
 def host_only(profile: Profile) -> bool:
@@ -225,7 +231,8 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
         return {}
     parts = overview.breakdown
     timed = sum(step.data_wait_ns for step in profile.steps) / max(1, len(profile.steps))
-    data = max(parts.dataloader_ns, timed, mistaken(profile) * 1e9)
+    prepared = _facts.host_seconds(profile, "preprocessing")
+    data = max(_untraced_wait(profile, parts.dataloader_ns, timed), mistaken(profile) * 1e9, prepared * 1e9)
     data = min(overview.step_ns, data)
     operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))
     rest = overview.step_ns - data - operators - parts.communication_ns
@@ -235,3 +242,15 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
         "cpu": operators / overview.step_ns,
         "host": max(0, rest) / overview.step_ns,
     }
+
+
+def _untraced_wait(profile: Profile, traced: float, timed: float) -> float:
+    """ns of waiting for the loader in a traced step: the share that it had of the untraced ones, where known.
+
+    A profiler slows a loader in the same process down more than operators.
+    """
+    plain = profile.reconciled
+    if plain is None or plain.loader_wait_ns is None or plain.untraced_ns <= 0:
+        return max(traced, timed)
+    part = plain.parts_ns.get("data", plain.loader_wait_ns)
+    return min(max(traced, timed), profile.overview.step_ns * part / plain.untraced_ns)

@@ -48,7 +48,7 @@ def rule(profile: Profile) -> Finding | None:
         gain_is="all time in these softmaxes and the products that make and use their scores, less the fused"
         " kernel's own products: at most two thirds",
         limits=("device", "cpu", "unknown"),
-        reaches={"compute": spent * SAVES} if device else None,
+        reaches={"compute": spent * SAVES},
         evidence={
             "softmax": scores[0].shapes,
             "calls_per_step": scores[0].calls / max(1, profile.overview.steps),

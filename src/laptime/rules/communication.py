@@ -15,7 +15,7 @@ from laptime.rules._evidence import DEVICE, finding
 from laptime.rules._reading import NOTABLE, idle_seconds, marks, per_step, share, step, times
 from laptime.trace.names import is_communication
 
-GENERAL = True
+GENERAL = 2
 _CHANGES = {
     "all_reduce": "accumulate gradients under model.no_sync(), a larger batch per rank",
     "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a narrower dtype;"
@@ -65,7 +65,7 @@ def rule(profile: Profile) -> Finding | None:
         change="give every rank the same amount of work; see which rank is late" if waits else change,
         optimization="" if waits else optimization,
         next="laptime trace FOLDER_WITH_ALL_RANKS   (tells waiting from transfer)" if late is None else "",
-        reaches={"communication": exposed, "waiting": waited} if profile.overview.devices else None,
+        reaches={"communication": exposed, "waiting": waited or exposed},
     )
 
 

@@ -42,5 +42,5 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"operators/{row.id}" for row in operators(profile, r"aten::(zero_|fill_|_foreach_zero_)")],
         change="optimizer.zero_grad(set_to_none=True)",
         optimization="set_to_none",
-        reaches={"host": host, "compute": on_device} if device else None,
+        reaches={"host": host, "compute": on_device} if device else {"compute": host},
     )

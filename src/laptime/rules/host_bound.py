@@ -28,7 +28,7 @@ from laptime.rules._reading import (
 
 
 NEEDS = frozenset({"!beginning"})
-GENERAL = True
+GENERAL = 1
 _ASYNCHRONOUS = {
     "vLLM": "vllm serve ... --async-scheduling",
     "SGLang": "SGLang's overlap scheduler (no --disable-overlap-schedule)",

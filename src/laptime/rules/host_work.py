@@ -28,7 +28,7 @@ from laptime.rules._reading import (
 )
 
 NEEDS = frozenset({"!beginning"})
-GENERAL = True
+GENERAL = 1
 _SERVERS = {
     "vLLM": "prepare the next step while the device works: vllm serve ... --async-scheduling",
     "SGLang": "prepare the next step while the device works: SGLang's overlap scheduler",

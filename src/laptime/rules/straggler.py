@@ -18,7 +18,7 @@ from laptime.rules._verdict import straggler as worst_of
 THRESHOLD = 0.05
 
 FRAMEWORKS = ("torch", "tensorflow")
-GENERAL = True
+GENERAL = 1
 
 
 def rule(profile: Profile) -> Finding | None:

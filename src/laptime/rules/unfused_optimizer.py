@@ -57,5 +57,5 @@ def rule(profile: Profile) -> Finding | None:
         ],
         change=f"torch.optim.{name}(..., {switch})",
         optimization="fused_optimizer" if switch == "fused=True" else "foreach_optimizer",
-        reaches={"host": host, "compute": on_device} if device else None,
+        reaches={"host": host, "compute": on_device} if device else {"compute": host},
     )
