@@ -43,7 +43,13 @@ class Expert:
     @property
     def kind(self) -> str:
         """Where it comes from, in words."""
-        return "a trace of others" if self.file else "a script, profiled here" if self.profile else "made by hand"
+        return (
+            "a trace of others"
+            if self.file
+            else "a script, profiled here"
+            if self.profile
+            else "made by hand"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

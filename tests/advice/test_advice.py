@@ -1,4 +1,4 @@
-"""Would an expert sign what the rules say? Of every trace here, and line by line of those that once went wrong."""
+"""Would an expert sign what the rules say? Of every trace here, and of those that once went wrong."""
 
 from __future__ import annotations
 
@@ -55,11 +55,17 @@ def test_gains_never_sum_above_the_step(name: str) -> None:
     assert sum(finding.gain or 0.0 for finding in findings) <= profile.overview.step_ns * 1e-9 * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("name", [name for name, each in EXPERTS.items() if "server" in name or "prefill" in name])
+@pytest.mark.parametrize(
+    "name", [name for name, each in EXPERTS.items() if "server" in name or "prefill" in name]
+)
 def test_a_server_hears_nothing_of_loaders_learning_rates_and_optimizers(name: str) -> None:
     _, findings = scoring.diagnosed(EXPERTS[name])
     said = "\n".join(text for finding in findings for text in scoring.texts(finding)).lower()
-    assert not [word for word in ("dataloader", "learning rate", "optimizer", "gradient", "laptime tune") if word in said]
+    assert not [
+        word
+        for word in ("dataloader", "learning rate", "optimizer", "gradient", "laptime tune")
+        if word in said
+    ]
     assert not any(finding.optimization for finding in findings)
 
 
@@ -84,8 +90,8 @@ FIXED_BY = {
     "tiny_ops": "elementwise",
     "wrong_threads": "idle-threads",
 }
-"""Slow scripts of `examples/slow` whose cause a trace can tell, and the finding that names it. What the fix by
-hand takes is the difference of their untraced steps to those of `benchmarks/slow_fixed`."""
+"""Slow scripts of `examples/slow` whose cause a trace can tell, and the finding that names it. What the fix
+by hand takes is the difference of their untraced steps to those of `benchmarks/slow_fixed`."""
 
 
 def promised_and_taken(name: str) -> tuple[float, float]:

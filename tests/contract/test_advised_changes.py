@@ -49,6 +49,7 @@ def test_torch_takes_the_switches_of_optimizers() -> None:
 @pytest.mark.parametrize("name", _changes.FOREACH)
 def test_the_advised_switch_can_be_set(name: str) -> None:
     import torch
+
     from fixtures.diagnosed import cpu
 
     switch = _changes.optimizer_switch(cpu(), name).removesuffix("=True")

@@ -101,7 +101,8 @@ class Workload(Struct, frozen=True, kw_only=True, omit_defaults=True):
         loader: a torch DataLoader is in it.
         optimizer: its class, `AdamW`.
         gradient_dtype: of the all-reduces and reduce-scatters in the backward that take most time.
-        host_work, empty_waits, collectives: by kind or call, most time first. fusible: None without an accelerator.
+        host_work, empty_waits, collectives: by kind or call, most time first. fusible: None without an
+        accelerator.
     """
 
     kind: Literal["training", "inference", "unknown"] = "unknown"

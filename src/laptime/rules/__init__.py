@@ -27,7 +27,8 @@ _ORDER = {"problem": 0, "advice": 1, "info": 2}
 def diagnose(profile: Profile, machine: Environment | None = None) -> list[Finding]:
     """What all rules have to say: most severe first, then what relieves the verdict's limit, then by gain.
 
-    Gains are counted once: those of all findings sum to no more than the step. A rule of another package that is broken becomes a finding of its own.
+    Gains are counted once: those of all findings sum to no more than the step. A rule of another package
+    that is broken becomes a finding of its own.
 
     Args:
         machine: where the profile comes from, when that is known: rules find its CPUs, instruction sets and
@@ -46,7 +47,12 @@ def diagnose(profile: Profile, machine: Environment | None = None) -> list[Findi
     limit = verdict(profile).bound
     return sorted(
         _claims.settled(profile, findings, general),
-        key=lambda one: (_ORDER[one.severity], _claims.bound(profile, one) != limit, -(one.gain or 0.0), one.kind),
+        key=lambda one: (
+            _ORDER[one.severity],
+            _claims.bound(profile, one) != limit,
+            -(one.gain or 0.0),
+            one.kind,
+        ),
     )
 
 

@@ -20,7 +20,9 @@ from laptime.records.finding import Finding
 from laptime.records.profile import Bound, Profile
 from laptime.rules._reading import SERIOUS, WORTH, idle_seconds, per_step, share, step
 
-Pool = Literal["data", "host", "synchronisation", "copy", "waiting", "other", "compute", "communication", "copies"]
+Pool = Literal[
+    "data", "host", "synchronisation", "copy", "waiting", "other", "compute", "communication", "copies"
+]
 
 BOUNDS: dict[str, Bound] = {
     "data": "input",
@@ -44,7 +46,10 @@ def pools(profile: Profile) -> dict[str, float]:
         return {pool: max(0, ns) * 1e-9 for pool, ns in {**waits, "host": rest}.items()}
     number = len(uses)
     return {
-        **{cause: idle_seconds(profile, cause) for cause in ("data", "host", "synchronisation", "copy", "other")},
+        **{
+            cause: idle_seconds(profile, cause)
+            for cause in ("data", "host", "synchronisation", "copy", "other")
+        },
         "waiting": idle_seconds(profile, "communication"),
         "compute": per_step(profile, sum(use.compute_ns for use in uses) / number),
         "communication": per_step(profile, sum(use.exposed_communication_ns for use in uses) / number),
@@ -79,7 +84,7 @@ def settled(profile: Profile, findings: Sequence[Finding], general: Mapping[str,
 
 
 def bound(profile: Profile, finding: Finding) -> Bound | None:
-    """What the finding's change would relieve: the pool that it reaches most of; None where it does not say."""
+    """What its change would relieve: the pool that it reaches most of; None where it does not say."""
     reaches = finding.evidence.get("reaches", {})
     most = max(reaches, key=lambda pool: reaches[pool], default="")
     relieved = BOUNDS.get(most)

@@ -34,14 +34,21 @@ def host_work(profile: Profile, *kinds: HostWorkKind) -> list[HostWork]:
 
 
 def host_seconds(profile: Profile, *kinds: HostWorkKind) -> float:
-    """Seconds per step of these kinds in which the device had nothing to do; all of them without a device."""
+    """Seconds per step of these kinds in which the device had nothing to do; all without a device."""
     return per_step(profile, sum(row.idle_ns for row in host_work(profile, *kinds)))
 
 
 def launching_seconds(profile: Profile) -> float:
-    """Idle time per step in which the host was busy with launching: without host work that launches nothing."""
+    """Idle time per step in which the host was launching: without its work that launches nothing."""
     other = host_seconds(
-        profile, "initialisation", "capture", "autotuning", "compilation", "collection", "preprocessing", "stretch"
+        profile,
+        "initialisation",
+        "capture",
+        "autotuning",
+        "compilation",
+        "collection",
+        "preprocessing",
+        "stretch",
     )
     return max(0.0, idle_seconds(profile, "host") - other)
 
@@ -70,4 +77,6 @@ FACTS: dict[str, Callable[[Profile, Workload], bool]] = {
 
 def unmet(needs: frozenset[str], facts: frozenset[str]) -> str:
     """The first need that is not met; "" when all are."""
-    return next((need for need in sorted(needs) if (need.removeprefix("!") in facts) == need.startswith("!")), "")
+    return next(
+        (need for need in sorted(needs) if (need.removeprefix("!") in facts) == need.startswith("!")), ""
+    )

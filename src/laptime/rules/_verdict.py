@@ -9,7 +9,7 @@ from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.ranks import Straggler
 from laptime.rules import _facts
 from laptime.rules._hidden import mistaken
-from laptime.rules._reading import NOTABLE, missing, per_step, share
+from laptime.rules._reading import NOTABLE, missing, per_step, share, untraced_wait
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -75,8 +75,7 @@ def verdict(profile: Profile) -> Bottleneck:
             bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
-    step = profile.overview.step_ns * 1e-9
-    sentence = words.format(time=f"{percent(part)} of the {show(step, 's')} step") 
+    sentence = words.format(time=f"{percent(part)} of the {_length(profile)}")
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile)):
         sentence = f"Not clear what limits the step: {wait}"
@@ -116,7 +115,9 @@ def _empty_seconds(profile: Profile) -> float:
 
 def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) -> str:
     """The next largest part, so that nothing hides right below the threshold."""
-    others = {each: part for each, part in parts.items() if each != bound and each in words and part >= NOTABLE}
+    others = {
+        each: part for each, part in parts.items() if each != bound and each in words and part >= NOTABLE
+    }
     second = max(others, key=lambda each: others[each], default=None)
     return "; " + words[second].format(time=percent(others[second])) if second else ""
 
@@ -188,8 +189,8 @@ def shares(profile: Profile) -> dict[Bound, float]:
 
 
 def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]:
-    """The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for data,
-    initialisation, work that the file does not show."""
+    """The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for
+    data, initialisation, work that the file does not show."""
     parts = _moved(parts, share(profile, mistaken(profile)), ("host",), "input")
     prepared = _facts.host_seconds(profile, "preprocessing")
     parts = _moved(parts, share(profile, prepared), ("host", "synchronisation"), "input")
@@ -201,7 +202,9 @@ def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]
     return _moved(parts, max(0.0, busy - parts.get("host", 0.0)), ("synchronisation",), "host")
 
 
-def _moved(parts: dict[Bound, float], part: float, origin: tuple[Bound, ...], to: Bound) -> dict[Bound, float]:
+def _moved(
+    parts: dict[Bound, float], part: float, origin: tuple[Bound, ...], to: Bound
+) -> dict[Bound, float]:
     """Shares with so much taken from the first of these bounds that have it, and given to another one."""
     moved = dict(parts)
     for each in origin:
@@ -232,9 +235,14 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     parts = overview.breakdown
     timed = sum(step.data_wait_ns for step in profile.steps) / max(1, len(profile.steps))
     prepared = _facts.host_seconds(profile, "preprocessing")
-    data = max(_untraced_wait(profile, parts.dataloader_ns, timed), mistaken(profile) * 1e9, prepared * 1e9)
+    waited = untraced_wait(profile)
+    data = max(parts.dataloader_ns, timed) if waited is None else waited * overview.step_ns
+    data = max(data, mistaken(profile) * 1e9, prepared * 1e9)
     data = min(overview.step_ns, data)
-    operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))
+    # A profiler slows a loader down otherwise than operators: the rest is shared as it was traced.
+    left = max(0, overview.step_ns - data - parts.communication_ns)
+    traced = max(1, overview.step_ns - max(parts.dataloader_ns, timed) - parts.communication_ns)
+    operators = min(left, parts.cpu_ns if waited is None else parts.cpu_ns * left / traced)
     rest = overview.step_ns - data - operators - parts.communication_ns
     return {
         "input": data / overview.step_ns,
@@ -244,13 +252,9 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     }
 
 
-def _untraced_wait(profile: Profile, traced: float, timed: float) -> float:
-    """ns of waiting for the loader in a traced step: the share that it had of the untraced ones, where known.
-
-    A profiler slows a loader in the same process down more than operators.
-    """
+def _length(profile: Profile) -> str:
+    """`12.3 ms step`; without an accelerator that of the untraced steps, where they are known in parts."""
     plain = profile.reconciled
-    if plain is None or plain.loader_wait_ns is None or plain.untraced_ns <= 0:
-        return max(traced, timed)
-    part = plain.parts_ns.get("data", plain.loader_wait_ns)
-    return min(max(traced, timed), profile.overview.step_ns * part / plain.untraced_ns)
+    if plain is None or profile.overview.devices or not plain.parts_ns:
+        return f"{show(profile.overview.step_ns * 1e-9, 's')} step"
+    return f"{show(plain.untraced_ns * 1e-9, 's')} step (untraced)"

@@ -19,7 +19,7 @@ from laptime.rules._reading import operators, per_step, share, times
 THRESHOLD = 0.05
 PRODUCTS = r"aten::(bmm|baddbmm)"
 SAVES = 2 / 3
-"""The products have to be computed in the fused kernel, too; FlashAttention's paper measures up to 3 times."""
+"""The fused kernel has to compute the products, too; FlashAttention's paper measures up to 3 times."""
 SHORTEST = 16
 """Sequence below which a softmax over the last dimension is more likely one over classes."""
 

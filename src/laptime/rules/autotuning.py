@@ -30,7 +30,8 @@ def rule(profile: Profile) -> Finding | None:
         gain_is="time of the host in it, the mean over the recorded steps",
         loud="advice",
         evidence={"names": names, "idle_s_per_step": idle},
-        change="record later, after every shape has been seen: torch.profiler.schedule(wait=1, warmup=3, active=5)",
+        change="record later, after every shape has been seen: torch.profiler.schedule(wait=1, warmup=3,"
+        " active=5)",
         next="fixed shapes, if it goes on in every step",
         stack=row.stack,
         reaches={"synchronisation": idle, "host": idle, "compute": spent},

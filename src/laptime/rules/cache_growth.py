@@ -1,7 +1,8 @@
 """Keys and values of earlier tokens are copied into a longer tensor for every new token.
 
 Lies when: something else is concatenated along a dimension that grows by one.
-Source: the documentation of transformers' caches (`DynamicCache` concatenates, `StaticCache` writes in place);
+Source: the documentation of transformers' caches (`DynamicCache` concatenates, `StaticCache` writes in
+place);
 5 % of the step is our own threshold.
 """
 
@@ -38,20 +39,22 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "cache-growth",
-        f"aten::cat copies keys and values of up to {longest:,} tokens for every new one: {times(profile, spent)}",
+        f"aten::cat copies keys and values of up to {longest:,} tokens for every new one:"
+        f" {times(profile, spent)}",
         gain=spent,
         gain_is="all time in these copies",
         limits=(*DEVICE, "cpu"),
         evidence={"shapes": [row.shapes for row in rows[:3]], "longest": longest},
         rows=[f"operators/{row.id}" for row in rows],
-        change='a cache of fixed size that is written in place: model.generate(..., cache_implementation="static")',
+        change="a cache of fixed size that is written in place: model.generate(...,"
+        ' cache_implementation="static")',
         stack=rows[0].stacks[0].frames if rows[0].stacks else [],
         reaches={"compute": spent},
     )
 
 
 def _growing(row: OperatorRow) -> tuple[tuple[int, ...], int] | None:
-    """The shape without the dimension in which a longer tensor meets one of length 1, and the longer's length."""
+    """The shape without the dimension in which a longer tensor meets one of length 1, and that length."""
     try:
         tensors = [each for each in json.loads(row.shapes)[0] if isinstance(each, list)]
         (long, short) = tensors

@@ -18,21 +18,26 @@ from laptime.trace.names import is_communication
 GENERAL = 2
 _CHANGES = {
     "all_reduce": "accumulate gradients under model.no_sync(), a larger batch per rank",
-    "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a narrower dtype;"
+    "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a"
+    " narrower dtype;"
     " keep ranks that talk most on one machine",
-    "all_gather": "gather the next layer's parameters earlier: FSDP's forward_prefetch and backward_prefetch, or"
+    "all_gather": "gather the next layer's parameters earlier: FSDP's forward_prefetch and"
+    " backward_prefetch, or"
     " larger units",
-    "reduce_scatter": "reduce less often (accumulate gradients), or overlap it with the next layer's backward",
+    "reduce_scatter": "reduce less often (accumulate gradients), or overlap it with the next layer's"
+    " backward",
     "send_recv": "more micro-batches, or an interleaved pipeline schedule, so that stages wait less",
 }
 _ACTIVATIONS = (
     "fewer ranks per model, a custom all-reduce for small messages, or all_reduce fused with what follows it"
 )
-_UNKNOWN = "move less data, or move it while something computes: see in the timeline which collectives are alone"
+_UNKNOWN = (
+    "move less data, or move it while something computes: see in the timeline which collectives are alone"
+)
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire above 10 %; say of which kind it mostly is, and how much of it is waiting, where the ranks tell."""
+    """Fire above 10 %; say of which kind it mostly is, and how much is waiting, where ranks tell."""
     parts = profile.overview.breakdown
     exposed = max(
         parts.communication_ns * 1e-9,
@@ -79,7 +84,9 @@ def _uses(profile: Profile) -> list[CollectiveUse]:
 
 
 def _most_exposed(profile: Profile) -> CollectiveUse | None:
-    return max((use for use in _uses(profile) if use.exposed_ns), key=lambda use: use.exposed_ns, default=None)
+    return max(
+        (use for use in _uses(profile) if use.exposed_ns), key=lambda use: use.exposed_ns, default=None
+    )
 
 
 def _mostly(use: CollectiveUse | None) -> str:
@@ -105,7 +112,11 @@ def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:
         return _ACTIVATIONS, ""
     # Half the bytes help gradients that are float32, and that DDP's hooks see.
     wide = use.dtype.lower() in ("float", "double") and use.in_backward > use.calls / 2
-    if not (wide and profile.kernels and marks(profile, r"DistributedDataParallel\.forward|torch\.distributed\.ddp")):
+    if not (
+        wide
+        and profile.kernels
+        and marks(profile, r"DistributedDataParallel\.forward|torch\.distributed\.ddp")
+    ):
         return _CHANGES["all_reduce"], ""
     hook = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)"
     return f"{_CHANGES['all_reduce']}, or {hook}", "ddp_bf16_hook"

@@ -11,9 +11,23 @@ import re
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
-from laptime.rules._reading import MATRIX, NARROW, NOTABLE, SERIOUS, in_loader, only, operators, per_step, share, takes, times
+from laptime.rules._reading import (
+    MATRIX,
+    NARROW,
+    NOTABLE,
+    SERIOUS,
+    in_loader,
+    only,
+    operators,
+    per_step,
+    share,
+    takes,
+    times,
+)
 
-RECURRENT = r"aten::(lstm|gru|rnn_(tanh|relu)|mkldnn_rnn_layer.*|lstm_cell|gru_cell)|.*LstmBackward\d*|MkldnnRnn.*"
+RECURRENT = (
+    r"aten::(lstm|gru|rnn_(tanh|relu)|mkldnn_rnn_layer.*|lstm_cell|gru_cell)|.*LstmBackward\d*|MkldnnRnn.*"
+)
 SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
 
 

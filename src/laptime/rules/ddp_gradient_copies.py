@@ -34,5 +34,7 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"operators/{row.name}" for row in rows],
         change="DistributedDataParallel(..., gradient_as_bucket_view=True)",
         optimization="ddp_gradient_as_bucket_view",
-        reaches={"host": host, "copies": on_device, "compute": on_device} if profile.overview.devices else None,
+        reaches={"host": host, "copies": on_device, "compute": on_device}
+        if profile.overview.devices
+        else None,
     )

@@ -36,12 +36,18 @@ def rule(profile: Profile) -> Finding | None:
     compute = sum(use.compute_ns for use in profile.overview.devices)
     if share(profile, gain) < NOTABLE or not compute:
         return None
-    rows = [row for row, fuses in zip(profile.kernels, is_fusible([k.name for k in profile.kernels]), strict=True) if fuses]
+    rows = [
+        row
+        for row, fuses in zip(profile.kernels, is_fusible([k.name for k in profile.kernels]), strict=True)
+        if fuses
+    ]
     return finding(
         profile,
         "elementwise",
-        f"elementwise kernels, reductions and copies take {percent(fusible.total_ns / compute)} of the kernels' time:"
-        f" {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fused where they follow one another they"
+        f"elementwise kernels, reductions and copies take {percent(fusible.total_ns / compute)} of the"
+        " kernels' time:"
+        f" {fusible.kernels / max(1, profile.overview.steps):,.0f} a step; fused where they follow one"
+        " another they"
         f" save at most {times(profile, gain)}",
         gain=gain,
         gain_is="their time without the longest kernel of each row of neighbours",
@@ -55,7 +61,7 @@ def rule(profile: Profile) -> Finding | None:
 
 
 def _on_cpu(profile: Profile) -> Finding | None:
-    """Without an accelerator: many elementwise operators, each with its own pass over memory and its own call."""
+    """Without an accelerator: many elementwise operators, each with a pass over memory of its own."""
     rows = operators(profile, ON_CPU)
     number = sum(row.calls for row in rows) / max(1, profile.overview.steps)
     spent = per_step(profile, sum(row.host_self_ns for row in rows))
@@ -66,7 +72,8 @@ def _on_cpu(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "elementwise",
-        f"{number:,.0f} elementwise operators a step take {times(profile, spent)}: {', '.join(row.name for row in rows[:3])}",
+        f"{number:,.0f} elementwise operators a step take {times(profile, spent)}:"
+        f" {', '.join(row.name for row in rows[:3])}",
         gain=gain,
         gain_is="half of their own time: what is fused still has to compute, and to read and write once",
         limits=("cpu",),

@@ -14,7 +14,6 @@ from laptime.rules._evidence import finding
 from laptime.rules._hidden import PROBABLY, hidden
 from laptime.rules._reading import idle, times
 
-
 NEEDS = frozenset({"!server", "!beginning"})
 
 

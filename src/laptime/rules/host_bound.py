@@ -19,13 +19,11 @@ from laptime.rules._reading import (
     MANY_LAUNCHES,
     NOTABLE,
     idle,
-    idle_seconds,
     launches_per_step,
     often,
     share,
     times,
 )
-
 
 NEEDS = frozenset({"!beginning"})
 GENERAL = 1
@@ -83,7 +81,11 @@ def _change(profile: Profile) -> tuple[str, str]:
         prepare = _ASYNCHRONOUS.get(server, "prepare the next step while the device works")
         return f"launch less beside the graphs; {prepare}", ""
     if server:
-        return "let the server replay CUDA graphs: vLLM without --enforce-eager, SGLang without --disable-cuda-graph", ""
+        return (
+            "let the server replay CUDA graphs: vLLM without --enforce-eager, SGLang without"
+            " --disable-cuda-graph",
+            "",
+        )
     if "compiled" in facts:
         return 'CUDA graphs for what is compiled already: mode="reduce-overhead"', ""
     batch = ", or a larger batch" if profile.workload is None or profile.workload.kind == "training" else ""

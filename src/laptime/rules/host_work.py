@@ -12,6 +12,7 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.records.workload import HostWorkKind
 from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._hidden import mistaken
@@ -40,7 +41,7 @@ def rule(profile: Profile) -> Finding | None:
     row = next(iter(_facts.host_work(profile, "stretch")), None)
     steps = profile.overview.steps
     few = (launches_per_step(profile) or MANY_LAUNCHES) < MANY_LAUNCHES
-    if row is None and not few or row is not None and row.calls < steps / 2:
+    if (row is None and not few) or (row is not None and row.calls < steps / 2):
         return None  # once in a while: uneven_steps speaks of it
     server = profile.workload.server if profile.workload is not None else ""
     gain = _gain(profile, few, bool(server))
@@ -74,7 +75,14 @@ def _gain(profile: Profile, few: bool, server: bool) -> float:
     read its tokens in every step."""
     late = idle_seconds(profile, "host") - mistaken(profile)
     if few:
-        known = ("initialisation", "capture", "autotuning", "compilation", "collection", "preprocessing")
+        known: tuple[HostWorkKind, ...] = (
+            "initialisation",
+            "capture",
+            "autotuning",
+            "compilation",
+            "collection",
+            "preprocessing",
+        )
         return max(0.0, late - _facts.host_seconds(profile, *known))
     if server:
         late += idle_seconds(profile, "synchronisation")

@@ -37,7 +37,9 @@ def rule(profile: Profile) -> Finding | None:
         return None
     if limit(profile, parts) != "cpu" or reconciled.threads_busy < parts.get("cpu", 0.0):
         return None  # less than one CPU: crowded_cpu speaks of it
-    large = sum(row.host_self_ns for row in operators(profile, r"aten::.*") if row.host_self_ns >= LARGE * row.calls)
+    large = sum(
+        row.host_self_ns for row in operators(profile, r"aten::.*") if row.host_self_ns >= LARGE * row.calls
+    )
     gain = min(per_step(profile, large), step(profile) * parts.get("cpu", 0.0))
     gain *= 1 - reconciled.threads_busy / usable
     if share(profile, gain) < WORTH:
@@ -67,7 +69,8 @@ def _crowded(profile: Profile, threads: int, usable: float, working: float) -> F
     return finding(
         profile,
         "idle-threads",
-        f"torch is set to {threads} threads, and {usable:g} CPUs can be used: operators wait for threads that wait"
+        f"torch is set to {threads} threads, and {usable:g} CPUs can be used: operators wait for threads"
+        " that wait"
         " for a CPU",
         gain=gain,
         gain_is="time in operators, if it grew with the number of threads for a CPU",

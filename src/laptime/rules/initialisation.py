@@ -1,7 +1,8 @@
 """The recording is mostly a beginning: contexts, libraries, captured graphs, and no step that tells anything.
 
 Lies when: the program is all beginning (one call, then its end), and that is what is to be measured.
-Source: CUDA makes a context at the first call that needs one and loads modules lazily (CUDA programming guide,
+Source: CUDA makes a context at the first call that needs one and loads modules lazily (CUDA programming
+guide,
 "Lazy Loading"); half of the recording is our own threshold.
 """
 
@@ -27,5 +28,6 @@ def rule(profile: Profile) -> Finding | None:
         f"{beginning(profile)}: this happens once, before the first step, and no step can be judged by it",
         loud="advice",
         evidence={row.kind: row.host_ns for row in rows},
-        change="record later: run a few steps first, then torch.profiler.schedule(wait=1, warmup=2, active=5)",
+        change="record later: run a few steps first, then torch.profiler.schedule(wait=1, warmup=2,"
+        " active=5)",
     )

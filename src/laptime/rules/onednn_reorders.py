@@ -12,18 +12,22 @@ from laptime.rules._evidence import finding
 from laptime.rules._facts import CONVOLUTION
 from laptime.rules._reading import MATRIX, WORTH, in_loader, operators, per_step, share, step, times
 
-ONEDNN = rf"{MATRIX}|aten::(mkldnn_.*|_mkldnn.*|to_mkldnn|lstm|gru|convolution_backward.*|.*batch_norm.*|.*pool.*)"
+ONEDNN = (
+    rf"{MATRIX}|aten::(mkldnn_.*|_mkldnn.*|to_mkldnn|lstm|gru|convolution_backward.*|.*batch_norm.*|.*pool.*)"
+)
 
 
 def rule(profile: Profile) -> Finding | None:
     """Sum the reorders of the observed step."""
     rows = [row for row in profile.primitives if row.kind == "reorder"]
     inside = [row for row in operators(profile, ONEDNN) if in_loader(row) < 0.5]
-    # Primitives are timed in a step of their own, which writing them down makes slower than it is: they take no
-    # longer than the operators that run them.
+    # Primitives are timed in a step of their own, which writing them down makes slower than it is: they take
+    # no longer than the operators that run them.
     most = per_step(profile, sum(row.host_self_ns for row in inside)) if inside else step(profile)
     spent = min(most, sum(row.total_ns for row in rows) * 1e-9 * _of_the_model(profile))
-    convolves = any(row.kind == "convolution" for row in profile.primitives) or operators(profile, CONVOLUTION)
+    convolves = any(row.kind == "convolution" for row in profile.primitives) or operators(
+        profile, CONVOLUTION
+    )
     if not rows or not convolves or share(profile, spent) < WORTH:
         return None
     return finding(

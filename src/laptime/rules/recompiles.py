@@ -40,6 +40,10 @@ def rule(profile: Profile) -> Finding | None:
         evidence={"ranges": {row.name: row.host_ns for row in compiling[:5]}, "compiled": times_compiled + 1},
         change="torch._dynamo.mark_dynamic(x, 0), or pad inputs to few sizes",
         optimization="mark_dynamic",
-        reaches={"host": spent, "synchronisation": spent, "compute": 0.0 if profile.overview.devices else spent},
+        reaches={
+            "host": spent,
+            "synchronisation": spent,
+            "compute": 0.0 if profile.overview.devices else spent,
+        },
         next="TORCH_LOGS=recompiles python SCRIPT   (says which guard failed)",
     )

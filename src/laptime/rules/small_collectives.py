@@ -30,7 +30,8 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "small-collectives",
-        f"{number:,.0f} {worst.kind} of less than 1 MiB a step{size}: {times(profile, gain)} while nothing computes",
+        f"{number:,.0f} {worst.kind} of less than 1 MiB a step{size}: {times(profile, gain)} while nothing"
+        " computes",
         gain=gain,
         gain_is="all time of these collectives while nothing computes",
         limits=DEVICE,

@@ -81,7 +81,7 @@ def _mend(operator: str, wait: Synchronisation | None) -> tuple[str, str]:
 
 
 def _worst(profile: Profile, cause: IdleCause) -> Synchronisation | None:
-    """The call behind most of this idle time: of the operator that is blamed, or the call itself outside of any."""
+    """The call behind most of this idle time: of the operator that is blamed, or the call itself."""
     blamed = [name for name, _ in cause.operators]
 
     def culprit(each: Synchronisation) -> str:

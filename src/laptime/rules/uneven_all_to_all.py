@@ -1,7 +1,8 @@
 """Ranks wait for one another in all_to_all: the work between two of them is dealt out unevenly.
 
 Lies when: clocks of several machines were brought together by collectives that are skewed themselves.
-Source: TraceLens's latency and skew of collectives; half of the time in all_to_all, four fifths of all waiting
+Source: TraceLens's latency and skew of collectives; half of the time in all_to_all, four fifths of all
+waiting
 and 5 % of the step are our own thresholds.
 """
 
@@ -38,14 +39,16 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "uneven-all-to-all",
-        f"{percent(waiting / spent)} of the time in all_to_all is waiting, {percent(caused / waiting)} of it for"
+        f"{percent(waiting / spent)} of the time in all_to_all is waiting, {percent(caused / waiting)} of"
+        " it for"
         f" rank {rank}: {times(profile, gain)} on the mean rank",
         gain=gain,
         gain_is="waiting in all_to_all, the mean over the ranks that were read",
         loud="advice" if profile.overview.steps < 2 else None,
         evidence={"waiting_share": waiting / spent, "rank": rank, "caused_share": caused / waiting},
         rows=[f"ranks/{rank}"],
-        change="even out what is sent: a capacity for each expert, an auxiliary balancing loss, or tables sharded by load",
+        change="even out what is sent: a capacity for each expert, an auxiliary balancing loss, or tables"
+        " sharded by load",
         next=f"laptime trace FILE_OF_RANK_{rank} --against FILE_OF_ANOTHER_RANK",
         reaches={"communication": gain},
     )

@@ -1,5 +1,7 @@
 """Inference: scripts, servers in all of their phases, and files that show hardly more than a beginning."""
 
+# ruff: noqa: E501  names of kernels are as long as they are
+
 from __future__ import annotations
 
 from advice.made import parts
@@ -16,21 +18,30 @@ def _timesformer(device: dict, seed: int, host_us: float, model_us: float) -> Re
     r = Recording(device, seed=seed, with_stack=1)
     kind = "rocm" if "AMD" in device["name"] else "bf16"
     with r.step(3), r.function("run_timesformer.py(48): main"):
-        with r.function("run_timesformer.py(31): prepare_inputs"), \
-                r.function("transformers/models/videomae/image_processing_videomae.py(247): preprocess"):  # fmt: skip
+        with (
+            r.function("run_timesformer.py(31): prepare_inputs"),
+            r.function("transformers/models/videomae/image_processing_videomae.py(247): preprocess"),
+        ):
             for _ in range(8):
-                with r.function("transformers/image_transforms.py(312): resize"), r.function("PIL/Image.py(2293): resize"), \
-                        r.function("<built-in method resize of ImagingCore object>"):  # fmt: skip
+                with (
+                    r.function("transformers/image_transforms.py(312): resize"),
+                    r.function("PIL/Image.py(2293): resize"),
+                    r.function("<built-in method resize of ImagingCore object>"),
+                ):
                     r.work(host_us * 0.06)
                 with r.function("transformers/image_transforms.py(98): rescale"):
                     r.work(host_us * 0.02)
-                with r.function("transformers/image_transforms.py(371): normalize"), \
-                        r.function("<built-in function astype>"):  # fmt: skip
+                with (
+                    r.function("transformers/image_transforms.py(371): normalize"),
+                    r.function("<built-in function astype>"),
+                ):
                     r.work(host_us * 0.045)
         with r.function("run_timesformer.py(40): infer"):
             parts.upload(r, 4_800_000, pageable=True)
-            with r.function("torch/nn/modules/module.py(1736): _wrapped_call_impl"), \
-                    r.function("transformers/models/timesformer/modeling_timesformer.py(631): forward"):  # fmt: skip
+            with (
+                r.function("torch/nn/modules/module.py(1736): _wrapped_call_impl"),
+                r.function("transformers/models/timesformer/modeling_timesformer.py(631): forward"),
+            ):
                 for _ in range(45):
                     parts.block(r, model_us / 45, kind)
             r.sync()
@@ -74,9 +85,20 @@ def small_batch() -> Recording:
 
 def _decode_kernels(layers: int, kind: str, us: float) -> list[tuple[str, float]]:
     gemm = parts.GEMM[kind]
-    attention = PAGED if kind == "rocm" else "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>"
-    layer = [(RMS, 0.05), (gemm, 0.2), (CACHE, 0.05), (attention, 0.2), (gemm, 0.1), (RMS, 0.05), (gemm, 0.2),
-             (SILU, 0.05), (gemm, 0.1)]  # fmt: skip
+    attention = (
+        PAGED if kind == "rocm" else "void flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>>"
+    )
+    layer = [
+        (RMS, 0.05),
+        (gemm, 0.2),
+        (CACHE, 0.05),
+        (attention, 0.2),
+        (gemm, 0.1),
+        (RMS, 0.05),
+        (gemm, 0.2),
+        (SILU, 0.05),
+        (gemm, 0.1),
+    ]
     return [(name, us / layers * share) for _ in range(layers) for name, share in layer]
 
 
@@ -85,15 +107,24 @@ def server_eager() -> Recording:
     r = Recording(B200, seed=35, with_stack=1)
     with r.function("vllm/v1/worker/gpu_worker.py(330): execute_model"):
         for number in range(6):
-            with r.annotation(f"execute_context_0(0)_generation_{number + 8}({number + 8})"), \
-                    r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"):  # fmt: skip
+            with (
+                r.annotation(f"execute_context_0(0)_generation_{number + 8}({number + 8})"),
+                r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"),
+            ):
                 for _ in range(32):
                     for name, kernel, us in (
-                        ("_C::fused_add_rms_norm", RMS, 3), ("aten::mm", parts.GEMM["bf16"], 9),
-                        ("_C_cache_ops::reshape_and_cache_flash", CACHE, 2.5), ("vllm::unified_attention_with_output",
-                        "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP32VarSeqQ128Kv128PersistentContext", 8),
-                        ("aten::mm", parts.GEMM["bf16"], 6), ("_C::silu_and_mul", SILU, 3), ("aten::mm", parts.GEMM["bf16"], 9),
-                    ):  # fmt: skip
+                        ("_C::fused_add_rms_norm", RMS, 3),
+                        ("aten::mm", parts.GEMM["bf16"], 9),
+                        ("_C_cache_ops::reshape_and_cache_flash", CACHE, 2.5),
+                        (
+                            "vllm::unified_attention_with_output",
+                            "fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvCausalP32VarSeqQ128Kv128PersistentContext",
+                            8,
+                        ),
+                        ("aten::mm", parts.GEMM["bf16"], 6),
+                        ("_C::silu_and_mul", SILU, 3),
+                        ("aten::mm", parts.GEMM["bf16"], 9),
+                    ):
                         with r.op(name, 14):
                             r.launch(kernel, us, driver="mm" in name)
                 with r.function("vllm/v1/sample/sampler.py(70): forward"):
@@ -108,16 +139,25 @@ def server_prefill() -> Recording:
     """Prefill on an H100: long products, the device is full."""
     r = Recording(H100, seed=36, with_stack=1)
     for number in range(4):
-        with r.annotation(f"execute_context_4(8192)_generation_{number}({number})"), \
-                r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"):  # fmt: skip
+        with (
+            r.annotation(f"execute_context_4(8192)_generation_{number}({number})"),
+            r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"),
+        ):
             for _ in range(32):
                 for name, kernel, us in (
-                    ("_C::fused_add_rms_norm", RMS, 40), ("aten::mm", "nvjet_tst_256x128_64x4_2x1_v_bz_coopB_TNT", 700),
-                    ("_C_cache_ops::reshape_and_cache_flash", CACHE, 15), ("vllm::unified_attention_with_output",
-                    "void cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2>>>", 300),
-                    ("aten::mm", "nvjet_tst_256x128_64x4_2x1_v_bz_coopB_TNT", 500), ("_C::silu_and_mul", SILU, 60),
+                    ("_C::fused_add_rms_norm", RMS, 40),
+                    ("aten::mm", "nvjet_tst_256x128_64x4_2x1_v_bz_coopB_TNT", 700),
+                    ("_C_cache_ops::reshape_and_cache_flash", CACHE, 15),
+                    (
+                        "vllm::unified_attention_with_output",
+                        "void"
+                        " cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::CollectiveMainloopFwdSm90<2>>>",
+                        300,
+                    ),
+                    ("aten::mm", "nvjet_tst_256x128_64x4_2x1_v_bz_coopB_TNT", 500),
+                    ("_C::silu_and_mul", SILU, 60),
                     ("aten::mm", "nvjet_tst_128x256_64x4_1x2_h_bz_coopA_TNT", 900),
-                ):  # fmt: skip
+                ):
                     with r.op(name, 14):
                         r.launch(kernel, us, driver="mm" in name)
             with r.op("aten::to", 2), r.op("aten::copy_", 3):
@@ -129,8 +169,10 @@ def server_decode_graphs() -> Recording:
     """vLLM, compiled and replayed from graphs on an MI300X; the scheduler works between the steps."""
     r = Recording(MI300X, seed=37, with_stack=1)
     for number in range(6):
-        with r.annotation(f"execute_context_0(0)_generation_{number + 32}({number + 32})"), \
-                r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"):  # fmt: skip
+        with (
+            r.annotation(f"execute_context_0(0)_generation_{number + 32}({number + 32})"),
+            r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"),
+        ):
             with r.function("vllm/v1/worker/gpu_model_runner.py(598): _prepare_inputs"):
                 r.work(2_300)
                 for _ in range(5):
@@ -179,8 +221,14 @@ def server_copy_waits() -> Recording:
             with r.annotation("step[DECODE bs=64]"):
                 r.graph(_decode_kernels(4, "rocm", 1_600)[:36], cost=60)
                 r.free[7] = r.now + 30_800  # the rest of the graph, which the file does not have
-                with r.function("sglang/srt/managers/scheduler_output_processor_mixin.py(64): process_batch_result_decode"), \
-                        r.op("aten::to", 2), r.op("aten::copy_", 3):  # fmt: skip
+                with (
+                    r.function(
+                        "sglang/srt/managers/scheduler_output_processor_mixin.py(64):"
+                        " process_batch_result_decode"
+                    ),
+                    r.op("aten::to", 2),
+                    r.op("aten::copy_", 3),
+                ):
                     r.copy("DtoH", 512, call="hipMemcpyWithStream")
                 r.work(1_200)
     return r
@@ -240,13 +288,22 @@ def qwen_elementwise() -> Recording:
     for number in range(2):
         with r.step(number + 3):
             for _ in range(24):
-                for name, kernel, us in (("aten::to", parts.COPY, 60), ("aten::pow", parts.MUL, 60), ("aten::mean", parts.REDUCE, 40),
-                                         ("aten::mul", parts.MUL, 60), ("aten::mul", parts.MUL, 55)):  # fmt: skip
+                for name, kernel, us in (
+                    ("aten::to", parts.COPY, 60),
+                    ("aten::pow", parts.MUL, 60),
+                    ("aten::mean", parts.REDUCE, 40),
+                    ("aten::mul", parts.MUL, 60),
+                    ("aten::mul", parts.MUL, 55),
+                ):
                     parts.pointwise(r, name, kernel, us)
                 for _ in range(3):
                     parts.linear(r, 120)
-                for name, kernel, us in (("aten::mul", parts.MUL, 40), ("aten::neg", parts.MUL, 30), ("aten::cat", parts.COPY, 45),
-                                         ("aten::add", parts.ADD, 40)):  # fmt: skip
+                for name, kernel, us in (
+                    ("aten::mul", parts.MUL, 40),
+                    ("aten::neg", parts.MUL, 30),
+                    ("aten::cat", parts.COPY, 45),
+                    ("aten::add", parts.ADD, 40),
+                ):
                     parts.pointwise(r, name, kernel, us)
                 with r.op("aten::scaled_dot_product_attention", 4):
                     r.launch(parts.FLASH, 90)
@@ -266,9 +323,14 @@ def growing_cache() -> Recording:
                 parts.linear(r, 25, "fp16", m=1)
                 for _ in range(2):
                     shapes = [[[16, 32, 2047 + number, 128], [16, 32, 1, 128]], []]
-                    with r.op("aten::cat", 6, **{"Input Dims": shapes, "Input type": ["TensorList", "Scalar"]}):
-                        r.launch("void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<"
-                                 "at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>", 170)
+                    with r.op(
+                        "aten::cat", 6, **{"Input Dims": shapes, "Input type": ["TensorList", "Scalar"]}
+                    ):
+                        r.launch(
+                            "void at::native::(anonymous namespace)::CatArrayBatchedCopy_aligned16_contig<"
+                            "at::native::(anonymous namespace)::OpaqueType<2u>, unsigned int, 4, 64, 64>",
+                            170,
+                        )
                 with r.op("aten::scaled_dot_product_attention", 4):
                     r.launch(parts.FLASH, 120)
                 for _ in range(3):

@@ -12,8 +12,10 @@ def tensor_parallel_prefill() -> Recording:
     """vLLM, eight ranks share a model: two all-reduces of activations a layer, nothing hides them."""
     r = Recording(H100, seed=71, with_stack=1, **several.job(0, 8))
     for number in range(3):
-        with r.annotation(f"execute_context_2(8192)_generation_{number}({number})"), \
-                r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"):  # fmt: skip
+        with (
+            r.annotation(f"execute_context_2(8192)_generation_{number}({number})"),
+            r.function("vllm/v1/worker/gpu_model_runner.py(1371): execute_model"),
+        ):
             for _ in range(32):
                 for _ in range(2):
                     with r.op("aten::mm", 12):
@@ -79,11 +81,17 @@ def diffusion_eager() -> Recording:
     """A small diffusion model at batch 1, operator by operator: the GPU waits for launches."""
     r = Recording(A100, seed=75, with_stack=1)
     for number in range(5):
-        with r.step(number + 3), r.function("generate.py(22): main"), \
-                r.function("diffusers/models/unets/unet_2d_condition.py(1040): forward"):  # fmt: skip
+        with (
+            r.step(number + 3),
+            r.function("generate.py(22): main"),
+            r.function("diffusers/models/unets/unet_2d_condition.py(1040): forward"),
+        ):
             for _ in range(60):
                 parts.pointwise(r, "aten::group_norm", parts.NORM, 6, host=12)
-                with r.op("aten::conv2d", 4), r.op("aten::cudnn_convolution", 14, **{"Input type": ["c10::Half"] * 2}):
+                with (
+                    r.op("aten::conv2d", 4),
+                    r.op("aten::cudnn_convolution", 14, **{"Input type": ["c10::Half"] * 2}),
+                ):
                     r.launch("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc", 11)
                 parts.pointwise(r, "aten::silu", parts.GELU, 4, host=12)
                 parts.linear(r, 6, "fp16")
@@ -103,7 +111,11 @@ def nan_checks() -> Recording:
                 with r.function("train.py(33): check"):
                     parts.pointwise(r, "aten::isnan", parts.MUL, 5)
                     parts.pointwise(r, "aten::any", parts.REDUCE, 5)
-                    with r.op("aten::is_nonzero", 2), r.op("aten::item", 2), r.op("aten::_local_scalar_dense", 3):
+                    with (
+                        r.op("aten::is_nonzero", 2),
+                        r.op("aten::item", 2),
+                        r.op("aten::_local_scalar_dense", 3),
+                    ):
                         r.copy("DtoH", 1, pageable=True)
                         r.sync("cudaStreamSynchronize")
             parts.backward(r, 24, 2_400, "fp16")
@@ -155,8 +167,11 @@ def _late(rank: int) -> Recording:
 def server_graphs_device_bound() -> Recording:
     """SGLang decode at a large batch: graphs keep the device busy."""
     r = Recording(H100, seed=78, with_stack=1)
-    for number in range(5):
-        with r.annotation("step[DECODE bs=256]"), r.function("sglang/srt/model_executor/model_runner.py(1600): forward"):
+    for _ in range(5):
+        with (
+            r.annotation("step[DECODE bs=256]"),
+            r.function("sglang/srt/model_executor/model_runner.py(1600): forward"),
+        ):
             r.work(400)
             r.graph(inference._decode_kernels(32, "bf16", 21_000), pause=0.2)
             with r.op("aten::to", 2), r.op("aten::copy_", 3):

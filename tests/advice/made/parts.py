@@ -1,5 +1,7 @@
 """What training steps and forwards are made of: operators with their launches, as eager PyTorch makes them."""
 
+# ruff: noqa: E501  names of kernels are as long as they are
+
 from __future__ import annotations
 
 from fixtures.kineto import Recording
@@ -11,18 +13,26 @@ GEMM = {
     "volta": "volta_sgemm_128x64_tn",
     "rocm": "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT128x128x64_MI16x16x1_SN_LDSB1",
 }
-TYPES = {"bf16": "c10::BFloat16", "fp16": "c10::Half", "float": "float", "volta": "float", "rocm": "c10::BFloat16"}
+TYPES = {
+    "bf16": "c10::BFloat16",
+    "fp16": "c10::Half",
+    "float": "float",
+    "volta": "float",
+    "rocm": "c10::BFloat16",
+}
 ADD = (
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16>, "
     "std::array<char*, 3ul> >(int, at::native::CUDAFunctor_add<c10::BFloat16>, std::array<char*, 3ul>)"
 )
 MUL = (
-    "void at::native::elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<"
+    "void at::native::elementwise_kernel<128, 4,"
+    " at::native::gpu_kernel_impl_nocast<at::native::BinaryFunctor<"
     "c10::BFloat16, c10::BFloat16, c10::BFloat16, at::native::binary_internal::MulFunctor<float> > >"
     "(at::TensorIteratorBase&)::{lambda(int)#1} >(int, at::native::gpu_kernel_impl_nocast)"
 )
 GELU = (
-    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, "
+    "void at::native::vectorized_elementwise_kernel<4,"
+    " at::native::GeluCUDAKernelImpl(at::TensorIteratorBase&, "
     "at::native::GeluType)::{lambda()#2}::operator()() const, std::array<char*, 2ul> >(int)"
 )
 NORM = (
@@ -30,22 +40,28 @@ NORM = (
     "(int, float, c10::BFloat16 const*, c10::BFloat16 const*, c10::BFloat16 const*, float*, float*)"
 )
 REDUCE = (
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float, float, "
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, at::native::MeanOps<float, float,"
+    " float, "
     "float>, unsigned int, float, 4, 4> >(at::native::ReduceOp)"
 )
 COPY = (
-    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)"
+    "void"
+    " at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda(at::TensorIteratorBase&)"
     "::{lambda()#3}, std::array<char*, 2ul>, 4>(int)"
 )
 FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64, 128, 128, 4, false, false, cutlass::bfloat16_t>>"
-FLASH_BACKWARD = "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128>>"
+FLASH_BACKWARD = (
+    "void pytorch_flash::flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel<Flash_bwd_kernel_traits<64, 128>>"
+)
 MULTI_TENSOR = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
-    "::TensorListMetadata<4>, at::native::(anonymous namespace)::PointwiseOpScalarListFunctor<float, 4, 4, 0> >"
+    "::TensorListMetadata<4>, at::native::(anonymous namespace)::PointwiseOpScalarListFunctor<float, 4,"
+    " 4, 0> >"
 )
 FUSED_ADAM = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)"
-    "::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::FusedAdamMathFunctor<float, 4> >"
+    "::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous"
+    " namespace)::FusedAdamMathFunctor<float, 4> >"
 )
 ZERO = "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<float>, std::array<char*, 1ul> >(int)"
 
@@ -59,11 +75,16 @@ def linear(r: Recording, us: float, kind: str = "bf16", m: int = 4096, k: int = 
     """A linear layer: `aten::linear` around `aten::addmm`."""
     word = TYPES[kind]
     shapes = dims([n], [m, k], [k, n])
-    with r.op("aten::linear", 3), r.op("aten::addmm", 6, 2, **{"Input Dims": shapes, "Input type": [word] * 3}):
+    with (
+        r.op("aten::linear", 3),
+        r.op("aten::addmm", 6, 2, **{"Input Dims": shapes, "Input type": [word] * 3}),
+    ):
         r.launch(GEMM[kind], us, driver=kind == "bf16")
 
 
-def pointwise(r: Recording, name: str, kernel: str, us: float, word: str = "c10::BFloat16", host: float = 4.0) -> None:
+def pointwise(
+    r: Recording, name: str, kernel: str, us: float, word: str = "c10::BFloat16", host: float = 4.0
+) -> None:
     """One elementwise operator."""
     with r.op(name, host, 1.5, **{"Input Dims": dims([4096, 1024]), "Input type": [word]}):
         r.launch(kernel, us)
@@ -87,16 +108,27 @@ def block(r: Recording, us: float, kind: str = "bf16") -> None:
 
 def block_backward(r: Recording, us: float, kind: str = "bf16") -> None:
     """The same, backward: two products for each."""
-    for name, share in (("Addmm", 0.2), ("Gelu", 0.04), ("Addmm", 0.2), ("NativeLayerNorm", 0.04),
-                        ("ScaledDotProductFlashAttention", 0.16), ("Addmm", 0.12), ("Addmm", 0.24)):  # fmt: skip
+    for name, share in (
+        ("Addmm", 0.2),
+        ("Gelu", 0.04),
+        ("Addmm", 0.2),
+        ("NativeLayerNorm", 0.04),
+        ("ScaledDotProductFlashAttention", 0.16),
+        ("Addmm", 0.12),
+        ("Addmm", 0.24),
+    ):
         with (
             r.op(f"autograd::engine::evaluate_function: {name}Backward0", 3, 2, **{"Fwd thread id": 1}),
             r.op(f"{name}Backward0", 3, 1, **{"Fwd thread id": 1}),
         ):
             if name == "Addmm":
                 for _ in range(2):
-                    with r.op("aten::mm", 5, 1, **{"Input Dims": dims([1024, 4096], [4096, 1024]),
-                                                   "Input type": [TYPES[kind]] * 2}):  # fmt: skip
+                    with r.op(
+                        "aten::mm",
+                        5,
+                        1,
+                        **{"Input Dims": dims([1024, 4096], [4096, 1024]), "Input type": [TYPES[kind]] * 2},
+                    ):
                         r.launch(GEMM[kind], us * share / 2)
             elif name == "Gelu":
                 pointwise(r, "aten::gelu_backward", GELU, us * share)
@@ -121,7 +153,9 @@ def backward(r: Recording, blocks: int, us: float, kind: str = "bf16") -> None:
             block_backward(r, us / blocks, kind)
 
 
-def adamw(r: Recording, us: float = 400, *, kernels: int = 6, name: str = "AdamW", kernel: str = MULTI_TENSOR) -> None:
+def adamw(
+    r: Recording, us: float = 400, *, kernels: int = 6, name: str = "AdamW", kernel: str = MULTI_TENSOR
+) -> None:
     """A foreach or fused step: few kernels over all tensors."""
     with r.annotation(f"Optimizer.step#{name}.step"):
         r.work(60)

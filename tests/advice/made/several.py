@@ -1,5 +1,7 @@
 """Jobs of several ranks, as one rank's file or several of them tell."""
 
+# ruff: noqa: E501  names of kernels are as long as they are
+
 from __future__ import annotations
 
 from advice.made import parts
@@ -10,12 +12,16 @@ STEPS = 4
 
 def job(rank: int, world: int) -> dict:
     """What the file says of the job."""
-    return {"distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world, "nccl_version": "2.21.5"}}
+    return {
+        "distributedInfo": {"backend": "nccl", "rank": rank, "world_size": world, "nccl_version": "2.21.5"}
+    }
 
 
 def _reduced(r: Recording, elements: int, us: float, **about: object) -> None:
     """A bucket of gradients is full: DDP's hook exchanges it, inside of the engine."""
-    with r.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 3, 1, **{"Fwd thread id": 0}):
+    with r.op(
+        "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 3, 1, **{"Fwd thread id": 0}
+    ):
         r.collective("allreduce", elements, us, **about)  # type: ignore[arg-type]
 
 
@@ -118,7 +124,9 @@ def sharded_parameters() -> Recording:
                 for _ in range(24):
                     r.collective("_allgather_base", 25_000_000, 1_000, dtype="BFloat16", ranks=16, joins=7)
                     parts.block_backward(r, 2_600)
-                    r.collective("_reduce_scatter_base", 25_000_000, 1_000, dtype="BFloat16", ranks=16, stream=28)
+                    r.collective(
+                        "_reduce_scatter_base", 25_000_000, 1_000, dtype="BFloat16", ranks=16, stream=28
+                    )
             _wait(r, 28)
             parts.adamw(r, 900, kernel=parts.FUSED_ADAM)
     r.sync()

@@ -1,5 +1,7 @@
 """Training steps on one accelerator: fed well, and slow in one planted way each."""
 
+# ruff: noqa: E501  names of kernels are as long as they are
+
 from __future__ import annotations
 
 from advice.made import parts
@@ -102,8 +104,11 @@ def item_in_every_step() -> Recording:
             parts.upload(r)
             parts.forward(r, 24, 9_000, "fp16")
             parts.backward(r, 24, 18_000, "fp16")
-            with r.function("train.py(61): train_epoch"), r.op("aten::item", 3), \
-                    r.op("aten::_local_scalar_dense", 3):  # fmt: skip
+            with (
+                r.function("train.py(61): train_epoch"),
+                r.op("aten::item", 3),
+                r.op("aten::_local_scalar_dense", 3),
+            ):
                 r.copy("DtoH", 4, pageable=True, call="cudaMemcpyAsync")
                 r.sync("cudaStreamSynchronize")
             with r.function("train.py(63): train_epoch"):
@@ -154,8 +159,11 @@ def compiled() -> Recording:
         with r.step(number + 3):
             parts.loader(r, 60)
             parts.upload(r)
-            with r.annotation("Torch-Compiled Region: 0/0"), r.op("CompiledFunction", 60), \
-                    r.annotation("## Call CompiledFxGraph fabc ##"):  # fmt: skip
+            with (
+                r.annotation("Torch-Compiled Region: 0/0"),
+                r.op("CompiledFunction", 60),
+                r.annotation("## Call CompiledFxGraph fabc ##"),
+            ):
                 for index in range(120):
                     with r.op(f"triton_poi_fused_add_gelu_{index % 9}", 14):
                         r.launch(f"triton_poi_fused_add_gelu_{index % 9}", 7, driver=True)
@@ -329,8 +337,12 @@ def cudnn_benchmark_inside() -> Recording:
             parts.loader(r, 60)
             parts.upload(r)
             for _ in range(30):
-                with r.op("aten::conv2d", 2), r.op("aten::convolution", 2), r.op("aten::_convolution", 3), \
-                        r.op("aten::cudnn_convolution", 10, **{"Input type": ["c10::Half"] * 2}):  # fmt: skip
+                with (
+                    r.op("aten::conv2d", 2),
+                    r.op("aten::convolution", 2),
+                    r.op("aten::_convolution", 3),
+                    r.op("aten::cudnn_convolution", 10, **{"Input type": ["c10::Half"] * 2}),
+                ):
                     if number == 0:
                         for _ in range(6):
                             r.launch("sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc", 500)
@@ -356,20 +368,49 @@ def unfused_attention() -> Recording:
                 parts.linear(r, 600, "fp16")
                 with r.op("aten::bmm", 5, **{"Input Dims": [q, [256, 64, 2048]], "Input type": [half] * 2}):
                     r.launch(parts.GEMM["fp16"], 500)
-                with r.op("aten::softmax", 3), \
-                        r.op("aten::_softmax", 4, **{"Input Dims": [scores, [], []], "Input type": [half, "Scalar", "Scalar"]}):
-                    r.launch("void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 11>", 900)
+                with (
+                    r.op("aten::softmax", 3),
+                    r.op(
+                        "aten::_softmax",
+                        4,
+                        **{"Input Dims": [scores, [], []], "Input type": [half, "Scalar", "Scalar"]},
+                    ),
+                ):
+                    r.launch(
+                        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 11>",
+                        900,
+                    )
                 with r.op("aten::bmm", 5, **{"Input Dims": [scores, q], "Input type": [half] * 2}):
                     r.launch(parts.GEMM["fp16"], 500)
                 parts.linear(r, 600, "fp16")
             with r.backward():
                 for _ in range(12):
-                    for name, us in (("Addmm", 1_000), ("Bmm", 1_000), ("Softmax", 1_200), ("Bmm", 1_000), ("Addmm", 1_000)):
-                        with r.op(f"autograd::engine::evaluate_function: {name}Backward0", 4, **{"Fwd thread id": 1}):
-                            word = {"Addmm": "aten::mm", "Bmm": "aten::bmm", "Softmax": "aten::_softmax_backward_data"}
-                            shapes = {"Addmm": dims_mm(), "Bmm": [[256, 2048, 2048], q], "Softmax": [scores, scores, [], []]}
-                            with r.op(word[name], 4, **{"Input Dims": shapes[name], "Input type": [half] * 2}):
-                                r.launch(parts.GEMM["fp16"] if name != "Softmax" else "softmax_backward_kernel", us)
+                    for name, us in (
+                        ("Addmm", 1_000),
+                        ("Bmm", 1_000),
+                        ("Softmax", 1_200),
+                        ("Bmm", 1_000),
+                        ("Addmm", 1_000),
+                    ):
+                        with r.op(
+                            f"autograd::engine::evaluate_function: {name}Backward0", 4, **{"Fwd thread id": 1}
+                        ):
+                            word = {
+                                "Addmm": "aten::mm",
+                                "Bmm": "aten::bmm",
+                                "Softmax": "aten::_softmax_backward_data",
+                            }
+                            shapes = {
+                                "Addmm": dims_mm(),
+                                "Bmm": [[256, 2048, 2048], q],
+                                "Softmax": [scores, scores, [], []],
+                            }
+                            with r.op(
+                                word[name], 4, **{"Input Dims": shapes[name], "Input type": [half] * 2}
+                            ):
+                                r.launch(
+                                    parts.GEMM["fp16"] if name != "Softmax" else "softmax_backward_kernel", us
+                                )
             parts.adamw(r, 1_200)
     r.sync()
     return r
@@ -390,10 +431,19 @@ def graph_network() -> Recording:
             parts.upload(r)
             for _ in range(12):
                 parts.linear(r, 900, "fp16")
-                with r.op("aten::bmm", 5, **{"Input Dims": [[64, 300, 128], [64, 128, 128]], "Input type": [half] * 2}):
+                with r.op(
+                    "aten::bmm",
+                    5,
+                    **{"Input Dims": [[64, 300, 128], [64, 128, 128]], "Input type": [half] * 2},
+                ):
                     r.launch(parts.GEMM["fp16"], 700)
-                with r.op("aten::_softmax", 4, **{"Input Dims": [[64, 300, 32], [], []], "Input type": [half]}):
-                    r.launch("void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 5>", 500)
+                with r.op(
+                    "aten::_softmax", 4, **{"Input Dims": [[64, 300, 32], [], []], "Input type": [half]}
+                ):
+                    r.launch(
+                        "void (anonymous namespace)::softmax_warp_forward<c10::Half, c10::Half, float, 5>",
+                        500,
+                    )
                 parts.linear(r, 900, "fp16")
             parts.backward(r, 12, 70_000, "fp16")
             parts.adamw(r, 1_200, kernel=parts.FUSED_ADAM)
@@ -404,22 +454,36 @@ def graph_network() -> Recording:
 def conversions_of_layout() -> Recording:
     """A bf16 network of convolutions in NCHW: cuDNN turns everything to NHWC and back."""
     r = Recording(H100, seed=22)
-    there = "void cudnn::engines_precompiled::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
-    back = "void cudnn::engines_precompiled::nhwcToNchwKernel<__nv_bfloat16, __nv_bfloat16, float, true, false>"
+    there = (
+        "void cudnn::engines_precompiled::nchwToNhwcKernel<__nv_bfloat16, __nv_bfloat16, float, false, true>"
+    )
+    back = (
+        "void cudnn::engines_precompiled::nhwcToNchwKernel<__nv_bfloat16, __nv_bfloat16, float, true, false>"
+    )
     convolution = "sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_tilesize128x128x64"
     for number in range(STEPS):
         with r.step(number + 3):
             parts.loader(r, 60)
             parts.upload(r)
             for _ in range(50):
-                with r.op("aten::conv2d", 2), r.op("aten::convolution", 2), r.op("aten::_convolution", 3), \
-                        r.op("aten::cudnn_convolution", 9, **{"Input type": ["c10::BFloat16"] * 2}):  # fmt: skip
+                with (
+                    r.op("aten::conv2d", 2),
+                    r.op("aten::convolution", 2),
+                    r.op("aten::_convolution", 3),
+                    r.op("aten::cudnn_convolution", 9, **{"Input type": ["c10::BFloat16"] * 2}),
+                ):
                     for kernel, us in ((there, 60), (convolution, 300), (back, 60)):
                         r.launch(kernel, us, driver=kernel == convolution)
             with r.backward():
                 for _ in range(50):
-                    with r.op("autograd::engine::evaluate_function: ConvolutionBackward0", 4, **{"Fwd thread id": 1}), \
-                            r.op("aten::convolution_backward", 12, **{"Input type": ["c10::BFloat16"] * 3}):  # fmt: skip
+                    with (
+                        r.op(
+                            "autograd::engine::evaluate_function: ConvolutionBackward0",
+                            4,
+                            **{"Fwd thread id": 1},
+                        ),
+                        r.op("aten::convolution_backward", 12, **{"Input type": ["c10::BFloat16"] * 3}),
+                    ):
                         for kernel, us in ((there, 60), (convolution, 600), (back, 60)):
                             r.launch(kernel, us)
             parts.adamw(r, 900, kernel=parts.FUSED_ADAM)
@@ -438,7 +502,12 @@ def recurrent() -> Recording:
                 for _ in range(60):
                     r.launch("void elemWiseRNNcell<__half, __half, __half, (cudnnRNNMode_t)2>", 90)
                     r.launch(parts.GEMM["fp16"], 240)
-            with r.backward(), r.op("aten::_cudnn_rnn_backward", 20, **{"Input type": ["c10::Half"] * 3, "Fwd thread id": 1}):
+            with (
+                r.backward(),
+                r.op(
+                    "aten::_cudnn_rnn_backward", 20, **{"Input type": ["c10::Half"] * 3, "Fwd thread id": 1}
+                ),
+            ):
                 for _ in range(60):
                     r.launch("void LSTM_elementWise_bp1<__half, __half, float>", 90)
                     r.launch(parts.GEMM["fp16"], 480)
@@ -456,10 +525,15 @@ def cloned_everywhere() -> Recording:
             parts.loader(r, 60)
             parts.upload(r)
             for index in range(929):
-                with r.op("aten::clone", 3, **{"Input Dims": [[512, 1024]], "Input type": [half]}), r.op("aten::copy_", 4):
+                with (
+                    r.op("aten::clone", 3, **{"Input Dims": [[512, 1024]], "Input type": [half]}),
+                    r.op("aten::copy_", 4),
+                ):
                     r.copy("DtoD", 12_000_000, gbs=600)
                 if index % 2 == 0:
-                    with r.op("aten::mm", 6, **{"Input Dims": [[512, 1024], [1024, 1024]], "Input type": [half] * 2}):
+                    with r.op(
+                        "aten::mm", 6, **{"Input Dims": [[512, 1024], [1024, 1024]], "Input type": [half] * 2}
+                    ):
                         r.launch("volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_tn", 80)
             parts.backward(r, 12, 62_000, "fp16")
             parts.adamw(r, 1_200)
@@ -492,16 +566,27 @@ def many_pointwise() -> Recording:
             parts.upload(r)
             for _ in range(24):
                 parts.linear(r, 500)
-                for name, kernel in (("mul", parts.MUL), ("add", parts.ADD), ("pow", parts.MUL), ("tanh", parts.GELU),
-                                     ("mul", parts.MUL), ("add", parts.ADD), ("mul", parts.MUL)):  # fmt: skip
+                for name, kernel in (
+                    ("mul", parts.MUL),
+                    ("add", parts.ADD),
+                    ("pow", parts.MUL),
+                    ("tanh", parts.GELU),
+                    ("mul", parts.MUL),
+                    ("add", parts.ADD),
+                    ("mul", parts.MUL),
+                ):
                     parts.pointwise(r, f"aten::{name}", kernel, 120)
             with r.backward():
                 for _ in range(24):
                     with r.op("autograd::engine::evaluate_function: MulBackward0", 3, **{"Fwd thread id": 1}):
                         for _ in range(7):
                             parts.pointwise(r, "aten::mul", parts.MUL, 130)
-                    with r.op("autograd::engine::evaluate_function: AddmmBackward0", 3, **{"Fwd thread id": 1}), \
-                            r.op("aten::mm", 5, **{"Input type": ["c10::BFloat16"] * 2}):  # fmt: skip
+                    with (
+                        r.op(
+                            "autograd::engine::evaluate_function: AddmmBackward0", 3, **{"Fwd thread id": 1}
+                        ),
+                        r.op("aten::mm", 5, **{"Input type": ["c10::BFloat16"] * 2}),
+                    ):
                         r.launch(parts.GEMM["bf16"], 1_000)
             parts.adamw(r, 900, kernel=parts.FUSED_ADAM)
     r.sync()

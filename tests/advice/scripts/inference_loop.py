@@ -16,7 +16,9 @@ def main():
     torch.set_num_threads(2)
     rng = np.random.default_rng(0)
     images = [Image.fromarray(rng.integers(0, 255, (900, 1200, 3), np.uint8)) for _ in range(8)]
-    model = nn.Sequential(nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(7), nn.Flatten(), nn.Linear(784, 10))
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 7, 4), nn.ReLU(), nn.AdaptiveAvgPool2d(7), nn.Flatten(), nn.Linear(784, 10)
+    )
     model.eval()
     with torch.no_grad():
         for _ in range(80):

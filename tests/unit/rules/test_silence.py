@@ -48,7 +48,8 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         with_(
             FIRING["cache_growth"],
             operators_by_shape=[
-                operator("aten::cat", device=5, shapes=f"[[[16, {n}, 64], [16, {n}, 64]], []]") for n in (3, 4, 5)
+                operator("aten::cat", device=5, shapes=f"[[[16, {n}, 64], [16, {n}, 64]], []]")
+                for n in (3, 4, 5)
             ],
         ),
     ),
@@ -80,9 +81,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     (
         "host_work",
         "once in all steps",
-        made.working(
-            gpu(host=30), host_work=[structs.replace(made.host_work("stretch", 25), calls=1)]
-        ),
+        made.working(gpu(host=30), host_work=[structs.replace(made.host_work("stretch", 25), calls=1)]),
     ),
     (
         "initialisation",
@@ -92,7 +91,10 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     (
         "small_collectives",
         "49 a step",
-        made.working(FIRING["small_collectives"], collectives=[structs.replace(SMALL, calls=49 * STEPS, small=49 * STEPS)]),
+        made.working(
+            FIRING["small_collectives"],
+            collectives=[structs.replace(SMALL, calls=49 * STEPS, small=49 * STEPS)],
+        ),
     ),
     (
         "small_collectives",
@@ -102,7 +104,10 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     (
         "uneven_all_to_all",
         "less than half is waiting",
-        with_(FIRING["uneven_all_to_all"], collectives=[structs.replace(EXPERTS, duration_ns=3 * EXPERTS.waiting_ns)]),
+        with_(
+            FIRING["uneven_all_to_all"],
+            collectives=[structs.replace(EXPERTS, duration_ns=3 * EXPERTS.waiting_ns)],
+        ),
     ),
     (
         "attention",
@@ -118,7 +123,9 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
     (
         "unfused_optimizer",
         "it has neither a fused nor a foreach version",
-        with_(gpu(host=15), annotations=[mark("Optimizer.step#SparseAdam.step", host=12, device=5, kernels=800)]),
+        with_(
+            gpu(host=15), annotations=[mark("Optimizer.step#SparseAdam.step", host=12, device=5, kernels=800)]
+        ),
     ),
     (
         "allocator",
