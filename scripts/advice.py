@@ -8,30 +8,22 @@ Traces of others that are not at hand are left out, and the table says of how ma
 
 from __future__ import annotations
 
+import importlib
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests"))
 
-import pytest  # noqa: E402
-
-from advice import scoring  # noqa: E402
-from advice.scoring import Answer  # noqa: E402
 
 PAGE = ROOT / "docs" / "rules.md"
 BEGIN, END = "<!-- scripts/advice.py writes from here -->", "<!-- to here -->"
 
 
-def answers() -> list[Answer]:
-    """What is said of every trace that is at hand."""
-    given = []
-    for expert in scoring.experts():
-        try:
-            given.append(scoring.answer(expert))
-        except pytest.skip.Exception:
-            print(f"{expert.name} is not at hand", file=sys.stderr)
-    return given
+def scored() -> Any:
+    """tests/advice/scoring.py, which needs what tests need."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    return importlib.import_module("advice.scoring")
 
 
 def share(part: int, whole: int) -> str:
@@ -39,8 +31,9 @@ def share(part: int, whole: int) -> str:
     return f"{part / whole:.0%}".replace("%", " %") + f" ({part} of {whole})" if whole else "-"
 
 
-def table(given: list[Answer]) -> str:
+def table(scoring: Any) -> str:
     """Markdown: one row a kind of trace, and all together."""
+    given = [scoring.answer(expert) for expert in scoring.experts() if scoring.at_hand(expert)]
     rows = [
         "| traces | number | advice that the expert signs | causes that are named | first finding right"
         " | verdict right |",
@@ -64,20 +57,20 @@ def table(given: list[Answer]) -> str:
 
 def main(names: list[str]) -> int:
     """Write the page, or print the answers about some traces."""
+    scoring = scored()
     if names:
         for expert in scoring.experts():
             if expert.name in names:
                 profile, findings = scoring.diagnosed(expert)
-                print(
-                    f"{expert.name}: {profile.verdict.sentence if profile.verdict else ''}\n  expert: {expert.why}"
-                )
+                print(f"{expert.name}: {profile.verdict.sentence if profile.verdict else ''}")
+                print(f"  expert: {expert.why}")
                 for finding in findings:
                     print(f"  {finding.severity} {finding.kind}: {finding.sentence}\n    -> {finding.change}")
         return 0
     text = PAGE.read_text()
     head, _, rest = text.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    PAGE.write_text(f"{head}{BEGIN}\n{table(answers())}\n{END}{tail}")
+    PAGE.write_text(f"{head}{BEGIN}\n{table(scoring)}\n{END}{tail}")
     return 0
 
 

@@ -40,7 +40,7 @@ by hand.
 
 """
 ADVICE = ("<!-- scripts/advice.py writes from here -->", "<!-- to here -->")
-"""Around the table that is made from traces, which takes half a minute and traces that are not in the repository."""
+"""Around the table, which takes half a minute to make, and traces that are not in the repository."""
 
 
 def measured() -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from fixtures import traces
 from laptime import rules
@@ -99,6 +100,14 @@ def experts() -> list[Expert]:
     """All entries, in the order of the file."""
     entries = tomllib.loads((HERE / "expert.toml").read_text())
     return [Expert(name=name, **entry) for name, entry in entries.items()]
+
+
+def at_hand(expert: Expert) -> bool:
+    """Whether its trace is here: larger ones of others are not in the repository."""
+    try:
+        return not expert.file or bool(traces.path(expert.file))
+    except pytest.skip.Exception:
+        return False
 
 
 def diagnosed(expert: Expert) -> tuple[Profile, list[Finding]]:

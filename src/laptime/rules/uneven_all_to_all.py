@@ -15,6 +15,7 @@ from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import DATA_WAIT, per_step, share, times
+from laptime.rules._verdict import straggler
 
 HALF, MOST = 0.5, 0.8
 KINDS = ("all_to_all", "send_recv")
@@ -29,6 +30,9 @@ def rule(profile: Profile) -> Finding | None:
         return None
     if waiting < MOST * sum(row.waiting_ns for row in profile.collectives):
         return None  # straggler speaks of it
+    late_rank = straggler(profile)
+    if late_rank is not None and late_rank.why and "computes" not in late_rank.why:
+        return None  # it comes late for another reason than what was sent to it
     gain = per_step(profile, waiting / ranks)
     if share(profile, gain) < DATA_WAIT:
         return None

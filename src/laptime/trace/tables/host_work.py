@@ -20,7 +20,7 @@ from laptime.trace import intervals, names, phases, stacks, waits
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
 from laptime.trace.intervals import EMPTY, Ranges
 from laptime.trace.links import of_host
-from laptime.trace.view import View
+from laptime.trace.view import View, once
 
 FAR = 1_000_000
 MANY = 20
@@ -72,6 +72,7 @@ def _idle(view: View) -> Ranges:
     return intervals.gaps(intervals.union(device.start, device.end), *view.window)
 
 
+@once
 def _threads(view: View) -> list[int]:
     """The thread of the loop, and those that launch."""
     launch = view.links.launch[view.links.launch >= 0]
@@ -190,9 +191,9 @@ _KINDS: dict[HostWorkKind, Callable[[View], Ranges]] = {
 
 def _row(view: View, kind: HostWorkKind, ranges: Ranges, idle: Ranges) -> HostWork:
     length = ranges.end - ranges.start
-    doing, row = Counter[str](), NONE
+    doing, row, candidates = Counter[str](), NONE, _candidates(view, kind)
     for begin, end in _longest(ranges):
-        found = _inside(view, kind, begin, end)
+        found = _inside(view, candidates, begin, end)
         row = found if row == NONE else row
         doing[_name(view, found)] += end - begin
     return HostWork(
@@ -228,11 +229,10 @@ def _longest(ranges: Ranges) -> Iterator[tuple[int, int]]:
     return zip(ranges.start[order].tolist(), ranges.end[order].tolist(), strict=True)
 
 
-def _inside(view: View, kind: HostWorkKind, begin: int, end: int) -> int:
-    """The host row that says best what these instants were: the outermost range in them that covers much of
-    them, else the innermost around them; for calls the call itself. NONE without."""
+def _inside(view: View, rows: Index, begin: int, end: int) -> int:
+    """Which of these host rows says best what these instants were: the outermost range in them that covers
+    much of them, else the innermost around them. NONE without."""
     host = view.trace.host
-    rows = _candidates(view, kind)
     slack = (end - begin) // 20
     middle: Ints = np.minimum(host.end[rows], end) - np.maximum(host.start[rows], begin)
     within = rows[(host.start[rows] >= begin - slack) & (host.end[rows] <= end + slack)]
