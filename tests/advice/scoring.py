@@ -37,6 +37,7 @@ class Expert:
     first: list[str] | None = None
     says: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
+    gain_ms: tuple[float, float] | None = None
     trace: str = ""
     file: str = ""
     profile: str = ""
@@ -148,6 +149,11 @@ def answer(expert: Expert) -> Answer:
     all_of_it = "\n".join([profile.verdict.sentence, *(text for one in findings for text in texts(one))])
     words = [f"does not say {pattern}" for pattern in expert.says if not re.search(pattern, opening)]
     words += [f"says {pattern}" for pattern in expert.silent if re.search(pattern, all_of_it)]
+    if (
+        expert.gain_ms
+        and not expert.gain_ms[0] <= (gain := sum(one.gain or 0 for one in first) * 1e3) <= expert.gain_ms[1]
+    ):
+        words.append(f"promises {gain:.3g} ms")
     return Answer(
         expert=expert,
         verdict=profile.verdict.bound,

@@ -48,9 +48,10 @@ def hidden(profile: Profile) -> Wait | None:
     loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
     if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
         return None
-    longest = max(_attributed(profile), _in_ranges(profile), _in_operators(profile))
+    seen = (_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
+    longest = max(seen)
     if share(profile, longest.seconds) <= DATA_WAIT:
-        longest = max(_preprocessing(profile), _before_work(profile))
+        longest = _before_work(profile)
     return longest if share(profile, longest.seconds) > DATA_WAIT else None
 
 
