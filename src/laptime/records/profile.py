@@ -31,6 +31,7 @@ from laptime.records.tables import (
     OperatorRow,
 )
 from laptime.records.timeline import Timeline
+from laptime.records.workload import Workload
 
 Bound = Literal["input", "host", "device", "communication", "copy", "synchronisation", "cpu", "unknown"]
 
@@ -154,6 +155,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         span_ns: from the first to the last event of the file.
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
+        workload: what was traced; None where nothing looked (TensorFlow).
         facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
     """
 
@@ -184,4 +186,5 @@ class Profile(Struct, frozen=True, kw_only=True):
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []
     other_jobs: list[str] = []
+    workload: Workload | None = None
     facts: dict[str, str | int | float | bool] = {}

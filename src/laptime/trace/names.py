@@ -116,6 +116,38 @@ is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaun
 
 is_graph_launch = matching("GraphLaunch")
 
+is_compilation = matching(r"\(dynamo_timed\)$|torch/_dynamo/(convert_frame|eval_frame)\.py.*_compile")
+"""torch.compile at work: PyTorch marks it from 2.5 on; Python functions tell it before."""
+
+is_autotuning = matching(r"(?i)autotun|benchmark_all_configs|do_bench|benchmark_gpu|(cudnn|miopen)Find")
+"""Kernels are tried to keep the fastest: Triton, Inductor, cuDNN and MIOpen by their own ranges."""
+
+is_collection = matching(r"(?i)^<built-in (function|method) collect\b|\bgc\.collect\b|^(python )?gc$")
+"""Python's garbage collector: called by the program, or as `record_python_gc_info` marks it."""
+
+is_preprocessing = matching(
+    r"(?i)image_processing|image_transforms|feature_extraction|tokenization_|processing_utils\.py"
+    r"|torchvision/(transforms|io)|(^|/)PIL/|ImagingCore|(^|/)cv2/|albumentations|(^|/)(librosa|soundfile|decord)/"
+    r"|torchaudio/(functional|transforms|_backend)|torchcodec|data/_utils/(collate|fetch)\.py|\bpreprocess(ing)?\b"
+)
+"""Samples are decoded, resized, normalised or tokenised on the host: libraries that do nothing else.
+
+Lies when: a library resizes on the device; then its operators launch, and the device is not idle.
+"""
+
+is_optimizer = matching(r"^Optimizer\.(step|zero_grad)#")
+"""What an optimizer does: `Optimizer.step#AdamW.step`."""
+
+is_fusible = matching(
+    r"elementwise_kernel|^triton_(poi|red|per)_|reduce_kernel|layer_?norm|LayerNorm|rms_?norm|RMSNorm|softmax"
+    r"|SoftMax|CatArray|multi_tensor_apply|index_elementwise|(?i:dropout)|GammaBeta|native::.*[cC]opy"
+)
+"""Kernels that compute elementwise, reduce or copy: what a compiler fuses, those of Triton's poi, red, per
+included.
+
+Lies when: a library names its own elementwise kernels otherwise; they are then left out.
+"""
+
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 is_step = matching(_STEP.pattern)
 """`ProfilerStep#N`: `profiler.step()` was called."""

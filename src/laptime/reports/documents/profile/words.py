@@ -27,7 +27,7 @@ PARTS = {
 }
 CAUSES = {
     "data": "waiting for data",
-    "host": "host too slow",
+    "host": "host at work",
     "synchronisation": "after a synchronisation",
     "copy": "host in a copy",
     "communication": "waiting for ranks",
