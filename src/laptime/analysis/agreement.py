@@ -1,21 +1,33 @@
-"""Do two frameworks compute the same for one model? Pure functions on their outputs.
+"""Do two implementations of one model compute the same? Pure functions on their outputs.
 
     max_error   largest absolute difference of any element
-    relative    the same, over the largest magnitude of the reference's outputs
+    relative    the same, of each output tensor over its own scale; the largest of all outputs
     cosine      of the outputs as one vector each; the smallest of all outputs
     top1        share of rows whose largest element is at the same place, of float outputs (rows, classes)
 
-Lies when: outputs are all alike (an untrained classifier has near ties, and top1 falls without an error); the
-program draws random numbers.
+`relative` decides (`verdict`). The scale of an output is half of the range of its reference values, but no
+less than a hundredth of the largest of them; of a single value, its magnitude. So a constant that all outputs
+share does not hide an error. Cosine and top-1 are told beside it: the cosine of a single value is always 1.
+
+Lies when: the inputs exercise only part of the model; outputs are all alike (an untrained classifier has near
+ties, and top1 falls without an error); the program draws random numbers.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import numpy as np
 
 Arrays = list[np.ndarray[Any, Any]]
+Agreement = Literal["same", "close", "different"]
+
+EXACT, ROUGH = 1e-3, 1e-2
+"""Relative error of float32: rounding in another order stays a hundred times below the first; beyond the
+second it is another program."""
+EXACT_REDUCED, ROUGH_REDUCED = 5e-2, 2e-1
+"""The same of float16, bfloat16 and int8, whose single roundings are up to 4e-3 (bfloat16, 8 bits)."""
 
 
 def agreement(ours: Arrays, reference: Arrays) -> dict[str, Any]:
@@ -35,19 +47,37 @@ def agreement(ours: Arrays, reference: Arrays) -> dict[str, Any]:
     if not filled:
         return {"reason": "the outputs are empty"}
     pairs = [(np.asarray(one, np.float64), np.asarray(other, np.float64)) for one, other in filled]
-    error = max(_largest(_difference(one, other)) for one, other in pairs)
-    scale = max(_largest(other) for _, other in pairs)
+    errors = [_largest(_difference(one, other)) for one, other in pairs]
     ranked = [
         float(np.mean(one.argmax(axis=1) == other.argmax(axis=1)))
         for (one, other), (_, given) in zip(pairs, filled, strict=True)
         if given.dtype.kind == "f" and given.ndim == 2 and given.shape[1] > 1
     ]
     return {
-        "max_error": error,
-        "relative": error / scale if scale else error,
+        "max_error": max(errors),
+        "relative": max(error / _scale(other) for error, (_, other) in zip(errors, pairs, strict=True)),
         "cosine": min(_cosine(one, other) for one, other in pairs),
         "top1": min(ranked, default=None),
     }
+
+
+def verdict(difference: Mapping[str, Any], dtype: str) -> Agreement:
+    """Whether what `agreement` found is rounding of this dtype, more than that, or another program."""
+    exact, rough = (EXACT, ROUGH) if dtype in ("float32", "float64") else (EXACT_REDUCED, ROUGH_REDUCED)
+    relative = difference.get("relative")
+    if relative is None or not relative <= rough:  # NaN is no agreement either
+        return "different"
+    return "same" if relative <= exact else "close"
+
+
+def _scale(reference: np.ndarray[Any, Any]) -> float:
+    """What an error of this output is measured by; 1 where all of it is zero."""
+    finite = reference[np.isfinite(reference)]
+    if not finite.size:
+        return 1.0
+    magnitude = _largest(finite)
+    scale = magnitude if finite.size == 1 else max(float(np.ptp(finite)) / 2, magnitude / 100)
+    return scale or 1.0
 
 
 def _difference(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

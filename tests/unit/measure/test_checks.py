@@ -146,10 +146,13 @@ def exported(dtype: str = "float32", **found: Any) -> Case:
         ({}, "ok"),
         ({"top1": None}, "ok"),
         ({"top1": 0.5}, "note"),
-        ({"cosine": 0.995}, "warn"),
-        ({"cosine": 0.995, "dtype": "float16"}, "ok"),
-        ({"cosine": 0.5}, "fail"),
-        ({"cosine": 0.5, "dtype": "float16"}, "fail"),
+        ({"cosine": 0.5}, "ok"),  # told, not decisive
+        ({"relative": 5e-3}, "warn"),
+        ({"relative": 5e-3, "dtype": "float16"}, "ok"),
+        ({"relative": 0.1, "dtype": "bfloat16"}, "warn"),
+        ({"relative": 0.02}, "fail"),
+        ({"relative": 0.5, "dtype": "bfloat16"}, "fail"),
+        ({"relative": float("nan")}, "fail"),
     ],
 )
 def test_agreement(found: dict[str, Any], word: str) -> None:

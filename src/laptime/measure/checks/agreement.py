@@ -5,34 +5,30 @@ Lies when: the inputs exercise only part of the model.
 
 from __future__ import annotations
 
+from laptime.analysis.agreement import verdict
 from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check, Outcome
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
-NEAR = 0.9999
-"""Cosine that float32 outputs reach, whatever order sums are made in (Lies when: logits near zero)."""
-
-COARSE = 0.99
-"""The same in float16, bfloat16 or int8; below it, it is another program."""
-
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Fail when outputs differ in shape or direction; warn when they are coarser than the dtype explains."""
+    """Fail when outputs are another program's; warn when rounding of the dtype does not explain them."""
     difference = case.details.get("outputs", {}).get("against_torch")
     if not difference:
         return None
-    if "cosine" not in difference:
+    if "relative" not in difference:
         reason = difference.get("reason", "unknown")
         return _answer("fail", f"its outputs differ from the original's: {reason}")
-    text = f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the largest output)"
+    text = f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the outputs' scale)"
     text += f", cosine {difference['cosine']:.6f}"
     if difference.get("top1") is not None:
         text += f", top-1 the same in {percent(difference['top1'])}"
-    if difference["cosine"] < COARSE:
+    word = verdict(difference, str(case.axes.get("dtype", "float32")))
+    if word == "different":
         return _answer("fail", f"its outputs differ from the original's: {text}")
-    if difference["cosine"] < NEAR and case.axes.get("dtype") == "float32":
+    if word == "close":
         return _answer("warn", f"its outputs are only close to the original's: {text}")
     # Near ties of an untrained classifier change places without an error.
     is_ranked = difference.get("top1") in (None, 1.0)
