@@ -11,13 +11,12 @@ A price is exact, so the interval of a cost is that of the rate, turned over.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+
+from laptime.records.cost import Interval, Monthly, Training
 
 HOURS_PER_MONTH = 730.0
 MILLION = 1e6
 _SECONDS = 3600.0
-
-Interval = tuple[float, float] | None
 
 
 def per_million(price: float, rate: float, utilization: float = 1.0) -> float:
@@ -42,20 +41,6 @@ def per_month(price: float) -> float:
     return price * HOURS_PER_MONTH
 
 
-class Training(NamedTuple):
-    """What a training costs at a rate.
-
-    Attributes:
-        hours: of the whole training. usd_per_epoch, usd: of one epoch and of all.
-        ci95: 95 % interval of `usd`.
-    """
-
-    hours: float
-    usd_per_epoch: float
-    usd: float
-    ci95: Interval
-
-
 def training(price: float, rate: float, samples: float, epochs: float, ci95: Interval = None) -> Training:
     """Cost of `epochs` passes over `samples` samples at `rate` samples per second."""
     hours = epochs * samples / rate / _SECONDS
@@ -65,25 +50,24 @@ def training(price: float, rate: float, samples: float, epochs: float, ci95: Int
             epochs * samples / end / _SECONDS if end > 0 else math.inf for end in (ci95[1], ci95[0])
         )
         ends = (fast * price, slow * price)
-    return Training(hours, hours * price / epochs, hours * price, ends)
-
-
-class Monthly(NamedTuple):
-    """What serving a given rate costs for a month.
-
-    Attributes:
-        machines: so many of them run all month. utilization: share of what they can do that is used.
-        usd: of the month. usd_per_million: per 1 M units that are really served.
-    """
-
-    machines: int
-    utilization: float
-    usd: float
-    usd_per_million: float
+    return Training(
+        samples=samples,
+        epochs=epochs,
+        hours=hours,
+        usd_per_epoch=hours * price / epochs,
+        usd=hours * price,
+        ci95=ends,
+    )
 
 
 def monthly(price: float, rate: float, wanted: float) -> Monthly:
     """Serving `wanted` units per second with machines that do `rate` each; whole machines are rented."""
     machines = max(1, math.ceil(wanted / rate - 1e-9))
     usd = machines * per_month(price)
-    return Monthly(machines, wanted / (machines * rate), usd, per_million(machines * price, wanted))
+    return Monthly(
+        rate=wanted,
+        machines=machines,
+        utilization=wanted / (machines * rate),
+        usd=usd,
+        usd_per_million=per_million(machines * price, wanted),
+    )

@@ -21,7 +21,8 @@ from typing import Any
 from msgspec import Struct, structs
 
 from laptime.kit.errors import UsageError
-from laptime.pricing.validation import Refused, reason, without_duplicates
+from laptime.pricing.validation import reason, without_duplicates
+from laptime.records.cost import Refused
 from laptime.records.machine import FlexShape, Machine, Origin
 from laptime.store import cache, folder
 

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from datetime import date
 from typing import TypeVar
 
-from msgspec import Struct
-
 from laptime.kit.text import closest
 from laptime.pricing.ages import day
 from laptime.probes.peaks import accelerators
@@ -24,15 +22,6 @@ CHEAPEST, DEAREST = 0.05, 60.0
 _MEMORY_OFF = 0.15
 
 R = TypeVar("R")
-
-
-class Refused(Struct, frozen=True, kw_only=True):
-    """A row that was left out. `line`: in its file, the first is 1."""
-
-    file: str
-    line: int
-    name: str
-    reason: str
 
 
 def reason(machine: Machine, today: date) -> str:
