@@ -1,4 +1,4 @@
-"""US dollars as people read them: cents from one dollar on, else three figures; no finer than the interval."""
+"""US dollars as people read them: cents from one dollar on, else three figures, no finer than intervals."""
 
 from __future__ import annotations
 

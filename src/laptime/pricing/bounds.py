@@ -3,8 +3,8 @@
     seconds of a call >= max(sum over dtypes of FLOPs / peak, (bytes of weights - cache) / bandwidth)
     calls per second  <= accelerators / seconds, or 1 / seconds with all cores
 
-Peaks are those that nothing of the kind exceeds: dense figures of datasheets; cores at the highest clock of any
-server part. So a machine whose best case costs more than what was measured elsewhere is ruled out.
+Peaks are those that nothing of the kind exceeds: dense figures of datasheets; cores at the highest clock of
+any server part. So a machine whose best case costs more than what was measured elsewhere is ruled out.
 
 Source: Williams, Waterman and Patterson, Roofline (2009).
 """
@@ -77,7 +77,7 @@ def _peak(dtype: str, flops: Mapping[str, float], *, is_loose: bool) -> float | 
 
 
 def may_lower(knobs: Mapping[str, Any], backend: str) -> bool:
-    """Whether float32 may be computed in a lower precision: a setting says so, or the runtime does it unasked."""
+    """Whether float32 may be computed in lower precision: by a setting, or by the runtime unasked."""
     if backend != "torch":
         return True  # OpenVINO, XLA and ONNX Runtime's providers choose precision themselves
     lowered = knobs.get("torch.float32_matmul_precision", "highest") != "highest"

@@ -3,7 +3,8 @@
 The metadata services answer at one address that leads no further than the hypervisor. They are asked with
 `--detect` only, all at once, for 0.3 s at most, past any proxy.
 
-Source: the providers' pages on instance metadata (IMDS v2 of OCI and AWS, IMDS of Azure, computeMetadata of GCP).
+Source: the providers' pages on instance metadata (IMDS v2 of OCI and AWS, IMDS of Azure, computeMetadata of
+GCP).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """What a machine that is not at hand would probably do: only between machines that were measured.
 
-The same program was measured on at least three machines. The share of its bound that each reached is taken for
-log-normal; a further machine of the same kind, whose bound lies between theirs, gets its own bound times the
-geometric mean share, with Student's t interval for one new draw. How wrong this is on the measured machines is
-told with it: each is predicted from the others.
+The same program was measured on at least three machines. The share of its bound that each reached is taken
+for log-normal; a further machine of the same kind, whose bound lies between theirs, gets its own bound
+times the geometric mean share, with Student's t interval for one new draw. How wrong this is on the
+measured machines is told with it: each is predicted from the others.
 
-Lies when: what limits the program is not in the bound (launches, Python, the loader), and changes between machines.
+Lies when: what limits the program is not in the bound (launches, Python, the loader), and changes between
+machines.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from laptime.analysis import tuned
+from laptime.analysis.scaling import instances
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
@@ -183,12 +184,6 @@ def _speed(
         host_memory=_times(memory["host"], at_once),
         device_memory=_times(memory["device"], 1),
     )
-
-
-def instances(case: Case) -> int:
-    """Copies of the program that ran at the same time."""
-    number = case.axes.get("instances", 1)
-    return number if isinstance(number, int) else 1
 
 
 def _times(stat: Stat | None, number: int) -> float | None:
