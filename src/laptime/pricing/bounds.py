@@ -101,6 +101,11 @@ def fits(machine: Machine, *, host: float | None, device: float | None) -> str:
     return ""
 
 
+def devices(machine: Machine) -> float:
+    """Programs of one accelerator that run on it at the same time: one where the CPU computes."""
+    return machine.accelerators if machine.accelerator else 1.0
+
+
 def kinds(machines: Iterable[Machine]) -> set[bool]:
     """Whether machines compute on accelerators; both where some do and some do not."""
     return {bool(machine.accelerator) for machine in machines}

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from laptime.analysis.student_t import t_quantile
+from laptime.kit.text import count
 from laptime.pricing.bounds import kinds
 from laptime.records.cost import Prediction
 from laptime.records.machine import Machine
@@ -25,7 +26,7 @@ FEWEST = 3
 
 
 class Reached(NamedTuple):
-    """What was measured on one machine: calls per second of all of it, and its bound."""
+    """What was measured on one machine: calls per second of one accelerator, or of all cores, and its bound."""
 
     machine: Machine
     rate: float
@@ -33,7 +34,7 @@ class Reached(NamedTuple):
 
 
 class Predicted(NamedTuple):
-    """Calls per second with a 95 % interval for this one machine."""
+    """Calls per second of one accelerator, or of all cores, with a 95 % interval for this one machine."""
 
     rate: float
     ci95: tuple[float, float]
@@ -44,7 +45,7 @@ def quality(reached: Sequence[Reached]) -> Prediction:
     names = [each.machine.name for each in reached]
     why_not = ""
     if len({*names}) < FEWEST:
-        why_not = f"{len({*names})} machines were measured, {FEWEST} are needed"
+        why_not = f"{count(len({*names}), 'machine')} measured, {FEWEST} are needed"
     elif len(kinds(each.machine for each in reached)) > 1:
         why_not = "some of the measured machines are CPUs, others have accelerators"
     if why_not:

@@ -28,8 +28,9 @@ class Promise(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How it is written and read: `latency=50 ms@p99`."""
-        return f"latency={show(self.limit, 's')}@{self.quantile}"
+        """How it is typed: `latency=50ms@p99`."""
+        limit = f"{self.limit:g}s" if self.limit >= 1 else f"{self.limit * 1e3:g}ms"
+        return f"latency={limit}@{self.quantile}"
 
 
 def promise(text: str) -> Promise:

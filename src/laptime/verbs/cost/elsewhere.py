@@ -10,7 +10,7 @@ from typing import NamedTuple
 from laptime.kit.money import usd
 from laptime.kit.units import show
 from laptime.pricing import ages, formulas, prediction
-from laptime.pricing.bounds import Bound, bound, fits, may_lower
+from laptime.pricing.bounds import Bound, bound, devices, fits, may_lower
 from laptime.pricing.machine_table import Table
 from laptime.pricing.prediction import Reached
 from laptime.pricing.promises import Promise
@@ -114,7 +114,7 @@ def _machines(asked: Question, measured: Sequence[Measured], table: Table) -> It
 
 
 def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]:
-    """What the same work reached on each measured machine, all of the machine at work."""
+    """What the same work reached on each measured machine, on one accelerator or on all cores."""
     seen = set()
     for each in measured:
         speed = each.line.speed
@@ -122,8 +122,8 @@ def _reached(asked: Question, measured: Sequence[Measured]) -> Iterator[Reached]
         best = bound(asked.work, each.machine, is_loose=asked.loose) if alike else None
         if best is not None and each.machine.name not in seen:
             seen.add(each.machine.name)
-            whole = speed.rate / speed.batch / each.line.share
-            yield Reached(each.machine, min(whole, best.rate), best.rate)
+            limit = best.rate / devices(each.machine)
+            yield Reached(each.machine, min(speed.rate / speed.batch, limit), limit)
 
 
 def _axes(asked: Question, device: str) -> dict[str, object]:
@@ -141,10 +141,11 @@ def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality:
         why = f"no peak of {what} is known for {' and '.join(asked.work.flops)}"
         return Elsewhere(kind="bounded", word="unknown", machine=machine, age=age, reason=why)
     if not quality.why_not:
-        told = prediction.predict(reached, machine, best.rate)
+        number = devices(machine)
+        told = prediction.predict(reached, machine, best.rate / number)
         if not isinstance(told, str):
-            rate = told.rate * asked.batch
-            ends = (told.ci95[0] * asked.batch, told.ci95[1] * asked.batch)
+            rate = told.rate * asked.batch * number
+            ends = (told.ci95[0] * asked.batch * number, told.ci95[1] * asked.batch * number)
             return Elsewhere(
                 kind="predicted",
                 word="estimate",
@@ -155,7 +156,7 @@ def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality:
                 usd_per_million=formulas.per_million(machine.usd_per_hour, rate, asked.utilization),
                 ci95=formulas.per_million_interval(machine.usd_per_hour, ends, asked.utilization),
                 limit=best.limit,
-                reason=f"{told.rate / best.rate:.0%} of its bound, as on {len(reached)} measured machines",
+                reason=f"{told.rate * number / best.rate:.0%} of its bound, as on {len(reached)} measured machines",
             )
     return _bounded(machine, asked, best, age)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from laptime.kit.money import usd, usd_interval
 from laptime.kit.text import count
 from laptime.kit.units import percent, show
@@ -42,7 +44,8 @@ def _training(line: Line) -> list[tuple[str, str]]:
     is_whole = training.epochs == int(training.epochs)
     epochs = count(int(training.epochs), "epoch") if is_whole else f"{training.epochs:g} epochs"
     around = f" {usd_interval(training.ci95)}" if training.ci95 else ""
-    hours = f"{training.hours:,.3g} h" if training.hours >= 0.1 else show(training.hours * 3600, "s")
+    digits = max(0, 2 - math.floor(math.log10(training.hours))) if training.hours > 0 else 0
+    hours = f"{training.hours:,.{digits}f} h" if training.hours >= 0.1 else show(training.hours * 3600, "s")
     return [
         ("epoch", f"{usd(training.usd_per_epoch)} USD for {training.samples:,.0f} {line.speed.unit}s"),
         ("training", f"{usd(training.usd, training.ci95)} USD{around} for {epochs}, {hours}"),
