@@ -26,7 +26,7 @@ FEWEST = 3
 
 
 class Reached(NamedTuple):
-    """What was measured on one machine: calls per second of one accelerator, or of all cores, and its bound."""
+    """Calls per second that one accelerator, or all cores, of a machine reached, and their bound."""
 
     machine: Machine
     rate: float

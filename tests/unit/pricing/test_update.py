@@ -1,7 +1,7 @@
 """`laptime cost update`: documents in the shape in which the lists were recorded; offline it says so.
 
 The documents under `tests/data/prices` have the heads, keys and traps of the public lists (free first tiers,
-Windows and reserved rows, spot beside on demand, a second page), cut down to some rows and with prices of our own.
+Windows and reserved rows, spot beside on demand, a second page), cut down to some rows, prices our own.
 """
 
 from __future__ import annotations

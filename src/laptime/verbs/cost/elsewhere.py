@@ -156,7 +156,7 @@ def _row(machine: Machine, asked: Question, reached: Sequence[Reached], quality:
                 usd_per_million=formulas.per_million(machine.usd_per_hour, rate, asked.utilization),
                 ci95=formulas.per_million_interval(machine.usd_per_hour, ends, asked.utilization),
                 limit=best.limit,
-                reason=f"{told.rate * number / best.rate:.0%} of its bound, as on {len(reached)} measured machines",
+                reason=f"{told.rate * number / best.rate:.0%} of its bound, as on {len(reached)} machines",
             )
     return _bounded(machine, asked, best, age)
 

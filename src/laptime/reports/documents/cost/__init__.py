@@ -33,9 +33,9 @@ def document(cost: Cost) -> doc.Document:
             _prices(cost),
         ],
         data=partial(data, cost),
-        embedded=True,
+        embedded=not cost.elsewhere,  # a thousand machines are half a megabyte
         about="Prices are list prices of the days beside them, without taxes, storage and traffic. "
-        "The same numbers for machines are in this page as JSON, in the element #report.",
+        "The same numbers for machines: laptime cost --json.",
     )
 
 

@@ -12,7 +12,9 @@ from laptime.reports import document as doc
 from laptime.reports.documents.cost import words
 
 _BRIEF = 12
-"""Rows on a terminal; the page has all."""
+"""Rows on a terminal."""
+_MOST = 150
+"""Rows on the page; `--json` has all."""
 
 
 def section(cost: Cost) -> doc.Section:
@@ -86,7 +88,7 @@ def _table(id: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: int
         doc.Column(title="source", detail="page"),
     ]
     drawn = [_row(row, detail="brief" if at < brief else "page") for at, row in enumerate(rows)]
-    return doc.Table(id=id, title=title, columns=columns, rows=drawn, total=len(rows))
+    return doc.Table(id=id, title=title, columns=columns, rows=drawn, total=len(rows), most=_MOST)
 
 
 def _row(row: Elsewhere, *, detail: doc.Detail) -> doc.Row:
