@@ -80,9 +80,9 @@ def _headline(cost: Cost) -> doc.Headline:
 def _next(cost: Cost, best: Line) -> list[str]:
     run, commands = best.speed.run, []
     if not cost.slo and best.speed.at == "saturation":
-        commands.append(f"laptime cost {run} --slo latency=100ms@p99   where somebody waits for an answer")
-    if not cost.elsewhere and not any("nothing bounds" in each for each in cost.warnings):
-        commands.append(f"laptime cost {run} --where   what other machines cannot beat")
+        commands.append(f"laptime cost {run} --slo latency=100ms@p99")
+    if not cost.elsewhere and best.speed.at != "training":
+        commands.append(f"laptime cost {run} --where")
     return commands[:1]
 
 
@@ -100,7 +100,7 @@ def _chart(cost: Cost) -> doc.Section:
     if drawn:
         note = "Down and to the left is better. Vertical bars are 95 % intervals."
         if any(point.kind == "bounded" for point in drawn):
-            note += " Hollow marks are bounds: the machine lies above and to the right of its mark, or on it."
+            note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
         blocks = [doc.Chart(title="", draw=partial(chart, drawn, words.units(cost)), note=note)]
     return doc.Section(id="chart", title="Cost against latency", blocks=blocks, detail="page")
 

@@ -19,7 +19,7 @@ def section(cost: Cost) -> doc.Section:
         *([doc.Column(title="machine", kind="code")] if several_machines else []),
         doc.Column(title="throughput", kind="number", note=f"{unit} per second"),
         doc.Column(title="latency", kind="number", regime="median", priority=2),
-        doc.Column(title="at", priority=1),
+        *([doc.Column(title="at", priority=1)] if _varies(cost) else []),
         doc.Column(title=f"USD per 1 M {unit}", kind="number"),
         doc.Column(title=f"{unit} per USD", kind="number", priority=3),
         doc.Column(title="verdict"),
@@ -38,6 +38,11 @@ def section(cost: Cost) -> doc.Section:
     )
 
 
+def _varies(cost: Cost) -> bool:
+    """Whether lines hold under different conditions; one that all share stands in the verdict."""
+    return len({line.speed.at for line in cost.lines}) > 1
+
+
 def _row(line: Line, cost: Cost, *, several_runs: bool, several_machines: bool) -> doc.Row:
     speed = line.speed
     names = {run.id: run.name or run.id for run in cost.runs}
@@ -51,7 +56,7 @@ def _row(line: Line, cost: Cost, *, several_runs: bool, several_machines: bool) 
             interval=show_interval(speed.ci95, speed.rate, "1/s") if speed.ci95 else "",
         ),
         doc.Cell(text=show(speed.latency, "s", speed.latency_ci95), value=speed.latency),
-        speed.at,
+        *([speed.at] if _varies(cost) else []),
         doc.Cell(
             text=usd(line.usd_per_million, line.ci95),
             value=line.usd_per_million,
