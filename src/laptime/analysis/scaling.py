@@ -45,7 +45,7 @@ def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | 
     """
     usable = [case for case in cases if case.status == "ok" and case.trust != "invalid" and _threads(case)]
     group = [case for case in usable if _others(case) == _others(usable[0])]
-    if len({(_threads(case), instances(case)) for case in group}) < 2:
+    if len({(_threads(case), case.instances) for case in group}) < 2:
         return []
     rates = _rates(group, constants)
     if not rates:
@@ -67,7 +67,7 @@ def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
     return Scaled(
         case=case.key,
         threads=_threads(case),
-        instances=instances(case),
+        instances=case.instances,
         workers=workers,
         rate=rate,
         ci95=stat.ci95,
@@ -89,19 +89,13 @@ def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
     return above if above.ci95[0] > best.ci95[1] else None
 
 
-def instances(case: Case) -> int:
-    """Copies of the program that ran at the same time."""
-    number = case.axes.get("instances", 1)
-    return number if isinstance(number, int) and number > 0 else 1
-
-
 def _threads(case: Case) -> int:
     number = case.axes.get("threads", 0)
     return number if isinstance(number, int) else 0
 
 
 def _workers(case: Case) -> int:
-    return _threads(case) * instances(case)
+    return _threads(case) * case.instances
 
 
 def _others(case: Case) -> tuple[object, ...]:

@@ -38,13 +38,14 @@ QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.
 def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """All statistics of a case by tag, in the order people want them."""
     stats: list[Stat] = []
+    items = case.batch * case.instances
     for series in case.series:
         if not series.samples or series.metric.tag.startswith("disturbance/"):
             continue
         if series.metric.tag == "latency":
             load = open_loop(case) if series.regime == Regime.PACED else None
             stats += [_if_served(load, stat) for stat in latency(series, constants)]
-            stats.append(_served(load, throughput(series, batch=case.batch, constants=constants), case.batch))
+            stats.append(_served(load, throughput(series, batch=items, constants=constants), items))
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -265,7 +266,8 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _served(load, throughput(series, batch=case.batch, constants=constants), case.batch)
+    items = case.batch * case.instances
+    return _served(load, throughput(series, batch=items, constants=constants), items)
 
 
 def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:

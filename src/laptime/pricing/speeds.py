@@ -13,7 +13,6 @@ from typing import NamedTuple
 from msgspec import structs
 
 from laptime.analysis import tuned
-from laptime.analysis.scaling import instances
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
@@ -161,7 +160,7 @@ def _speed(
     median = headline(case, run.constants)
     told = str(case.details.get("unit", ""))
     unit: Unit = next((unit for unit in _UNITS if unit == told), _unit(case))
-    threads, at_once = case.axes.get("threads"), instances(case)
+    threads = case.axes.get("threads")
     memory = {place: stats.get(f"memory/{place}/peak") for place in ("host", "device")}
     return Speed(
         run=run.id,
@@ -179,15 +178,11 @@ def _speed(
         verdict=case.trust,
         batch=float(case.batch),
         threads=threads if isinstance(threads, int) else None,
-        instances=at_once,
+        instances=case.instances,
         device=str(case.axes.get("device", "cpu")),
-        host_memory=_times(memory["host"], at_once),
-        device_memory=_times(memory["device"], 1),
+        host_memory=memory["host"].value if memory["host"] else None,
+        device_memory=memory["device"].value if memory["device"] else None,
     )
-
-
-def _times(stat: Stat | None, number: int) -> float | None:
-    return None if stat is None or stat.value is None else stat.value * number
 
 
 def _unit(case: Case) -> Unit:
