@@ -279,8 +279,9 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    rate = throughput(series, batch=case.batch, constants=constants)
-    return _served(load, _spared(case, series, rate, constants), case.batch)
+    items = case.batch * case.instances
+    rate = throughput(series, batch=items, constants=constants)
+    return _served(load, _spared(case, series, rate, constants), items)
 
 
 def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:
