@@ -34,7 +34,9 @@ def laptime(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="two instances need two CPUs")
 def test_two_instances_of_a_program_that_waits_do_twice_as_much(tmp_path: Path) -> None:
     (tmp_path / "waits.py").write_text(PROGRAM)
-    done = laptime(tmp_path, "bench", "waits.py:build", "--threads", "1", "--instances", "1,2", "--budget", "12s")
+    done = laptime(
+        tmp_path, "bench", "waits.py:build", "--threads", "1", "--instances", "1,2", "--budget", "12s"
+    )
     assert done.returncode in (0, 3), done.stderr
     assert "Cores" in done.stdout
     shown = json.loads(laptime(tmp_path, "show", "last", "--json").stdout)
