@@ -13,8 +13,7 @@ from typing import IO, NamedTuple
 
 from laptime.kit.errors import unknown
 from laptime.kit.text import count
-from laptime.pricing import machine_table
-from laptime.pricing import lists
+from laptime.pricing import lists, machine_table
 from laptime.pricing.machine_table import Table
 from laptime.pricing.validation import reason
 from laptime.records.machine import FlexShape, Machine
