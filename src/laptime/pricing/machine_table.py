@@ -57,12 +57,13 @@ class Table(Struct, frozen=True, kw_only=True):
     refused: list[Refused] = []
 
 
-def load(*, today: date | None = None, local: Path | None = None) -> Table:
+def load(*, today: date | None = None, local: Path | None = None, only_own: bool = False) -> Table:
     """Everything that is known of prices; a damaged file costs its damaged rows only.
 
     Args:
         today: no price was seen later.
         local: file of the user's own; None looks in the usual places.
+        only_own: laptime's own file alone, the same on every machine.
 
     Raises:
         UsageError: the file named by `local` cannot be read.
@@ -81,7 +82,7 @@ def load(*, today: date | None = None, local: Path | None = None) -> Table:
         ("local", str(path), _bytes(path, needed=local is not None) if path else None),
     ]
     for origin, name, data in sources:
-        if data is None:
+        if data is None or (only_own and origin != "builtin"):
             continue
         if name == FLEX:
             shapes, faults = read_flex(data, origin=origin)

@@ -7,19 +7,20 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
 from http.client import HTTPException
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import IO, NamedTuple
 
 from laptime.kit.errors import unknown
 from laptime.kit.text import count
-from laptime.pricing import machine_table
-from laptime.pricing.lists import aws, azure, oci
+from laptime.pricing import lists, machine_table
 from laptime.pricing.machine_table import Table
 from laptime.pricing.validation import reason
 from laptime.records.machine import FlexShape, Machine
 from laptime.store.folder import write_whole
 
-LISTS = {"oci": oci, "azure": azure, "aws": aws}
-"""Modules with `fetch(known, open_url, today) -> (machines, flexible shapes)`."""
+LISTS = tuple(module.name for module in iter_modules(lists.__path__) if not module.name.startswith("_"))
+"""Names of the lists: files of `pricing/lists`, each with `fetch(known, open_url, today)`."""
 
 TIMEOUT = 20.0
 
@@ -88,7 +89,7 @@ def _one(
 ) -> tuple[Fetched, list[Machine], list[FlexShape]]:
     """One list; an error of the network or of what came is a sentence, and costs no other list."""
     try:
-        machines, flex = LISTS[name].fetch(known, open_url, today)
+        machines, flex = import_module(f"{lists.__name__}.{name}").fetch(known, open_url, today)
     except (urllib.error.URLError, TimeoutError, ConnectionError, HTTPException, OSError) as error:
         why = getattr(error, "reason", None) or error
         return Fetched(name, f"could not be reached ({why}): the prices known so far stay", False), [], []

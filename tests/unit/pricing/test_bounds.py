@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from fixtures import runs
 from laptime.pricing.bounds import bound, may_lower
 from laptime.pricing.work import work_of
 from laptime.probes.cpu import cpu
+from laptime.probes.peaks import accelerator_name
 from laptime.records.cost import Work
 from laptime.records.machine import Machine
+from laptime.verbs.trace import trace
+
+TRACES = Path(__file__).parents[2] / "data" / "traces"
 
 
 def machine(**changes: object) -> Machine:
@@ -148,3 +155,22 @@ def test_a_real_product_never_beats_the_bound_of_this_machine() -> None:
             took = (time.perf_counter() - began) / 5
         assert best is not None
         assert took > best.seconds
+
+
+@pytest.mark.parametrize("name", ["h100_bert_small.json.gz", "mi300_vit.json.gz"])
+def test_operators_of_imported_runs_never_beat_the_bound_of_their_accelerator(name: str) -> None:
+    profile = trace([TRACES / name]).profile
+    assert profile is not None
+    device = profile.accelerators[0]
+    one = machine(accelerator=accelerator_name(device.name, device.memory), accelerators=1.0)
+    seen = 0
+    for row in profile.operators_by_shape:
+        if row.name != "aten::addmm" or not row.device_total_ns:
+            continue
+        _, left, right, *_ = json.loads(row.shapes)
+        dtype = {"c10::BFloat16": "bfloat16", "float": "float32"}[json.loads(row.dtypes[0])[1]]
+        best = bound(Work(flops={dtype: 2.0 * left[0] * left[1] * right[1]}), one)
+        assert best is not None
+        assert row.device_total_ns / row.calls / 1e9 > best.seconds
+        seen += 1
+    assert seen >= 4

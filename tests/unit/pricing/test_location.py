@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -48,9 +49,10 @@ class Service(BaseHTTPRequestHandler):
 
     def _send(self, text: str, status: int = 200) -> None:
         time.sleep(self.delay)
-        self.send_response(status)
-        self.end_headers()
-        self.wfile.write(text.encode())
+        with suppress(ConnectionError):  # who asks does not wait for a slow answer
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(text.encode())
 
     def do_PUT(self) -> None:
         is_mine = self.provider == "aws" and self.path == "/latest/api/token"

@@ -111,29 +111,33 @@ def cores(cost: Cost) -> doc.Section:
     """Threads and instances, and what each number costs on the smallest machine with the cores for it."""
     columns = [
         doc.Column(title="threads", kind="count"),
-        doc.Column(title="instances", kind="count"),
+        *([doc.Column(title="instances", kind="count")] if _has_instances(cost) else []),
         doc.Column(title="throughput", kind="number"),
         doc.Column(title="efficiency", kind="share", note="of a thread, against one alone"),
-        doc.Column(title="cores", note="physical ones that it keeps busy"),
+        doc.Column(title="cores", priority=2, note="physical ones that it keeps busy"),
         doc.Column(title="machine", kind="code", note="sized down to these cores and the measured memory"),
         doc.Column(title="USD/h", kind="number", priority=1),
         doc.Column(title="USD per 1 M", kind="number"),
         doc.Column(title="promise"),
     ]
-    rows = [_cores(row) for row in cost.cores]
+    rows = [_cores(row, several=_has_instances(cost)) for row in cost.cores]
     sentence = _cheapest(cost)
     said = [doc.Text(text=sentence)] if sentence else []
     table = [doc.Table(id="cores", columns=columns, rows=rows)] if rows else []
     return doc.Section(id="cores", title="Cores", blocks=[*said, *table])
 
 
-def _cores(row: Cores) -> doc.Row:
+def _has_instances(cost: Cost) -> bool:
+    return any(row.instances > 1 for row in cost.cores)
+
+
+def _cores(row: Cores, *, several: bool) -> doc.Row:
     busy = "-" if row.cores is None else f"{row.cores:g}" + (", shared" if row.siblings else "")
     promise = {True: "kept", False: "not kept", None: ""}[row.holds]
     return doc.Row(
         cells=[
             row.threads,
-            row.instances,
+            *([row.instances] if several else []),
             doc.Cell(
                 text=show(row.rate, "1/s", row.ci95),
                 value=row.rate,
@@ -154,7 +158,7 @@ def _cheapest(cost: Cost) -> str:
     best = next((row for row in cost.cores if row.cheapest), None)
     if best is None:
         return ""
-    promised = f" that keep {cost.slo}" if cost.slo else ""
+    promised = f" that keeps {cost.slo}" if cost.slo else ""
     what = f"{best.threads} threads" if best.threads > 1 else "1 thread"
     copies = f" in {best.instances} instances" if best.instances > 1 else ""
     efficiency = f", {percent(best.efficiency)} efficient" if best.efficiency else ""

@@ -65,6 +65,7 @@ def conditions(cost: Cost) -> list[str]:
             phrases.append(f"price {priced.age}, {priced.machine.source}")
     if len(cost.machines) > 3:
         phrases.append(f"and {count(len(cost.machines) - 3, 'more machine')}")
-    used = "" if cost.utilization == 1 else f" at a utilization of {percent(cost.utilization)}"
-    phrases.append(f"a month is {cost.hours_per_month:g} h{used}")
+    phrases.append(f"a month is {cost.hours_per_month:g} h")
+    if cost.utilization != 1:
+        phrases.append(f"the machine works {percent(cost.utilization)} of the time")
     return phrases
