@@ -77,6 +77,7 @@ class Ruler:
     def __init__(self) -> None:
         cpus = sorted(os.sched_getaffinity(0))
         _work()
+        self._process = os.getpid()
         self._idle: deque[float] = deque(maxlen=LAST)
         self._busy: deque[float] = deque(maxlen=LAST)
         self._gauges = [_Gauge(each) for each in cpus[:: -(-len(cpus) // MOST)]]
@@ -95,6 +96,8 @@ class Ruler:
         program that run meanwhile (pools spin for a while) do no harm as long as readings beside them are
         usually as fast as others.
         """
+        if os.getpid() != self._process:  # a fork of the program's, which has none of the threads
+            return _usual(self._idle)
         began, used, spent = _now(), _cpu_time(), _thread_time()
         seconds = max([gauge.read() for gauge in self._gauges])
         ours = sum(gauge.spent for gauge in self._gauges) + _thread_time() - spent

@@ -96,6 +96,13 @@ def test_a_slow_reading_beside_a_working_child_is_the_programs_own(
     assert ruler.read() == 1.0
 
 
+def test_a_forked_child_gets_an_answer_though_it_has_no_threads(ruler: Ruler) -> None:
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if ruler.read() > 0 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
 def test_closing_ends_its_threads() -> None:
     ruler = Ruler()
     ruler.close()
