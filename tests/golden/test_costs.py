@@ -1,4 +1,4 @@
-"""Costs in text and Markdown, against files read by a person. `--where` is left out: its table grows."""
+"""Costs in text and Markdown, against files that a person has read; without `--where`, whose table grows."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fixtures import costs
+from fixtures import costs, runs
 from fixtures.costs import OCI, case, run
 from laptime.pricing import update as lists
 from laptime.pricing.update import Fetched
@@ -71,6 +71,18 @@ def test_every_format_says_the_same(laptime: Laptime) -> None:
     cheapest = min(document["lines"], key=lambda line: line["usd_per_million"])
     assert f"{cheapest['usd_per_million']:.2f}"[:3] in ended.out
     assert "usd" in Path("c.csv").read_text().lower()
+
+
+def test_an_interval_that_is_open_to_one_side_breaks_no_report(laptime: Laptime) -> None:
+    wild = runs.case(costs.exact(0.05, n=12, spread=2.0), axes={"batch": 1})
+    files.save(run(wild, id="20260801-000004-000-a", name="wild"))
+    ended = laptime(
+        "cost", "wild", "--machine", OCI, "-o", "w.html", "-o", "w.json", "-o", "w.md", "-o", "w.csv"
+    )
+    assert ended.code == 0, ended.err
+    (line,) = json.loads(Path("w.json").read_text())["lines"]
+    assert line["speed"]["ci95"][1] is None
+    assert line["ci95"][0] == 0.0
 
 
 def test_two_runs_are_before_and_after(laptime: Laptime) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from laptime.kit.money import usd, usd_interval
 from laptime.kit.text import count
 from laptime.records.cost import Cost, Line
@@ -40,14 +42,20 @@ def document(cost: Cost) -> doc.Document:
 
 
 def data(cost: Cost) -> dict[str, Any]:
-    """The cost for machines."""
-    document: dict[str, Any] = json_parts.plain(cost)
+    """The cost for machines; an interval that is open to one side has a null end."""
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(cost))
     return document
 
 
 def schema() -> dict[str, Any]:
     """JSON Schema of the document, made from the record; every key is required."""
-    return json_parts.published(Cost)
+    published = json_parts.published(Cost)
+    for definition in published["$defs"].values():
+        for field in definition["properties"].values():
+            for kind in field.get("anyOf", []):
+                if kind.get("type") == "array" and "prefixItems" in kind:
+                    kind["prefixItems"] = [{"type": ["number", "null"]}] * 2
+    return published
 
 
 def _headline(cost: Cost) -> doc.Headline:

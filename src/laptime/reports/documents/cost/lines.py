@@ -17,10 +17,10 @@ def section(cost: Cost) -> doc.Section:
         *([doc.Column(title="run", kind="code")] if several_runs else []),
         doc.Column(title="case"),
         *([doc.Column(title="machine", kind="code")] if several_machines else []),
+        doc.Column(title=f"USD per 1 M {unit}", kind="number"),
         doc.Column(title="throughput", kind="number", note=f"{unit} per second"),
         doc.Column(title="latency", kind="number", regime="median", priority=2),
         *([doc.Column(title="at", priority=1)] if _varies(cost) else []),
-        doc.Column(title=f"USD per 1 M {unit}", kind="number"),
         doc.Column(title=f"{unit} per USD", kind="number", priority=3),
         doc.Column(title="verdict"),
     ]
@@ -51,17 +51,17 @@ def _row(line: Line, cost: Cost, *, several_runs: bool, several_machines: bool) 
         speed.label,
         *([line.machine] if several_machines else []),
         doc.Cell(
+            text=usd(line.usd_per_million, line.ci95),
+            value=line.usd_per_million,
+            interval=usd_interval(line.ci95),
+        ),
+        doc.Cell(
             text=show(speed.rate, "1/s", speed.ci95),
             value=speed.rate,
             interval=show_interval(speed.ci95, speed.rate, "1/s") if speed.ci95 else "",
         ),
         doc.Cell(text=show(speed.latency, "s", speed.latency_ci95), value=speed.latency),
         *([speed.at] if _varies(cost) else []),
-        doc.Cell(
-            text=usd(line.usd_per_million, line.ci95),
-            value=line.usd_per_million,
-            interval=usd_interval(line.ci95),
-        ),
         doc.Cell(text=f"{line.units_per_usd:,.0f}", value=line.units_per_usd),
         doc.Cell(text=speed.verdict, tone=speed.verdict),
     ]
