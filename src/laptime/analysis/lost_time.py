@@ -34,17 +34,22 @@ def slowdown(case: Case, series: Series) -> Floats:
 def lost_time(case: Case, series: Series) -> Floats:
     """Seconds of each sample that it would have been spared at most, shape (n,).
 
-    What was waited, stolen or throttled adds to a sample (waiting is a sum over threads: some of it may have
-    been at the same time). A slower CPU lengthens a program by as much as known arithmetic, or less: by
-    nothing where it waits for memory.
+    What was waited, stolen or throttled adds to a sample; no more than its CPU time, spread over all CPUs,
+    leaves: waiting is a sum over threads. A slower CPU lengthens the rest by as much as known arithmetic, or
+    less: by nothing where a program waits for memory.
     """
     seconds = np.asarray(series.samples, dtype=float)
-    lost = seconds * (1 - 1 / np.maximum(1, slowdown(case, series)))
-    for name in ("waited", "stolen", "missing", "throttled"):
-        column = case.find(f"disturbance/{name}", series.regime)
-        if column is not None and len(column.samples) == len(lost):
-            lost = np.maximum(lost, column.samples)
-    return np.asarray(np.minimum(lost, seconds))
+
+    def column(name: str) -> Floats:
+        evidence = case.find(f"disturbance/{name}", series.regime)
+        if evidence is None or len(evidence.samples) != len(seconds):
+            return np.zeros(len(seconds))
+        return np.asarray(evidence.samples, dtype=float)
+
+    away = np.max([column(name) for name in ("waited", "stolen", "missing", "throttled")], axis=0)
+    busy = column("cpu") / (case.details.get("usable_cpus") or np.inf)
+    away = np.minimum(away, np.maximum(0.0, seconds - busy))
+    return np.asarray(away + (seconds - away) * (1 - 1 / np.maximum(1, slowdown(case, series))))
 
 
 def unexplained(case: Case, series: Series) -> float:
