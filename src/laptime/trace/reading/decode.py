@@ -215,7 +215,8 @@ fast as one that begins with what may stand before it."""
 _MINUS = re.compile(rb"-null(?<=[:,\[\s]-null)(?=\s*[,}\]])")
 _CONTROL = bytes(32 if byte < 32 and byte not in b"\t\n\r" else byte for byte in range(256))
 """A table for bytes.translate: control characters become spaces."""
-_CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*")')
+_CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*(?:"|\Z))')
+"""Between two events; a file may be cut behind the brace that opens the next one."""
 
 
 def mend(chunk: bytes) -> bytes:
