@@ -1,6 +1,7 @@
 """Is it the same model? Parameters and FLOPs of one architecture in several frameworks, before any speed.
 
     same architecture   one target run by several backends, or targets whose names differ in spelling only
+    one file            the same bytes are the same model, whatever each framework makes of them and counts
     parameters          trainable ones where both tell them, else all; running statistics are counted as
                         parameters by some frameworks and not by others, so either sum may agree
     FLOPs               per item; frameworks count differently (elementwise operations or products only), so
@@ -32,6 +33,7 @@ class Size(NamedTuple):
         flops: of one item.
         counter: what counted them.
         at_least: not all of them could be counted.
+        file: hash of the model's file; "" where it is made by code.
     """
 
     trainable: float | None
@@ -40,6 +42,7 @@ class Size(NamedTuple):
     flops: float | None
     counter: str
     at_least: bool = False
+    file: str = ""
 
 
 def plain(name: str) -> str:
@@ -87,14 +90,24 @@ def _size(cases: list[Case]) -> Size | None:
             flops=None if flops is None else flops / case.batch,
             counter=str(receipt.get("counter", "")),
             at_least=not receipt.get("complete", True),
+            file=_file(case),
         )
     return None
+
+
+def _file(case: Case) -> str:
+    """Hash of a file that is the model; what code makes may be another one each time."""
+    model = case.details.get("model", {})
+    return str(model.get("sha256", "")) if model.get("is_file") else ""
 
 
 def _compared(case: Case, size: Size, reference: Case, theirs: Size) -> Finding:
     who, other = (f"{each.target} in {backend_of(each)}" for each in (case, reference))
     parameters, alike = _parameters(size, theirs)
     work, worked = _work(size, theirs)
+    if size.file and size.file == theirs.file:
+        alike, worked = True, None
+        parameters = f"one file; {parameters}" if parameters.endswith("in both") else "one file"
     is_same = alike is not False and worked is not False
     kind, lead = "model/same", f"{who} is the same model as {other}"
     if not is_same:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from laptime.kit.errors import LaptimeError
+from laptime.measure import recorded_calls
 from laptime.measure.energy import energy_of
 from laptime.measure.metrics import PAGE_FAULTS
 from laptime.measure.protocol import (
     ChecksOutputs,
     CountsWork,
     Facts,
+    GivesOutputs,
     MeasuresMemory,
     Model,
     Pass,
@@ -24,6 +29,9 @@ from laptime.records.series import Series
 
 KINDS = ("outputs", "count", "memory", "copies", "energy")
 """Passes of every case, in the order in which they are run: cheap first."""
+
+RECORD, COMPARE = "record", "compare"
+"""Of cases that run one model in several ways: the first one's calls are kept, others' held against them."""
 
 PEAK = "peak"
 """Not one of them: a block of the device's peak between the blocks of the cases (`measure/peak_block.py`)."""
@@ -113,10 +121,30 @@ def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
     return energy_of(workload, devices=devices, seconds=command.seconds)
 
 
+def _record(command: Pass, model: Model, workload: Workload) -> _Result:
+    """Nothing is kept where the model cannot be run on given inputs."""
+    if isinstance(model, GivesOutputs):
+        sizes = [command.batch, recorded_calls.other_batch(command.batch)]
+        recorded_calls.record(model.outputs, model.input_arrays, sizes).save(Path(command.path))
+    return [], {}
+
+
+def _compare(command: Pass, model: Model, workload: Workload) -> _Result:
+    if not isinstance(model, GivesOutputs) or not Path(command.path).is_file():
+        return [], {}
+    calls = recorded_calls.RecordedCalls.load(Path(command.path))
+    found = recorded_calls.compared(
+        model.outputs, calls, against=command.against, dtype=command.dtype, fixed=True
+    )
+    return [], {"outputs_compared": msgspec.to_builtins(found)}
+
+
 _PASSES: dict[str, Callable[[Pass, Model, Workload], _Result]] = {
     "outputs": _outputs,
     "count": _count,
     "memory": _memory,
     "copies": _copies,
     "energy": _energy,
+    RECORD: _record,
+    COMPARE: _compare,
 }

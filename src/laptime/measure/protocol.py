@@ -145,14 +145,18 @@ class ChecksOutputs(Protocol):
 
 @runtime_checkable
 class GivesOutputs(Protocol):
-    """Runs on given inputs, so that the outputs of two frameworks can be compared."""
+    """Runs on given inputs, so that the outputs of two implementations can be compared."""
+
+    def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
+        """The tensors among its inputs of this batch size, in the order of `outputs`; bfloat16 as float32."""
+        ...
 
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """The model's outputs for these inputs, floats as float32 (float64 stays).
 
         Args:
             inputs: its tensors in the order in which the model takes them, nested ones flattened; floats are
-                cast to the model's dtype.
+                cast to the model's dtype. They are not changed.
         """
         ...
 
@@ -282,11 +286,19 @@ class Block(Struct, frozen=True, tag="block"):
 
 
 class Pass(Struct, frozen=True, tag="pass"):
-    """A separate pass: count, memory, copies, outputs, energy; a block of the peak. Answer: Facts."""
+    """A separate pass: count, memory, copies, outputs, energy; a block of the peak; `record`: keep inputs and
+    outputs in the file `path`; `compare`: hold the outputs against those in it. Answer: Facts.
+
+    Attributes:
+        against, dtype: of `compare`: name and precision of what was recorded.
+    """
 
     kind: str
     batch: int
     seconds: float = 0.0
+    path: str = ""
+    against: str = ""
+    dtype: str = ""
 
 
 class Close(Struct, frozen=True, tag="close"):

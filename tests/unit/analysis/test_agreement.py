@@ -1,70 +1,159 @@
-"""How far apart the outputs of two frameworks are."""
+"""How far apart the outputs of two implementations are, and what that means."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from laptime.analysis.agreement import agreement, verdict
+from laptime.analysis.agreement import Agreement, Call, OutputError, judged, measured, precision_of
 
 LOGITS = np.array([[1.0, 2.0, 4.0], [8.0, 2.0, 1.0]], np.float32)
+RMS = float(np.sqrt(np.mean(np.square(LOGITS))))
 
 
-def test_equal_outputs_agree_in_everything() -> None:
-    found = agreement([LOGITS], [LOGITS.copy()])
-    assert found == {"max_error": 0.0, "relative": 0.0, "cosine": 1.0, "top1": 1.0}
+def found(ours: list[Any], reference: list[Any], batch: int = 2) -> Agreement:
+    return measured([Call(ours, reference, batch)], against="torch")
 
 
-def test_the_largest_error_is_told_absolute_and_against_the_outputs_scale() -> None:
-    found = agreement([LOGITS + np.float32(0.5)], [LOGITS])
-    assert found["max_error"] == pytest.approx(0.5)
-    assert found["relative"] == pytest.approx(0.5 / 3.5)
-    assert 0.99 < found["cosine"] < 1
+def only(ours: Any, reference: Any) -> OutputError:
+    (error,) = found([ours], [reference]).outputs
+    return error
 
 
-def test_another_winner_shows_in_top1() -> None:
-    other = LOGITS.copy()
-    other[0, 0] = 5.0
-    assert agreement([other], [LOGITS])["top1"] == 0.5
+def test_equal_outputs_have_no_error() -> None:
+    error = only(LOGITS, LOGITS.copy())
+    assert (error.rms, error.largest, error.absolute, error.cosine, error.top1) == (0, 0, 0, 1, 1)
+    assert error.gain == pytest.approx(1)
+    assert judged(found([LOGITS], [LOGITS]), "float32").word == "same"
 
 
-def test_the_worst_of_several_outputs_counts() -> None:
-    found = agreement([LOGITS, -LOGITS], [LOGITS, LOGITS])
-    assert found["cosine"] == pytest.approx(-1)
-    assert found["max_error"] == pytest.approx(16)
+def test_errors_are_told_against_the_root_mean_square_of_the_reference() -> None:
+    error = only(LOGITS + np.float32(0.5), LOGITS)
+    assert error.absolute == pytest.approx(0.5)
+    assert error.largest == error.rms == pytest.approx(0.5 / RMS)
 
 
-def test_outputs_of_another_shape_are_not_compared() -> None:
-    assert "(2, 3)" in agreement([LOGITS], [LOGITS[:, :2]])["reason"]
-    assert "reason" in agreement([LOGITS], [LOGITS, LOGITS])
-    assert "reason" in agreement([], [])
+def test_a_factor_of_50_is_told_and_fails_although_the_cosine_is_1() -> None:
+    one = np.array([[0.32]], np.float32)
+    agreement = measured([Call([50 * x * one], [x * one], 1) for x in (1.0, 0.7, -0.4)], against="torch")
+    (error,) = agreement.outputs
+    assert error.cosine == pytest.approx(1)
+    assert error.gain == pytest.approx(50)
+    word, sentence = judged(agreement, "float32")
+    assert word == "different"
+    assert "scaled by 50" in sentence
+    assert "3 inputs of batch 1" in sentence
+
+
+def test_top1_and_cosine_are_told_and_decide_nothing() -> None:
+    ties = np.array([[1.0, 1.0 + 1e-6], [2.0, 3.0]])
+    other = np.array([[1.0 + 1e-6, 1.0], [2.0, 3.0]])
+    word, sentence = judged(found([other], [ties]), "float32")
+    assert word == "same"
+    assert "top-1 the same in 50 %" in sentence
+
+
+def test_the_worst_of_several_outputs_and_calls_counts() -> None:
+    calls = [Call([LOGITS, LOGITS], [LOGITS, LOGITS], 2), Call([LOGITS, -LOGITS], [LOGITS, LOGITS], 2)]
+    agreement = measured(calls, against="torch")
+    assert [error.rms for error in agreement.outputs] == [0, pytest.approx(2)]
+    word, sentence = judged(agreement, "float32")
+    assert word == "different"
+    assert sentence.startswith("output 2 of 2")
+
+
+def test_outputs_of_another_shape_or_number_are_different() -> None:
+    for ours, reference in (([LOGITS], [LOGITS[:, :2]]), ([LOGITS], [LOGITS, LOGITS]), ([], [])):
+        agreement = found(ours, reference)
+        assert "differ in shape" in agreement.reason
+        assert judged(agreement, "float32").word == "different"
+    assert "(2, 3)" in found([LOGITS], [LOGITS[:, :2]]).reason
 
 
 def test_nan_and_infinity_agree_only_with_themselves() -> None:
     odd = np.array([np.nan, np.inf, 1.0], np.float32)
-    assert agreement([odd], [odd])["max_error"] == 0
-    found = agreement([odd], [np.array([1.0, 1.0, 1.0], np.float32)])
-    assert found["max_error"] == np.inf
-    assert found["cosine"] == 0.0
+    assert only(odd, odd).absolute == 0
+    agreement = found([odd], [np.ones(3, np.float32)])
+    assert agreement.outputs[0].absolute == np.inf
+    assert judged(agreement, "float32").word == "different"
+
+
+def test_whole_numbers_are_counted_where_they_differ() -> None:
+    picked = np.array([3, 1, 4, 1])
+    error = only(picked + np.array([0, 1, 0, 0]), picked)
+    assert error.exact
+    assert error.rms == 0.25
+    assert judged(found([picked], [picked + 1]), "int8").word == "different"
+
+
+@pytest.mark.parametrize("outputs", [np.zeros((2, 3)), np.ones((2, 3), np.int64)])
+def test_outputs_that_do_not_depend_on_the_inputs_tell_nothing(outputs: Any) -> None:
+    word, sentence = judged(found([outputs], [outputs]), "float32")
+    assert word == "unknown"
+    assert "a constant would agree" in sentence
+
+
+def test_one_input_of_one_item_tells_nothing() -> None:
+    assert "only one input" in judged(found([LOGITS[:1]], [LOGITS[:1]], batch=1), "float32").sentence
+
+
+def test_an_error_as_large_as_the_spread_is_no_agreement_in_any_precision() -> None:
+    reference = [100 + np.array([[x]]) for x in (0.0, 1.0, 2.0)]
+    frozen = measured([Call([reference[0]], [each], 1) for each in reference], against="torch")
+    assert judged(frozen, "bfloat16").word == "unknown"
+    rounded = measured([Call([each * 1.0001], [each], 1) for each in reference], against="torch")
+    assert judged(rounded, "bfloat16").word == "same"
+
+
+@pytest.mark.parametrize(
+    ("error", "dtype", "word"),
+    [
+        (2e-5, "float32", "same"),
+        (2e-3, "float32", "close"),
+        (0.1, "float32", "different"),
+        (2e-3, "float16", "same"),
+        (0.1, "float16", "close"),
+        (0.1, "bfloat16", "same"),
+        (2e-5, "float64", "close"),
+        (2e-5, "unheard of", "same"),
+    ],
+)
+def test_the_limit_is_that_of_the_precision(error: float, dtype: str, word: str) -> None:
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], 4000)
+    reference = np.random.default_rng(1).standard_normal((2, 2000)).astype(np.float32)
+    ours = reference + (error * signs).reshape(2, 2000)
+    calls = [Call([ours], [reference], 2)]
+    assert judged(measured(calls, against="torch", dtype="float64"), dtype).word == word
+
+
+def test_the_coarser_precision_of_both_sides_counts() -> None:
+    calls = [Call([LOGITS * 1.005], [LOGITS], 2)]
+    assert judged(measured(calls, against="torch", dtype="float16"), "float32").word == "same"
+    assert judged(measured(calls, against="torch"), "float32").word == "close"
+
+
+def test_a_model_that_amplifies_rounding_is_granted_what_rounding_does() -> None:
+    calls = [Call([LOGITS * 1.0005], [LOGITS], 2)]
+    assert judged(measured(calls, against="torch"), "float32").word == "close"
+    assert judged(measured(calls, against="torch", rounding=[4e-4]), "float32").word == "same"
+    wild = [Call([LOGITS * 1.2], [LOGITS], 2)]
+    assert judged(measured(wild, against="torch", rounding=[1.0]), "float32").word == "different"
 
 
 def test_no_top1_without_rows_of_classes() -> None:
-    assert agreement([np.ones((2, 3, 4), np.float32)], [np.ones((2, 3, 4), np.float32)])["top1"] is None
-    assert agreement([np.ones((2, 1), np.float32)], [np.ones((2, 1), np.float32)])["top1"] is None
-    assert agreement([np.ones((2, 3), np.int64)], [np.ones((2, 3), np.int64)])["top1"] is None
+    assert only(np.ones((2, 3, 4)), np.ones((2, 3, 4))).top1 is None
+    assert only(np.ones((2, 1)), np.ones((2, 1))).top1 is None
 
 
-def test_a_single_output_that_is_wrong_by_a_factor_is_different() -> None:
-    """At batch 1 its cosine is 1 whatever it is."""
-    found = agreement([np.array([[16.32]], np.float32)], [np.array([[0.3264]], np.float32)])
-    assert found["cosine"] == 1
-    assert verdict(found, "float32") == "different"
-
-
-def test_each_output_has_a_scale_of_its_own() -> None:
-    """A large output does not hide an error in a small one, nor an offset one in what varies."""
-    small, large = np.linspace(-1e-3, 1e-3, 8), np.linspace(-1e3, 1e3, 8)
-    assert verdict(agreement([2 * small, large], [small, large]), "float32") == "different"
-    offset = 1000 + np.linspace(-1, 1, 8)
-    assert verdict(agreement([2000 - offset], [offset]), "float32") == "different"
-    assert verdict(agreement([offset.astype(np.float32)], [offset]), "float32") == "same"
+@pytest.mark.parametrize(
+    ("held", "precision"),
+    [
+        ({"float32": 20}, "float32"),
+        ({"float32": 20, "uint8": 1}, "float32"),
+        ({"float32": 20, "int8": 8}, "int8"),
+    ],
+)
+def test_a_model_with_weights_of_8_bits_is_a_quantized_one(held: dict[str, int], precision: str) -> None:
+    assert precision_of("float32", held) == precision

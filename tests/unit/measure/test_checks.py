@@ -135,32 +135,57 @@ def test_finite(finite: bool | None, word: str | None) -> None:
     assert outcome("finite", case(details={"outputs": {"finite": finite}})) == word
 
 
-def exported(dtype: str = "float32", **found: Any) -> Case:
-    known = {"max_error": 1e-6, "relative": 3e-7, "cosine": 1.0, "top1": 1.0} | found
-    return case(axes={"dtype": dtype}, details={"outputs": {"against_torch": known}})
+def exported(dtype: str = "float32", against: str = "the original", **found: Any) -> dict[str, Any]:
+    known = {
+        "output": 0,
+        "rms": 1e-6,
+        "largest": 1e-5,
+        "absolute": 1e-5,
+        "gain": 1.0,
+        "spread": 0.5,
+        "cosine": 1.0,
+    }
+    return {"against": against, "dtype": dtype, "inputs": 4, "batches": [1, 2], "outputs": [known | found]}
 
 
 @pytest.mark.parametrize(
-    ("found", "word"),
+    ("found", "dtype", "word"),
     [
-        ({}, "ok"),
-        ({"top1": None}, "ok"),
-        ({"top1": 0.5}, "note"),
-        ({"cosine": 0.5}, "ok"),  # told, not decisive
-        ({"relative": 5e-3}, "warn"),
-        ({"relative": 5e-3, "dtype": "float16"}, "ok"),
-        ({"relative": 0.1, "dtype": "bfloat16"}, "warn"),
-        ({"relative": 0.02}, "fail"),
-        ({"relative": 0.5, "dtype": "bfloat16"}, "fail"),
-        ({"relative": float("nan")}, "fail"),
+        ({}, "float32", "ok"),
+        ({"top1": 0.5}, "float32", "ok"),
+        ({"cosine": 0.1}, "float32", "ok"),
+        ({"rms": 1e-3}, "float32", "warn"),
+        ({"largest": 1e-2}, "float32", "warn"),
+        ({"gain": 1.001}, "float32", "warn"),
+        ({"spread": 0.0}, "float32", "warn"),
+        ({"gain": 50.0}, "float32", "fail"),
+        ({"rms": 1e-2}, "float16", "ok"),
+        ({"rms": 1e-1}, "float16", "warn"),
+        ({"gain": 1.2}, "bfloat16", "fail"),
     ],
 )
-def test_agreement(found: dict[str, Any], word: str) -> None:
-    assert outcome("agreement", exported(**found)) == word
+def test_agreement(found: dict[str, Any], dtype: str, word: str) -> None:
+    for details in (
+        {"outputs": {"against_torch": exported(**found)}},
+        {"outputs_compared": exported(**found)},
+    ):
+        assert outcome("agreement", case(axes={"dtype": dtype}, details=details)) == word
+
+
+def test_the_worse_of_two_comparisons_is_told() -> None:
+    details = {
+        "outputs": {"against_torch": exported()},
+        "outputs_compared": exported(against="onnxruntime", gain=-1.0),
+    }
+    answer = check("agreement", case(details=details))
+    assert answer is not None
+    assert answer.outcome == "fail"
+    assert answer.sentence.startswith("its outputs differ from those of onnxruntime: ")
+    assert "the original" not in answer.sentence
 
 
 def test_outputs_of_another_shape_are_another_program() -> None:
-    reason = {"reason": "outputs differ in shape: [(1, 2)] against [(1, 3)]"}
+    reason = {"against": "the original", "reason": "outputs differ in shape: [(1, 2)] against [(1, 3)]"}
     answer = check("agreement", case(details={"outputs": {"against_torch": reason}}))
     assert answer is not None
     assert answer.outcome == "fail"

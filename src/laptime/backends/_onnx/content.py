@@ -14,7 +14,7 @@ from laptime.kit.package import FOLDER
 if TYPE_CHECKING:
     import torch
 
-REVISION = 3
+REVISION = 4
 """Goes up when the exporter writes something else for the same model."""
 
 PACKAGES = ("torch", "torchvision", "timm", "onnx", "onnxscript", "transformers")

@@ -1,10 +1,10 @@
 """Exports a PyTorch target to ONNX, in a process of its own: `python -m laptime.backends._onnx.exporting`.
 
 A process of its own, so that what is measured later shares no memory and no thread pool with PyTorch. Beside
-the model lie the inputs it was traced with and what PyTorch made of them, so that outputs can be compared.
+the model lie the inputs it was traced with, others, and what PyTorch made of them: outputs can be compared.
 
     model.onnx     (and model.onnx.data, from 1.5 GB on)
-    sample.npz     input_0 ..., output_0 ...: arrays, floats of half precision as float32
+    calls.npz      inputs and outputs (`measure.recorded_calls`), floats of half precision as float32
     about.json     opset, batch, versions, seconds, counts
 """
 
@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from laptime.backends import torch as torch_backend
 from laptime.backends._onnx.content import content, versions
-from laptime.backends.torch.tensors import tensors
+from laptime.backends.torch.tensors import arrays, replaced, tensors
 from laptime.kit.errors import LaptimeError, UserCodeError
+from laptime.measure.recorded_calls import RecordedCalls, other_batch, record
 from laptime.records.plan import Variant
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     any_wanted = batch is None and model.batch_leads()
     work = model.workload(batch or (max(TRACED, own or 1) if any_wanted else own or 1))
     assert isinstance(work.eager, partial)
-    module, args = _module(work.eager.func), work.eager.args
-    kwargs = _in_order(module, work.eager.keywords)
+    module = _module(work.eager.func)
+    args, kwargs = _arguments(module, work.eager)
     inputs = tensors([*args, *kwargs.values()])
     settings = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
     folder = root / f"onnx-{content(module, inputs, settings)[:24]}"
@@ -78,10 +78,11 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
             program = _traced(module, args, kwargs, inputs, opset=opset, traced=traced)
             takes = program.model.graph.inputs
             _check(inputs, takes)
-            _save_sample(draft, inputs, module(*args, **kwargs))
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
         program.save(str(draft / "model.onnx"), external_data=held > _LARGE)
         any_batch = not any(isinstance(each.shape[0], int) for each in takes if each.shape)
+        sizes = [work.batch, *([other_batch(work.batch)] if any_batch and any_wanted else [])]
+        _recorded(model, module, (args, kwargs), sizes).save(draft / "calls.npz")
         about = {
             "batch": None if any_batch and any_wanted else work.batch,
             "traced": work.batch,
@@ -130,10 +131,23 @@ def _module(call: Any) -> torch.nn.Module:
     return Calls().eval()
 
 
-def _in_order(module: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Keyword arguments in the order of the module's signature, whatever order they were given in."""
-    ordered = [name for name in inspect.signature(module.forward).parameters if name in kwargs]
-    return {name: kwargs[name] for name in dict.fromkeys([*ordered, *kwargs])}
+def _arguments(module: Any, call: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """A call's arguments; keywords in the order of the module's signature."""
+    assert isinstance(call, partial)
+    ordered = [name for name in inspect.signature(module.forward).parameters if name in call.keywords]
+    return call.args, {name: call.keywords[name] for name in dict.fromkeys([*ordered, *call.keywords])}
+
+
+def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> RecordedCalls:
+    """What the module makes of its inputs and others, in the order in which the file takes them."""
+    import torch
+
+    def run(given: list[Any]) -> list[Any]:
+        args, kwargs = replaced(like, given)
+        with torch.no_grad():
+            return arrays(module(*args, **kwargs))
+
+    return record(run, lambda size: arrays(_arguments(module, model.workload(size).eager)), sizes)
 
 
 def _traced(
@@ -189,22 +203,6 @@ def _check(inputs: list[torch.Tensor], takes: Any) -> None:
             why=f"{len(inputs)} tensors went in, it takes {', '.join(e.name for e in takes) or 'none'}",
             next="pass tensors only, as arguments of forward",
         )
-
-
-def _save_sample(folder: Path, inputs: list[torch.Tensor], output: Any) -> None:
-    arrays = {f"input_{at}": _array(tensor) for at, tensor in enumerate(inputs)}
-    arrays |= {f"output_{at}": _array(tensor) for at, tensor in enumerate(tensors(output))}
-    np.savez(folder / "sample.npz", **arrays)  # type: ignore[arg-type]
-
-
-def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    import torch
-
-    host_tensor = tensor.detach().cpu()
-    array: np.ndarray[Any, Any] = (
-        host_tensor.float() if host_tensor.dtype == torch.bfloat16 else host_tensor
-    ).numpy()
-    return array
 
 
 def _counts(model: TorchModel, batch: int) -> dict[str, Any]:

@@ -83,6 +83,9 @@ def parameters(model: Any) -> int:
     )
 
 
+PARAMETERS = "all weights of the graph, running statistics among them"
+
+
 def flops(model: Any, sizes: Mapping[str, tuple[int, ...]]) -> tuple[int | None, dict[str, Any]]:
     """FLOPs of one call with inputs of these shapes, and the receipt; None where none could be counted."""
     shapes = _shapes(model, sizes)

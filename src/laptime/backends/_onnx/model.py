@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
 import numpy as np
 
-from laptime.analysis.agreement import agreement
 from laptime.backends._by_batch import ByBatch
 from laptime.backends._onnx import inputs as arrays
 from laptime.backends._onnx import source as sources
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.source import Source
 from laptime.kit.errors import LaptimeError, OutOfMemory, TargetError, UsageError, UserCodeError
+from laptime.measure import recorded_calls
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.records.environment import Device
 from laptime.records.plan import Variant
 from laptime.records.series import Series
@@ -40,16 +43,27 @@ class Bound:
 
     Attributes:
         call, sync, synchronous, batch: see `measure.protocol.Workload`.
-        results: runs once and returns the outputs.
+        feeds: inputs by name.
+        run: runs once with other inputs of the same shapes and returns the outputs.
         compiled: seconds of compiling, once it was called; None where nothing is compiled by shape.
     """
 
     call: Callable[[], Any]
     sync: Callable[[], None]
     synchronous: bool
-    results: Callable[[], list[Array]]
+    feeds: Mapping[str, Array]
+    run: Callable[[Mapping[str, Array]], list[Array]]
     compiled: Callable[[], float | None] = lambda: None
     batch: int = 0
+
+    def results(self) -> list[Array]:
+        """The outputs for its own inputs."""
+        return self.run(self.feeds)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of its inputs."""
+        return tuple(array.shape for array in self.feeds.values())
 
 
 class Runtime(Protocol):
@@ -104,6 +118,7 @@ class FileModel(ByBatch[Bound]):
         self._shapes: dict[int, str] = {}
         # Models that can do one batch size only are exported for each that is asked for.
         self._others: dict[int, tuple[Source, Runtime]] = {}
+        self._ready: dict[tuple[Any, ...], Bound] = {}
 
     def _bind(self, batch: int) -> Bound:
         source, runtime = self._at(batch)
@@ -216,15 +231,31 @@ class FileModel(ByBatch[Bound]):
             "finite": all(bool(np.isfinite(array).all()) for array in floats) if floats else None,
             "shape": ", ".join(arrays.words(array) for array in outputs),
         }
-        if source.outputs is not None:
-            reference = arrays.rebatched(source.outputs, source.traced, batch)
-            facts["against_torch"] = agreement(_plain(outputs), _plain(reference))
+        if (recorded := _recorded(source, batch)) is not None:
+            found = recorded_calls.compared(
+                partial(self._run, batch), recorded, against="the original", dtype=self._variant.dtype
+            )
+            facts["against_torch"] = msgspec.to_builtins(found)
         return facts
+
+    def input_arrays(self, batch: int) -> list[Array]:
+        """See `measure.protocol.GivesOutputs`."""
+        return list(self.workload(batch).feeds.values())
 
     def outputs(self, inputs: list[Array]) -> list[Array]:
         """See `measure.protocol.GivesOutputs`."""
-        _, runtime = self._at(_leading(inputs) or 1)
-        return _plain(runtime.bind(_named(runtime.inputs(), inputs)).results())
+        return self._run(_leading(inputs) or 1, inputs)
+
+    def _run(self, batch: int, inputs: list[Array]) -> list[Array]:
+        """The outputs for these inputs, of the model for this batch size; compiled once for their shapes."""
+        _, runtime = self._at(batch)
+        feeds = _named(runtime.inputs(), inputs)
+        key = (id(runtime), *(array.shape for array in feeds.values()))
+        if key not in self._ready:
+            work = self._workloads.get(batch)
+            is_ready = work is not None and work.shapes == key[1:]
+            self._ready[key] = work if work is not None and is_ready else runtime.bind(feeds)
+        return _plain(self._ready[key].run(feeds))
 
     def explain(self, error: BaseException, batch: int) -> LaptimeError:
         """What a call raised, as one of laptime's errors."""
@@ -234,6 +265,7 @@ class FileModel(ByBatch[Bound]):
         """Let go of the model."""
         super().close()
         self._others.clear()
+        self._ready.clear()
 
 
 def in_memory(variant: Variant, name: str, start: Callable[[Source], Runtime], inputs: Any) -> FileModel:
@@ -260,6 +292,18 @@ def first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("Exception from", "Check '"))]
     return (said or lines or [""])[0][:300] or type(error).__name__
+
+
+def _recorded(source: Source, batch: int) -> RecordedCalls | None:
+    """PyTorch's calls that this file can repeat, and the first one with as many items as this batch has."""
+    if source.recorded is None:
+        return None
+    calls = [call for call in source.recorded.calls if source.batch in (None, call.batch)]
+    if source.traced is not None and batch not in {call.batch for call in calls}:
+        first = source.recorded.calls[0]
+        sides = (arrays.rebatched(side, source.traced, batch) for side in (first.inputs, first.outputs))
+        calls.append(RecordedCall(batch, *sides))
+    return replace(source.recorded, calls=calls)
 
 
 def _leading(given: Sequence[Array]) -> int | None:

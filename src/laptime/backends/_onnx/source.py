@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from laptime.backends._onnx.content import REVISION, versions
 from laptime.backends._onnx.inputs import Array
 from laptime.kit import errors
 from laptime.kit.errors import Died, LaptimeError, Unavailable, UsageError
+from laptime.measure.recorded_calls import RecordedCalls
 from laptime.records.plan import Variant
 from laptime.store import cache
 from laptime.targets import Recipe, parse
@@ -41,7 +41,8 @@ class Source:
         traced: batch of the sample.
         own: items in the inputs as they were given; None where nothing tells; 1 where inputs are made.
         batch_is: how that is known.
-        inputs, outputs: the sample that PyTorch ran on, in the order of the file's inputs; None for a file.
+        inputs: what PyTorch ran on, in the order of the file's inputs; None for a file.
+        recorded: what PyTorch made of these and other inputs; None for a file.
         counts: what PyTorch counted in a call of `traced` items; None for a file.
         seconds: what exporting took, or finding it in the cache; None for a file.
     """
@@ -53,7 +54,7 @@ class Source:
     own: int | None = 1
     batch_is: str = ""
     inputs: list[Array] | None = None
-    outputs: list[Array] | None = None
+    recorded: RecordedCalls | None = None
     counts: dict[str, Any] | None = None
     seconds: float | None = None
 
@@ -74,14 +75,13 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
     recipe = parse(variant.target)
     facts = {"source": recipe.source, "sha256": recipe.sha256}
     if recipe.file:
-        return Source(path=Path(recipe.file), facts=facts)
+        return Source(path=Path(recipe.file), facts={**facts, "is_file": True})
     _check(recipe)
     started = time.perf_counter()
     opset = _opset(variant.options)
     folder, was_there = _exported(variant, recipe, opset=opset, batch=batch)
     about = json.loads((folder / "about.json").read_text(encoding="utf-8"))
-    with np.load(folder / "sample.npz", allow_pickle=False) as sample:
-        arrays = {name: sample[name] for name in sample.files}
+    recorded = RecordedCalls.load(folder / "calls.npz")
     told = {
         "exporter": f"torch.onnx (torch.export) of PyTorch {about['versions'].get('torch')}",
         "opset": about["opset"],
@@ -98,15 +98,11 @@ def find(variant: Variant, *, batch: int | None = None) -> Source:
         traced=about["traced"],
         own=about["own"],
         batch_is=about["batch_is"],
-        inputs=[arrays[f"input_{at}"] for at in range(_many(arrays, "input_"))],
-        outputs=[arrays[f"output_{at}"] for at in range(_many(arrays, "output_"))],
+        inputs=recorded.calls[0].inputs,
+        recorded=recorded,
         counts=about["counts"],
         seconds=time.perf_counter() - started,
     )
-
-
-def _many(arrays: Mapping[str, Array], prefix: str) -> int:
-    return sum(name.startswith(prefix) for name in arrays)
 
 
 def _opset(options: Mapping[str, Any]) -> int:

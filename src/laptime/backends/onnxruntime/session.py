@@ -65,10 +65,10 @@ class Session:
 
     def bind(self, feeds: Mapping[str, Array]) -> Bound:
         """A call with these inputs; with IO binding they are copied to the device now, and only now."""
-        session = self._session
+        session, feeds = self._session, dict(feeds)
         if not self._is_bound:
-            run = partial(session.run, None, dict(feeds))
-            return Bound(call=run, sync=nothing, synchronous=True, results=run)
+            plain = partial(session.run, None)
+            return Bound(call=partial(plain, feeds), sync=nothing, synchronous=True, feeds=feeds, run=plain)
         import onnxruntime
 
         where = "cuda" if self._provider in ON_CUDA else "cpu"
@@ -80,13 +80,17 @@ class Session:
             binding.bind_output(each.name, where, self._number)
         call = partial(session.run_with_iobinding, binding)
 
-        def results() -> list[Array]:
+        def run(others: Mapping[str, Array]) -> list[Array]:
+            if others is not feeds:
+                return self.bind(others).results()
             call()
             binding.synchronize_outputs()
             outputs: list[Array] = binding.copy_outputs_to_cpu()
             return outputs
 
-        return Bound(call=call, sync=binding.synchronize_outputs, synchronous=where == "cpu", results=results)
+        return Bound(
+            call=call, sync=binding.synchronize_outputs, synchronous=where == "cpu", feeds=feeds, run=run
+        )
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         """Parameters and FLOPs of the file's graph. See `_onnx.graph`."""
@@ -96,7 +100,7 @@ class Session:
         values = {"params/all": float(graph.parameters(self._graph))}
         if flops is not None:
             values |= {"macs": flops / 2, "flops": float(flops)}
-        receipt["parameters"] = "all weights of the graph, running statistics among them"
+        receipt["parameters"] = graph.PARAMETERS
         return values, receipt
 
     def facts(self) -> dict[str, Any]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from laptime.backends._by_batch import nothing
+from laptime.backends._onnx import graph
+from laptime.backends._onnx.dimension_names import dimension_names
 from laptime.backends._onnx.inputs import Array, Input
 from laptime.backends._onnx.model import Bound, Sizes, explained, first_line
 from laptime.backends._onnx.source import Source
@@ -32,10 +35,12 @@ class Compiled:
                 self._model = self._core.read_model(str(source.path))
             except Exception as error:
                 raise _refused(error, variant.target) from error
-        self._inputs = [_input(port, at, variant.target) for at, port in enumerate(self._model.inputs)]
+        named = dimension_names(source.path)
+        self._inputs = [_input(port, at, variant.target, named) for at, port in enumerate(self._model.inputs)]
+        self._path = source.path
 
     def inputs(self) -> list[Input]:
-        """What the model takes; a dimension that is open has no name any more."""
+        """What the model takes; a dimension that is open has the name that an ONNX file gives it."""
         return self._inputs
 
     def _static(self, sizes: Sizes) -> Any:
@@ -76,8 +81,8 @@ class Compiled:
                 ready.append((net, self._queue(net, feeds) if many else self._request(net, feeds)))
             return ready[0]
 
-        def results() -> list[Array]:
-            request = self._request(compiled()[0], feeds)
+        def run(others: Mapping[str, Array]) -> list[Array]:
+            request = self._request(compiled()[0], others)
             request.infer()
             return [request.get_output_tensor(at).data.copy() for at in range(len(self._model.outputs))]
 
@@ -96,7 +101,8 @@ class Compiled:
             call=call,
             sync=sync if many else nothing,
             synchronous=not many,
-            results=results,
+            feeds=feeds,
+            run=run,
             compiled=lambda: seconds[0] if seconds else None,
         )
 
@@ -133,7 +139,12 @@ class Compiled:
 
     def count(self, sizes: Sizes) -> tuple[dict[str, float], dict[str, Any]]:
         """Parameters and FLOPs of OpenVINO's graph. See `laptime.backends.openvino.count`."""
-        return count(self._static(sizes))
+        values, receipt = count(self._static(sizes))
+        if self._path.suffix == ".onnx" and find_spec("onnx") is not None:
+            # Of the file, as for every other framework; OpenVINO adds constants when it reads it.
+            values["params/all"] = float(graph.parameters(graph.read(self._path)))
+            receipt["parameters"] = graph.PARAMETERS
+        return values, receipt
 
     def facts(self) -> dict[str, Any]:
         """Size of the graph, and how it will be compiled."""
@@ -165,7 +176,7 @@ class Compiled:
         return {f"openvino.{name}": value for name, value in self._config().items()}
 
 
-def _input(port: Any, at: int, target: str) -> Input:
+def _input(port: Any, at: int, target: str, named: Mapping[str, list[str]]) -> Input:
     shape = port.get_partial_shape()
     name = port.get_any_name() if port.get_names() else f"input_{at}"
     if shape.rank.is_dynamic:
@@ -174,7 +185,11 @@ def _input(port: Any, at: int, target: str) -> Input:
             why="the file leaves its whole shape open",
             next="save the model with a shape: model.reshape(...) and openvino.save_model(...)",
         )
-    dims = tuple("" if size.is_dynamic else size.get_length() for size in shape)
+    names = next((named[each] for each in port.get_names() if each in named), [])
+    names = names if len(names) == len(shape) else [""] * len(shape)
+    dims = tuple(
+        word if size.is_dynamic else size.get_length() for size, word in zip(shape, names, strict=True)
+    )
     return Input(name, str(port.get_element_type().to_dtype()), dims)
 
 

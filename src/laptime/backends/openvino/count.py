@@ -34,7 +34,8 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
         kind = node.get_type_name()
         if kind == "Constant":
             is_float = node.get_element_type().to_dtype().kind == "f"
-            weights += math.prod(node.get_output_shape(0)) if is_float else 0
+            # Bounds and epsilons of operators are constants without dimensions.
+            weights += math.prod(node.get_output_shape(0)) if is_float and node.get_output_shape(0) else 0
         elif (formula := _FORMULAS.get(kind)) is not None:
             counted[kind] += formula(node)
         elif kind not in ("Parameter", "Result"):
@@ -47,7 +48,7 @@ def count(model: Any) -> tuple[dict[str, float], dict[str, Any]]:
         "uncounted": dict(uncounted.most_common()),
         "doubtful": doubtful,
         "complete": not doubtful,
-        "parameters": "all floating-point constants of the graph, running statistics among them",
+        "parameters": "all floating-point constants with dimensions, running statistics among them",
     }
     values = {"params/all": float(weights)}
     if total := sum(counted.values()):

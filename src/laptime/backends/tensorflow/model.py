@@ -172,6 +172,10 @@ class TensorflowModel(ProgramModel[TensorflowWorkload]):
         work.sync()
         return {"finite": structure.finite(output), "shape": structure.words(output)}
 
+    def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
+        """See `protocol.GivesOutputs`."""
+        return structure.arrays(self.workload(batch).inputs)
+
     def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
         """What the model makes of these inputs, floats as float32; see `protocol.GivesOutputs`.
 

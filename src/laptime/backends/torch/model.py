@@ -15,13 +15,14 @@ from laptime.backends.torch.batching import Batching
 from laptime.backends.torch.errors import memory_exhausted, translate
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
 from laptime.backends.torch.workload import TorchWorkload
-from laptime.kit.errors import LaptimeError
+from laptime.kit.errors import LaptimeError, Unavailable
 from laptime.measure.protocol import PeakWork
 from laptime.records.environment import Device
 from laptime.records.series import Series
 from laptime.targets import Program, arguments
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -209,6 +210,35 @@ class TorchModel(ByBatch[TorchWorkload]):
         if is_first and batch > 1 and not tensors.has_length(output, batch):
             told["batch"] = f"no output has {batch} as its first size, so it may be no batch"
         return told
+
+    def input_arrays(self, batch: int) -> list[np.ndarray[Any, Any]]:
+        """See `measure.protocol.GivesOutputs`."""
+        return tensors.arrays(self.workload(batch).inputs)
+
+    def outputs(self, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
+        """See `measure.protocol.GivesOutputs`.
+
+        Raises:
+            Unavailable: the model would have to be compiled for them.
+        """
+        import torch
+
+        shapes = [array.shape for array in inputs]
+        known = {
+            batch: [tuple(tensor.shape) for tensor in tensors.tensors(work.inputs)]
+            for batch, work in self._workloads.items()
+        }
+        batch = next((size for size, own in known.items() if own == shapes), None)
+        if batch is None and self._setup.variant.compile:
+            raise Unavailable("these inputs were not compiled for", why=f"{shapes} are other shapes")
+        with torch.inference_mode(False):
+            packed = tensors.replaced(self.workload(batch or self.own_batch() or 1).inputs, inputs)
+        call, _ = self._calls(self._program, packed)
+        output = call()
+        place.waiter(self._device)()
+        return [
+            each.astype("float32") if each.dtype == "float16" else each for each in tensors.arrays(output)
+        ]
 
     def compiles(self) -> int:
         """Graphs that torch.compile has made in this process; 0 when it was never used."""

@@ -10,11 +10,14 @@ import copy
 import dataclasses
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from laptime.kit.errors import UsageError
+
 if TYPE_CHECKING:
+    import numpy as np
     import torch
 
 
@@ -144,6 +147,38 @@ def has_length(value: Any, length: int) -> bool:
     """Whether any tensor or list of a structure is of this length, or there is none that has one."""
     lengths = {_length(leaf) for leaf in leaves(value, whole=is_item_list)} - {None}
     return not lengths or length in lengths
+
+
+def arrays(value: Any) -> list[np.ndarray[Any, Any]]:
+    """All tensors of a structure as arrays of the host; bfloat16, which NumPy does not have, as float32."""
+    import torch
+
+    on_host = [tensor.detach().cpu() for tensor in tensors(value)]
+    return [(t.float() if t.dtype == torch.bfloat16 else t).numpy() for t in on_host]
+
+
+def replaced(value: Any, given: Sequence[np.ndarray[Any, Any]]) -> Any:
+    """A structure with these arrays in place of its tensors, each in its tensor's dtype, layout and place.
+
+    Raises:
+        UsageError: there are more or fewer tensors.
+    """
+    import torch
+
+    wanted, rest = len(tensors(value)), iter(given)
+    if wanted != len(given):
+        raise UsageError(
+            f"the model takes {wanted} tensors, {len(given)} were given", why="each needs an array"
+        )
+
+    def change(leaf: Any) -> Any:
+        if not is_tensor(leaf):
+            return leaf
+        tensor = torch.from_numpy(next(rest)).to(device=leaf.device, dtype=leaf.dtype)
+        is_last = leaf.ndim == 4 and leaf.is_contiguous(memory_format=torch.channels_last)
+        return tensor.contiguous(memory_format=torch.channels_last) if is_last else tensor
+
+    return mapped(change, value)
 
 
 def size(value: Any) -> int:

@@ -1,42 +1,54 @@
-"""Does an exported model compute what the original computes? If not, its speed is that of another program.
+"""Does it compute what the original, and other implementations of the model, compute? If not, its speed lies.
+
+Every output tensor is looked at, for several inputs and batch sizes; `analysis.agreement` has the limits.
 
 Lies when: the inputs exercise only part of the model.
 """
 
 from __future__ import annotations
 
-from laptime.analysis.agreement import verdict
-from laptime.kit.units import percent
+import msgspec
+
+from laptime.analysis.agreement import Agreement, Judgement, Word, judged, precision_of
 from laptime.records.case import Case
 from laptime.records.check import Check, Outcome
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
+_OUTCOMES: dict[Word, Outcome] = {
+    "different": "fail",
+    "close": "warn",
+    "unknown": "warn",
+    "same": "ok",
+}
+"""Worst first."""
+_WORDS: dict[Word, str] = {
+    "different": "differ from those of",
+    "close": "are only close to those of",
+    "unknown": "cannot be told from others than those of",
+    "same": "agree with those of",
+}
+_NEXT: dict[Word, str] = {
+    "different": "do not compare its speed; export or compile it again, or report it",
+    "close": "see whether a lower precision was used than was asked for (TF32, float16)",
+    "unknown": "give inputs and trained weights on which the outputs depend",
+    "same": "",
+}
+
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Fail when outputs are another program's; warn when rounding of the dtype does not explain them."""
-    difference = case.details.get("outputs", {}).get("against_torch")
-    if not difference:
+    """Fail when the errors are not what precision explains, warn when they are near or nothing is told."""
+    stored = (case.details.get("outputs", {}).get("against_torch"), case.details.get("outputs_compared"))
+    found = [msgspec.convert(each, Agreement) for each in stored if each]
+    if not found:
         return None
-    if "relative" not in difference:
-        reason = difference.get("reason", "unknown")
-        return _answer("fail", f"its outputs differ from the original's: {reason}")
-    text = f"largest error {difference['max_error']:.2g} ({difference['relative']:.1g} of the outputs' scale)"
-    text += f", cosine {difference['cosine']:.6f}"
-    if difference.get("top1") is not None:
-        text += f", top-1 the same in {percent(difference['top1'])}"
-    word = verdict(difference, str(case.axes.get("dtype", "float32")))
-    if word == "different":
-        return _answer("fail", f"its outputs differ from the original's: {text}")
-    if word == "close":
-        return _answer("warn", f"its outputs are only close to the original's: {text}")
-    # Near ties of an untrained classifier change places without an error.
-    is_ranked = difference.get("top1") in (None, 1.0)
-    return _answer("ok" if is_ranked else "note", f"its outputs agree with the original's: {text}")
-
-
-def _answer(outcome: Outcome, sentence: str) -> Check:
-    advice = "do not compare its speed; export it again or report it to the exporter"
-    if outcome == "note":
-        advice = "trained weights have fewer near ties than random ones"
-    return Check("agreement", outcome, sentence, advice if outcome != "ok" else "")
+    held = case.details.get("model", {}).get("dtypes", {})
+    dtype = precision_of(str(case.axes.get("dtype", "float32")), held)
+    judgements: dict[str, Judgement] = {each.against: judged(each, dtype) for each in found}
+    worst = min((judgement.word for judgement in judgements.values()), key=list(_OUTCOMES).index)
+    texts = [
+        f"its outputs {_WORDS[judgement.word]} {against}: {judgement.sentence}"
+        for against, judgement in judgements.items()
+        if judgement.word == worst
+    ]
+    return Check("agreement", _OUTCOMES[worst], "; ".join(texts), _NEXT[worst])

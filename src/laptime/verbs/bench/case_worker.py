@@ -205,12 +205,16 @@ class CaseWorker:
         samples = [self._placed(series, round, epoch) for facts in told for series in facts.series]
         return samples, next((facts.details["peak"] for facts in told if facts.series), {})
 
-    def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0) -> Case:
-        """One pass; returns the case with its series and details. The details say when it failed."""
+    def do(self, kind: str, batch: int, case: Case, *, seconds: float = 0.0, **more: str) -> Case:
+        """One pass; returns the case with its series and details. The details say when it failed.
+
+        Args:
+            more: what else the command says, see `measure.protocol.Pass`.
+        """
         if not self._revive(batch):
             return case
         try:
-            messages = self._ask(Pass(kind=kind, batch=batch, seconds=seconds), extra=seconds)
+            messages = self._ask(Pass(kind=kind, batch=batch, seconds=seconds, **more), extra=seconds)
         except CommandFailed as error:
             failure = msgspec.to_builtins(error.failure)
             failure.pop("traceback", None)

@@ -17,7 +17,6 @@ import msgspec
 
 from laptime.analysis.compare import MIN_PAIRS
 from laptime.kit.clock import Clock, SystemClock
-from laptime.measure import passes
 from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
@@ -41,6 +40,7 @@ from laptime.records.run import Run
 from laptime.store.live_run import LiveRun
 from laptime.verbs.bench import batch_search, known_work, opening, regimes
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
+from laptime.verbs.bench.last_passes import completed_cases
 from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
 from laptime.verbs.bench.planning import Plan, plan
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
@@ -349,10 +349,8 @@ class _Bench:
 
     def _passes(self) -> None:
         cases = self._active()
-        for kind in passes.KINDS:
-            self._say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
-            for worker, batch in cases:
-                self._live(CaseChanged(worker.do(kind, batch, self._case(worker, batch))))
+        for case in completed_cases(cases, self._case, self._say):
+            self._live(CaseChanged(case))
         for worker, batch in cases:
             self._live(CaseChanged(self._peaks.told(worker, self._case(worker, batch))))
 

@@ -1,6 +1,5 @@
 """TensorFlow's profiler files (`HOST.xplane.pb`) as columns; everything behind them is shared with Kineto.
 
-wire     protocol buffers' wire format: bytes -> fields
 space    XSpace -> planes, lines, events
 host     what an event on a CPU thread is
 steps    where a step begins and ends, and its phases

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from laptime.kit.errors import UsageError
+from laptime.kit.protobuf import Damaged
 from laptime.kit.text import count
 from laptime.trace.columns import NONE, DeviceWork, Host, HostKind, Trace
 from laptime.trace.reading import assemble
 from laptime.trace.reading.gather import WEEK, Part
 from laptime.trace.reading.xplane import host, space, steps, streams
 from laptime.trace.reading.xplane.space import Line, Plane
-from laptime.trace.reading.xplane.wire import Damaged
 
 SUFFIX = ".xplane.pb"
 FORMAT = "xplane"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from laptime.trace.reading.xplane.wire import NUMBER, double, fields, signed
+from laptime.kit.protobuf import NUMBER, double, fields, signed
 
 Fact = int | float | str
 NO_FACTS: dict[str, Fact] = {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from mmap import mmap
 
 NUMBER = -1
 """In place of an end: the field is a number, not a stretch of bytes."""
@@ -19,7 +20,7 @@ class Damaged(Exception):
     """The bytes are no message."""
 
 
-def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
+def fields(data: bytes | mmap, at: int, end: int) -> Iterator[tuple[int, int, int]]:
     """Every field between two places: its number, and the value and NUMBER, or begin and end of its bytes.
 
     Fixed 64- and 32-bit values come as the unsigned number that they spell; `double` reads it.
@@ -48,7 +49,7 @@ def fields(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
             raise Damaged(f"the field at byte {at} has type {kind}, which does not exist")
 
 
-def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def varint(data: bytes | mmap, at: int, end: int) -> tuple[int, int]:
     """The unsigned number that begins here, and where it ends.
 
     Raises:

@@ -1,0 +1,177 @@
+"""What one implementation of a model made of some inputs, kept so that another one can be held against it.
+
+One input tells little: a model that gives its last outputs again, or has frozen a branch that depends on the
+data, is right on it. So there are the inputs of the measurement, others like them, and those of another batch
+size. Others are made without knowing what they mean: the elements of every array change places, which keeps
+shapes, dtypes and the set of values, so that tokens stay tokens and masks stay masks.
+
+Lies when: the order of the elements is a promise (offsets, sorted lengths). Inputs that the reference refuses
+are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laptime.analysis.agreement import Agreement, Call, judged, measured
+
+Array = np.ndarray[Any, Any]
+Run = Callable[[list[Array]], Sequence[Array]]
+
+MOST_BYTES = 256 << 20
+"""Of inputs and outputs that are kept; models with more are compared on fewer inputs, at least on one."""
+
+MOST_SECONDS = 10.0
+"""Spent on the reference's calls; slower models are compared on fewer inputs, at least on one."""
+
+
+@dataclass(frozen=True)
+class RecordedCall:
+    """Inputs of `batch` items and the reference's outputs for them, floats of half precision as float32."""
+
+    batch: int
+    inputs: list[Array]
+    outputs: list[Array]
+
+
+@dataclass(frozen=True)
+class RecordedCalls:
+    """Calls of a reference; the first has the inputs of the measurement.
+
+    Attributes:
+        undetermined: why its outputs are no reference: they are others each time.
+        rounding: by output, the error that it makes when the last bits of its inputs change.
+    """
+
+    calls: list[RecordedCall] = field(default_factory=list)
+    undetermined: str = ""
+    rounding: list[float] = field(default_factory=list)
+
+    def save(self, path: Path) -> None:
+        """As one file of arrays."""
+        shapes = [(call.batch, len(call.inputs), len(call.outputs)) for call in self.calls]
+        about = {"undetermined": self.undetermined, "rounding": self.rounding, "calls": shapes}
+        arrays: dict[str, Array] = {}
+        for at, call in enumerate(self.calls):
+            for side, values in (("input", call.inputs), ("output", call.outputs)):
+                arrays |= {f"{at}_{side}_{place}": array for place, array in enumerate(values)}
+        np.savez(path, about=np.array(json.dumps(about)), **arrays)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path) -> RecordedCalls:
+        """What `save` wrote."""
+        with np.load(path, allow_pickle=False) as stored:
+            about = json.loads(str(stored["about"]))
+            calls = [
+                RecordedCall(
+                    batch,
+                    [stored[f"{at}_input_{place}"] for place in range(inputs)],
+                    [stored[f"{at}_output_{place}"] for place in range(outputs)],
+                )
+                for at, (batch, inputs, outputs) in enumerate(about["calls"])
+            ]
+        return cls(calls, about["undetermined"], about["rounding"])
+
+
+def record(run: Run, inputs_of: Callable[[int], list[Array]], batches: Sequence[int]) -> RecordedCalls:
+    """What `run` makes of the inputs of the first batch size, two others like them, and those of other sizes.
+
+    Args:
+        run: the reference.
+        inputs_of: its inputs, by batch size.
+        batches: the size that is measured, and more where the model takes any.
+
+    Raises:
+        Exception: whatever the first call raises.
+    """
+    began, size = time.perf_counter(), 0
+    calls: list[RecordedCall] = []
+    own, *others = batches
+    for batch, seed in [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]:
+        if calls and (size > MOST_BYTES or time.perf_counter() - began > MOST_SECONDS):
+            break
+        try:
+            given = [np.array(array) for array in inputs_of(batch)]
+            inputs = variation(given, seed) if seed else given
+            outputs = [np.array(array) for array in run([np.array(array) for array in inputs])]
+        except Exception:
+            if not calls:
+                raise
+            continue  # other inputs need not be possible ones
+        calls.append(RecordedCall(batch, inputs, outputs))
+        size += sum(array.nbytes for array in (*inputs, *outputs))
+    first = calls[0]
+    again = run([np.array(array) for array in first.inputs])
+    repeated = judged(measured([Call(again, first.outputs, first.batch)], against="itself"), "float32")
+    is_random = repeated.word in ("close", "different")
+    text = f"the reference's outputs are others each time: {repeated.sentence}" if is_random else ""
+    return RecordedCalls(calls, text, _rounding(run, first))
+
+
+def _rounding(run: Run, first: RecordedCall) -> list[float]:
+    """Error of each output when every float of the inputs is changed by two units in its last place."""
+    nudged = run([_nudged(array) for array in first.inputs])
+    found = measured([Call(nudged, first.outputs, first.batch)], against="itself")
+    errors = {error.output: error.rms for error in found.outputs if not error.exact}
+    return [errors.get(at, 0.0) for at in range(len(first.outputs))]
+
+
+def _nudged(array: Array) -> Array:
+    if array.dtype.kind != "f":
+        return np.array(array)
+    signs = np.random.default_rng(0).choice((-1.0, 1.0), array.shape)
+    return np.asarray(array * (1 + 2 * np.finfo(array.dtype).eps * signs), array.dtype)
+
+
+def variation(given: Sequence[Array], seed: int) -> list[Array]:
+    """Other inputs of the same shapes and dtypes; the same values in another order, where they differ."""
+    generator = np.random.default_rng(seed)
+    return [_varied(array, generator) for array in given]
+
+
+def _varied(array: Array, generator: np.random.Generator) -> Array:
+    shuffled: Array = generator.permutation(array.ravel()).reshape(array.shape)
+    if array.dtype.kind != "f" or not np.array_equal(shuffled, array, equal_nan=True):
+        return shuffled
+    # Constants keep their sign and never grow: a logarithm, a root and a probability take them.
+    return np.asarray(array * generator.uniform(0.5, 1.0, array.shape), array.dtype)
+
+
+def other_batch(batch: int) -> int:
+    """A second batch size: what is frozen at one shows at another."""
+    return 2 if batch == 1 else 1
+
+
+def compared(
+    run: Run, recorded: RecordedCalls, *, against: str, dtype: str, fixed: bool = False
+) -> Agreement:
+    """How far what `run` makes of the recorded inputs is from the recorded outputs.
+
+    Args:
+        run: the implementation that is looked at.
+        against: name of the reference.
+        dtype: its precision.
+        fixed: it need not take other batch sizes than the first.
+    """
+    calls: list[Call] = []
+    if recorded.undetermined:
+        return Agreement(against=against, dtype=dtype, undetermined=recorded.undetermined)
+    for call in recorded.calls:
+        try:
+            ours = [np.array(array) for array in run([np.array(array) for array in call.inputs])]
+        except Exception as error:
+            if fixed and call.batch != recorded.calls[0].batch:
+                continue
+            text = str(error).strip().partition("\n")[0][:200]
+            reason = f"it fails on inputs of batch {call.batch} that {against} takes: "
+            reason += f"{type(error).__name__}: {text}"
+            return Agreement(against=against, dtype=dtype, reason=reason)
+        calls.append(Call(ours, call.outputs, call.batch))
+    return measured(calls, against=against, dtype=dtype, rounding=recorded.rounding)

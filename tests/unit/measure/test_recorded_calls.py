@@ -1,0 +1,98 @@
+"""What a reference made of some inputs, kept and held against another implementation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from laptime.analysis.agreement import judged
+from laptime.measure.recorded_calls import RecordedCalls, compared, other_batch, record, variation
+
+WEIGHTS = np.random.default_rng(5).standard_normal((4, 3))
+
+
+def linear(arrays: list[Any]) -> list[Any]:
+    return [arrays[0] @ WEIGHTS]
+
+
+def inputs(batch: int) -> list[Any]:
+    return [np.random.default_rng(batch).standard_normal((batch, 4)).astype(np.float32)]
+
+
+def test_calls_are_kept_with_several_inputs_and_both_batch_sizes(tmp_path: Path) -> None:
+    recorded = record(linear, inputs, [3, other_batch(3)])
+    assert [call.batch for call in recorded.calls] == [3, 3, 1, 3]
+    recorded.save(tmp_path / "calls.npz")
+    loaded = RecordedCalls.load(tmp_path / "calls.npz")
+    assert loaded.rounding == recorded.rounding
+    for kept, call in zip(loaded.calls, recorded.calls, strict=True):
+        assert np.array_equal(kept.inputs[0], call.inputs[0])
+        assert np.array_equal(kept.outputs[0], call.outputs[0])
+    assert judged(compared(linear, loaded, against="it", dtype="float32"), "float32").word == "same"
+
+
+def test_variations_keep_the_set_of_values() -> None:
+    tokens, image = np.arange(12).reshape(2, 6), np.linspace(0.0, 1.0, 8, dtype=np.float32)
+    one, other = variation([tokens, image], 1)
+    assert not np.array_equal(one, tokens)
+    assert np.array_equal(np.sort(one.ravel()), tokens.ravel())
+    assert np.array_equal(np.sort(other), image)
+    (changed,) = variation([np.ones((2, 2), np.float32)], 1)
+    assert 0 < changed.min() < changed.max() <= 1
+
+
+def test_an_input_that_the_reference_refuses_is_left_out() -> None:
+    def ordered(arrays: list[Any]) -> list[Any]:
+        if (np.diff(arrays[0]) < 0).any():
+            raise ValueError("not sorted")
+        return arrays
+
+    recorded = record(ordered, lambda batch: [np.arange(6.0)], [1])
+    assert len(recorded.calls) == 1
+
+
+def test_a_reference_that_draws_random_numbers_is_none() -> None:
+    dice = np.random.default_rng(0)
+    recorded = record(lambda arrays: [arrays[0] + dice.standard_normal(arrays[0].shape)], inputs, [2])
+    found = compared(linear, recorded, against="it", dtype="float32")
+    word, sentence = judged(found, "float32")
+    assert word == "unknown"
+    assert "others each time" in sentence
+
+
+def test_a_call_that_fails_is_a_difference_unless_the_batch_is_fixed() -> None:
+    def only_two(arrays: list[Any]) -> list[Any]:
+        if len(arrays[0]) != 2:
+            raise ValueError("made for batch 2")
+        return linear(arrays)
+
+    recorded = record(linear, inputs, [2, 1])
+    found = compared(only_two, recorded, against="torch", dtype="float32")
+    assert "fails on inputs of batch 1 that torch takes: ValueError: made for batch 2" in found.reason
+    fixed = compared(only_two, recorded, against="torch", dtype="float32", fixed=True)
+    assert (fixed.reason, fixed.inputs) == ("", 3)
+
+
+def test_a_model_that_changes_its_inputs_changes_nobody_elses() -> None:
+    def spoiling(arrays: list[Any]) -> list[Any]:
+        result = linear(arrays)
+        arrays[0][:] = 0
+        return result
+
+    recorded = record(spoiling, inputs, [2])
+    assert judged(compared(linear, recorded, against="it", dtype="float32"), "float32").word == "same"
+
+
+def test_rounding_is_what_the_last_bits_of_the_inputs_do() -> None:
+    steep = record(lambda arrays: [np.sin(arrays[0].astype(np.float64) * 1e4)], inputs, [64]).rounding[0]
+    flat = record(linear, inputs, [64]).rounding[0]
+    assert flat < 1e-6
+    assert 1e-4 < steep < 1e-1
+
+
+def test_whatever_the_first_call_raises_comes_out() -> None:
+    with pytest.raises(ZeroDivisionError):
+        record(lambda arrays: [1 // 0], inputs, [1])
