@@ -73,6 +73,7 @@ check: $(STAMP)  ## format, lint, types, arrows between rooms, no circles, sizes
 	$(BIN)/python scripts/metrics.py --check
 	$(BIN)/python scripts/rules.py --check
 	$(BIN)/python scripts/optimizations.py --check
+	$(BIN)/python scripts/oci_aws.py --check
 
 format: $(STAMP)  ## let ruff format and mend what it can
 	$(BIN)/ruff format .
@@ -82,6 +83,7 @@ docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/metrics.py
 	$(BIN)/python scripts/rules.py
 	$(BIN)/python scripts/optimizations.py
+	$(BIN)/python scripts/oci_aws.py
 
 bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 	$(BIN)/python scripts/bench.py $(ONLY)

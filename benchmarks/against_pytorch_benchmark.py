@@ -1,7 +1,9 @@
 """laptime against pytorch-benchmark 0.3.6: EfficientNet-B0 at batch 1 and 8 on the CPU, whole commands.
 
-Asked for: at most half the wall time; and the headline's spread over the runs at most a third of that tool's,
-or the verdict says noisy and the interval covers the median of the quiet runs. Quiet, and with --burn beside
+torch.utils.benchmark's `blocked_autorange` is timed in the same rounds, as the loop of a careful user.
+
+Asked for: at most half the wall time; and headlines within 1.05x of each other, or the verdict says noisy and
+the interval covers the median of the quiet runs. Quiet, and with --burn beside
 a program that burns one core on and off in random bursts of 0.2 to 2 s.
 
 It needs an interpreter that has the other tool (which needs setuptools for distutils, before Python 3.12):
@@ -16,7 +18,6 @@ Both interpreters should have the same torch; the table names the versions.
 
     headline   theirs: seconds_per_batch_mean; ours: latency/isolated/median
     spread     largest over smallest headline of all runs
-    ratio      (our spread - 1) / (their spread - 1)
     covered    our runs whose interval holds the median of our quiet runs (of all runs, when none was quiet)
 """
 
@@ -45,18 +46,18 @@ TIMEOUT = 1800.0  # seconds of one command; a machine that crawls must not hold 
 Round = dict[str, Any]
 
 
-def theirs(python: str, batch: int, num_runs: int) -> Round:
-    """One whole command of pytorch-benchmark."""
+def theirs(python: str, script: str, *arguments: int) -> Round:
+    """One whole command of another tool: a script beside this one, which prints its figures as JSON."""
     started = time.perf_counter()
     done = subprocess.run(
-        [python, str(HERE / "_theirs.py"), str(batch), str(num_runs)],
+        [python, str(HERE / script), *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=TIMEOUT,
     )
     wall = time.perf_counter() - started
     if done.returncode != 0:
-        raise SystemExit(f"error: {python} could not run pytorch-benchmark\n{done.stderr[-2000:]}")
+        raise SystemExit(f"error: {python} could not run {script}\n{done.stderr[-2000:]}")
     return {"wall": wall, **json.loads(done.stdout.splitlines()[-1])}
 
 
@@ -111,12 +112,14 @@ def measured(asked: argparse.Namespace, data: dict[str, Any]) -> None:
         for number in range(have, asked.rounds):
             each: Round = {"burn": asked.burn, "where": where()}
             tools = [
-                ("theirs", lambda: theirs(asked.their_python, asked.batch, asked.num_runs)),
+                ("theirs", lambda: theirs(asked.their_python, "_theirs.py", asked.batch, asked.num_runs)),
+                ("timer", lambda: theirs(sys.executable, "_timer.py", asked.batch)),
                 ("ours", lambda: ours(asked.batch)),
             ]
             random.Random(asked.seed + number).shuffle(tools)
             for name, run in tools:
                 each[name] = run()
+            time.sleep(asked.pause)
             data["rounds"].append(each)
             write(asked.json, data)
             times = f"theirs {each['theirs']['wall']:.1f} s, ours {each['ours']['wall']:.1f} s"
@@ -149,7 +152,15 @@ def tables(rounds: list[Round], quiet: list[Round], name: str) -> None:
     )
     table(("", "theirs", "ours", "ours / theirs, asked 0.50"), [("wall time", *values)])
     print()
-    columns = ("batch", "theirs, spread", "ours, spread", "ratio, asked 0.33", "covered", "of noisy ones")
+    columns = (
+        "batch",
+        "theirs, spread",
+        "torch.utils.benchmark, spread",
+        "ours, spread",
+        "trusted ones alone, asked 1.05x",
+        "covered",
+        "of noisy ones",
+    )
     rows = []
     for batch in rounds[0]["ours"]["cases"]:
         a = [each["theirs"]["seconds"][batch] for each in rounds]
@@ -158,13 +169,13 @@ def tables(rounds: list[Round], quiet: list[Round], name: str) -> None:
         truth = statistics.median(each["ours"]["cases"][batch]["value"] for each in quiet)
         holds = covered(rounds, batch, truth)
         noisy = [held for held, case in zip(holds, cases, strict=True) if case["verdict"] != "trusted"]
-        share = (spread(b) - 1) / (spread(a) - 1) if spread(a) > 1 else float("inf")
+        trusted = [case["value"] for case in cases if case["verdict"] == "trusted"]
+        timer = [each["timer"]["seconds"][batch] for each in rounds]
         rows.append(
             (
                 batch,
-                f"{statistics.median(a) * 1e3:.1f} ms, {spread(a):.2f}x",
-                f"{statistics.median(b) * 1e3:.1f} ms, {spread(b):.2f}x",
-                f"{share:.2f}",
+                *(f"{statistics.median(each) * 1e3:.1f} ms, {spread(each):.2f}x" for each in (a, timer, b)),
+                f"{spread(trusted):.2f}x of {len(trusted)}" if trusted else "none",
                 f"{sum(holds)} of {len(holds)}",
                 f"{sum(noisy)} of {len(noisy)}",
             )
@@ -183,6 +194,7 @@ def main() -> int:
     options.add_argument("--rounds", type=int, default=10)
     options.add_argument("--batch", type=int, default=8, help="the batch size beside 1")
     options.add_argument("--num-runs", type=int, default=100, help="theirs; ours stops by itself")
+    options.add_argument("--pause", type=float, default=0.0, metavar="S", help="seconds between rounds")
     options.add_argument("--burn", action="store_true", help="beside a busy neighbour")
     options.add_argument("--seed", type=int, default=0)
     asked = options.parse_args()

@@ -2,9 +2,9 @@
 
 Asked for: the same program comes out different in at most 1 of 100; a planted 5 % slowdown is found in at
 least 95 of 100. On a scripted machine, whose truth is known and whose minutes take milliseconds, in several
-worlds; with --real N also N times each with real processes on this machine (about half a minute each).
+worlds; `real_comparisons.py` does it with real processes.
 
-    covered    comparisons whose 95 % interval of the ratio holds the true one (real: 1, or 1 / 1.05)
+    covered    comparisons whose 95 % interval of the ratio holds the true one
     half       mean half-width of that interval
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 from unittest.mock import patch
 
@@ -34,11 +34,6 @@ WORLDS: dict[str, dict[str, float]] = {
 WORDS = ("faster", "slower", "same", "unclear")
 CALL = 0.010  # seconds of one scripted call
 SLOWER = 1.05
-PAIRS = (
-    ("null:spin=3ms", "null:spin=3ms", 1.0),
-    ("torchvision:resnet18", "torchvision:resnet18", 1.0),
-    ("null:spin=3ms", "null:spin=3.15ms", SLOWER),
-)
 
 
 def scripted(world: dict[str, float], slower: float, seed: int) -> Comparison:
@@ -47,11 +42,6 @@ def scripted(world: dict[str, float], slower: float, seed: int) -> Comparison:
     there = ScriptedMachine(seconds, seed=seed, **world)  # type: ignore[arg-type]
     run = bench(BenchRequest(targets=list(seconds)), open_session=there.open_session, clock=there)
     return run.comparisons[0]
-
-
-def real(baseline: str, candidate: str, seed: int) -> Comparison:
-    """One comparison of two targets on this machine."""
-    return bench(BenchRequest(targets=[baseline, candidate], seed=seed)).comparisons[0]
 
 
 def scored(name: str, slower: float, found: Iterable[Comparison]) -> dict[str, Any]:
@@ -93,10 +83,9 @@ def main() -> int:
     """Print the table; 1 when the scripted machine shows a promise broken."""
     options = parser(__doc__ or "")
     options.add_argument("--seeds", type=int, default=100, help="comparisons of each kind in each world")
-    options.add_argument("--real", type=int, default=0, metavar="N", help="real comparisons of each kind")
     asked = options.parse_args()
-    data: dict[str, Any] = {**head("Comparisons of known truth"), "scripted": [], "real": []}
-    columns = ("world or target", "against", "n", *WORDS, "covered", "half")
+    data: dict[str, Any] = {**head("Comparisons of known truth"), "scripted": []}
+    columns = ("world", "against", "n", *WORDS, "covered", "half")
 
     def scripted_rows() -> Iterable[tuple[str, ...]]:
         with patch.object(machine, "environment", environment):
@@ -106,17 +95,7 @@ def main() -> int:
                     data["scripted"].append(scored(name, slower, found))
                     yield row(data["scripted"][-1])
 
-    def real_rows() -> Iterable[tuple[str, ...]]:
-        for baseline, candidate, slower in PAIRS:
-            found = (real(baseline, candidate, seed) for seed in range(asked.real))
-            data["real"].append(scored(f"`{baseline}`", slower, found))
-            write(asked.json, data)
-            yield row(data["real"][-1])
-
-    makers: list[Callable[[], Iterable[tuple[str, ...]]]] = [scripted_rows]
-    if asked.real:
-        makers.append(real_rows)
-    table(columns, (line for maker in makers for line in maker()))
+    table(columns, scripted_rows())
     broken = [score for score in data["scripted"] if not kept(score)]
     print("\npromises " + (f"broken in {len(broken)} lines" if broken else "kept"))
     write(asked.json, data)

@@ -41,6 +41,7 @@ COLUMNS = (
     "covered",
     "wrong",
     "noisy for no reason",
+    "disturbed",
 )
 
 
@@ -75,6 +76,7 @@ def line(found: Row) -> tuple[str, ...]:
         f"{found.covered} of {found.intervals}",
         str(found.wrongly_trusted),
         str(found.wrongly_noisy),
+        f"{found.disturbed:.0%}",
     )
 
 
@@ -118,7 +120,7 @@ def main() -> int:
         for name in names:
             if PROGRAMS[name].rate is None and not PROGRAMS[name].outside:
                 pairs = [on_this_machine(name, seed) for seed in range(asked.real)]
-                yield row(name, [found for found, _ in pairs], pairs[0][1])
+                yield row(name, [found for found, _ in pairs], pairs[0][1], real=True)
 
     kept: dict[str, list[Row]] = {"simulated": [], "real": []}
     with patch.object(machine, "environment", environment):

@@ -8,7 +8,6 @@ from laptime.kit.package import __version__ as __version__
 
 if TYPE_CHECKING:
     from laptime.instrument.recorder import trace_handler as trace_handler
-    from laptime.records.run import Run as Run
     from laptime.tuning.session.api import Problem as Problem
     from laptime.tuning.session.api import tune as tune
     from laptime.tuning.session.apply import apply as apply
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from laptime.verbs.api import compare as compare
     from laptime.verbs.api import load as load
     from laptime.verbs.profile.block import profile as profile
+    from laptime.verbs.public_run import Run as Run
 
 _PUBLIC = {
     "apply": "laptime.tuning.session.apply",
@@ -26,7 +26,7 @@ _PUBLIC = {
     "tune": "laptime.tuning.session.api",
     "Problem": "laptime.tuning.session.api",
     "trace_handler": "laptime.instrument.recorder",
-    "Run": "laptime.records.run",
+    "Run": "laptime.verbs.public_run",
 }
 
 __all__ = ["Problem", "Run", "apply", "bench", "compare", "load", "profile", "trace_handler", "tune"]

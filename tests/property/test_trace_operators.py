@@ -56,8 +56,13 @@ class Written:
         self.event("kernel", "k", 10**6, kernel, 99, device=0, stream=7, correlation=self.correlation)
         return at + 2
 
-    def call(self, call: Call, at: int, tid: int, merged: bool = False) -> tuple[int, Counter[str]]:
-        """Writes a call; returns its end and what it and those in it come to, in us."""
+    def call(
+        self, call: Call, at: int, tid: int, merged: bool = False, above: frozenset[str] = frozenset()
+    ) -> tuple[int, Counter[str]]:
+        """Writes a call; returns its end and what it and those in it come to, in us.
+
+        Device time of an operator inside one of its own name is in that one's total already.
+        """
         now, own = at, Counter[str](calls=1, host_self=call.gap)
         children = [each for each in call.inside if isinstance(each, Call)]
         one = len(children) == 1 and children[0].name == call.name
@@ -68,7 +73,7 @@ class Written:
                 now = self.launch(now, each, tid)
                 own.update(kernels=1, device_self=each, device_total=each)
             else:
-                now, inner = self.call(each, now, tid, merged=one)
+                now, inner = self.call(each, now, tid, merged=one, above=above | {call.name})
                 own["device_total"] += inner["device_total"]
                 if one:
                     own.update({key: inner[key] for key in ("host_self", "kernels", "device_self")})
@@ -76,7 +81,10 @@ class Written:
         own["host_total"] = now - at
         self.event("cpu_op", call.name, at, now - at, tid)
         if not merged:
-            self.sums.setdefault(call.name, Counter()).update(own)
+            sums = self.sums.setdefault(call.name, Counter())
+            sums.update(
+                {key: value for key, value in own.items() if key != "device_total" or call.name not in above}
+            )
         return now, own
 
 

@@ -93,6 +93,10 @@ events = st.fixed_dictionaries(
 @given(st.lists(events, max_size=6))
 @settings(max_examples=300, deadline=None)
 def test_events_with_fields_of_any_type_are_read(rows: list[dict[str, Any]]) -> None:
-    trace = reader.parse(json.dumps({"traceEvents": rows}).encode())
+    try:
+        trace = reader.parse(json.dumps({"traceEvents": rows}).encode())
+    except UsageError:  # none of them is an event
+        assert rows
+        return
     assert trace.events <= len(rows)
     assert not trace.truncated

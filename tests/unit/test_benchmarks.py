@@ -84,6 +84,29 @@ def test_a_planted_slowdown_is_slower_on_the_scripted_machine() -> None:
     assert found.word == "slower"
 
 
+# Comparisons of known truth with real processes
+
+
+def test_real_comparisons_go_on_where_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = benchmark("real_comparisons")
+    made: list[tuple[str, int]] = []
+
+    def one(name: str, seed: int) -> dict[str, Any]:
+        made.append((name, seed))
+        word, truth = "slower" if "10" in name else "unclear", 1 / script.PAIRS[name][2]
+        ci95 = [0.99 * truth, 1.01 * truth]
+        return {"pair": name, "seed": seed, "word": word, "speedup": truth, "ci95": ci95, "wall": 20.0}
+
+    monkeypatch.setattr(script, "compared", one)
+    for each in (1, 2):
+        monkeypatch.setattr(sys, "argv", ["x", "--each", str(each), "--json", str(tmp_path / "c.json")])
+        assert script.main() == 0
+    assert sorted(made) == sorted((name, seed) for name in script.PAIRS for seed in (0, 1))
+    assert "| 10 % more | 2 | 0 | 2 | 0 | 0 | 2 of 2 | 0.91% | 20 s |" in capsys.readouterr().out
+
+
 # Against pytorch-benchmark
 
 
@@ -94,6 +117,7 @@ def a_round(
     return {
         "burn": False,
         "theirs": {"wall": 30.0, "torch": "2", "seconds": {"1": their}},
+        "timer": {"wall": 9.0, "torch": "2", "seconds": {"1": 0.021}},
         "ours": {"wall": 12.0, "torch": "2", "exit": 0, "verdict": verdict, "cases": {"1": case}},
     }
 
@@ -107,7 +131,8 @@ def test_spreads_coverage_and_verdicts_are_told(capsys: pytest.CaptureFixture[st
     benchmark("against_pytorch_benchmark").tables(rounds, rounds, "Quiet")
     told = capsys.readouterr().out
     assert "| wall time | 30.0 s | 12.0 s | 0.40 |" in told
-    assert "| 1 | 36.0 ms, 1.50x | 20.0 ms, 1.10x | 0.20 | 1 of 3 | 0 of 2 |" in told
+    columns = "| 1 | 36.0 ms, 1.50x | 21.0 ms, 1.00x | 20.0 ms, 1.10x | 1.00x of 1 | 1 of 3 | 0 of 2 |"
+    assert columns in told
     assert "our verdicts: noisy 2, trusted 1" in told
 
 
@@ -116,8 +141,8 @@ def test_rounds_are_kept_and_missing_ones_added(tmp_path: Path, monkeypatch: pyt
     file = tmp_path / "against.json"
     ran: list[str] = []
 
-    def theirs(python: str, batch: int, num_runs: int) -> dict[str, Any]:
-        ran.append("theirs")
+    def theirs(python: str, script: str, *arguments: int) -> dict[str, Any]:
+        ran.append(script)
         return {"wall": 2.0, "torch": "2", "seconds": {"1": 0.03}}
 
     monkeypatch.setattr(against, "theirs", theirs)
@@ -127,7 +152,8 @@ def test_rounds_are_kept_and_missing_ones_added(tmp_path: Path, monkeypatch: pyt
             sys, "argv", ["x", "--their-python", "p", "--rounds", str(asked), "--json", str(file)]
         )
         assert against.main() == 0
-        assert len(json.loads(file.read_text())["rounds"]) == len(ran) == total
+        assert len(json.loads(file.read_text())["rounds"]) == ran.count("_theirs.py") == total
+        assert ran.count("_timer.py") == total
     monkeypatch.setattr(sys, "argv", ["x", "--their-python", "p", "--num-runs", "7", "--json", str(file)])
     assert against.main() == 2
 

@@ -8,9 +8,9 @@ what the precision explains. Both are pure: a stored measurement can be judged a
     gain      factor by which the outputs are the reference's (least squares): 1, whatever rounding does
     spread    how much the reference's output changes with its input, over the same root mean square.
               Outputs that are off by as much follow their input no better than a constant does
-    rounding  rms error that the reference itself makes when the last bits of its inputs change. In 13
-              untrained torchvision models float32's error was 0.6 to 1.3 times that; in a ResNet-152 both
-              were a hundred times what they are in others
+    rounding  rms error that the reference itself makes as the last bits of its inputs change. In 13 untrained
+              torchvision models the error of float32 was 0.6 to 1.3 times that, and in a ResNet-152 a
+              hundred times what it is in others
 
 Cosine and top-1 agreement are told and decide nothing: of one number the cosine is 1 or -1 whatever it is, a
 factor does not show in it, and near ties of an untrained classifier change places without an error.

@@ -11,8 +11,9 @@ from typing import Literal
 from msgspec import structs
 
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import headline, main_throughput, summarize
+from laptime.analysis.summary import REPORTED, headline, main_throughput, summarize
 from laptime.kit.quantity import amount, share
+from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison
@@ -46,7 +47,7 @@ def judge(case: Case, stat: Stat, kind: Literal["max", "min"], limit: str | floa
     """
     limit = amount(limit, stat.unit) if isinstance(limit, str) else float(limit)
     ends = _ends(stat)
-    why = _doubt(case, stat)
+    why = doubt(case, stat)
     word: Held = "undecided"
     if ends and not why:
         low, high = ends
@@ -73,17 +74,20 @@ def _ends(stat: Stat) -> tuple[float, float] | None:
     """The interval; of numbers that are counted or measured once, the value itself."""
     if stat.ci95 is not None:
         return stat.ci95
-    sampled = stat.tag.startswith(("latency/", "throughput/")) and not stat.tag.endswith(("/min", "/max"))
+    sampled = stat.tag.startswith(("latency/", "throughput/", REPORTED)) and not stat.tag.endswith(
+        ("/min", "/max")
+    )
     return None if sampled or stat.value is None else (stat.value, stat.value)
 
 
-def _doubt(case: Case, stat: Stat) -> str:
+def doubt(case: Case, stat: Stat) -> str:
+    """Why nothing may be said of a number; "" when something may."""
     if case.trust == "invalid":
         bad = [check.sentence for check in case.checks if check.outcome == "fail"]
         return f"the number is invalid: {bad[0]}" if bad else "the number is invalid"
     if stat.value is None:
         return stat.note or "it could not be told"
-    return "" if _ends(stat) else f"{stat.n} samples cannot carry an interval"
+    return "" if _ends(stat) else f"{count(stat.n, 'sample')} cannot carry an interval"
 
 
 def _next(word: Held, case: Case) -> str:
@@ -92,11 +96,12 @@ def _next(word: Held, case: Case) -> str:
     return ""
 
 
-def regression(comparison: Comparison, tolerance: str | float = TOLERANCE) -> Verdict:
+def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of: str = "") -> Verdict:
     """Whether a candidate takes no more than its baseline's time, times 1 + tolerance.
 
     Args:
         tolerance: a share, `5%` or 0.05.
+        of: how the sentence begins where the comparison is not one of times: `peak 2, was 1: now over then`.
 
     Broken needs more than the interval beyond the limit: the comparison must have said `slower`, at its own,
     stricter level.
@@ -110,7 +115,8 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE) -> Ve
         word = "broken"
     ratio = 1 / comparison.speedup
     # Where the interval alone would have decided, the comparison says why it may not.
-    doubt = comparison.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
+    why = comparison.sentence.partition("; ")[2] if word == "undecided" and low > limit else ""
+    ratio_text = f"{of} {ratio:.3f}" if of else f"takes {ratio:.3f} of the baseline's time"
     return Verdict(
         kind="regression",
         case=comparison.candidate,
@@ -119,9 +125,9 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE) -> Ve
         limit=limit,
         value=ratio,
         ci95=(low, high),
-        sentence=f"takes {ratio:.3f} of the baseline's time [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
-        + (f"; {doubt}" if doubt else ""),
-        next=_decided_by(comparison) if word == "undecided" else "",
+        sentence=f"{ratio_text} [{low:.3f}, {high:.3f}], allowed is {limit:.3f}"
+        + (f"; {why}" if why else ""),
+        next=_decided_by(comparison) if word == "undecided" and not of else "",
     )
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from laptime.analysis.quantiles import Floats
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, EXCLUDED, Label, Series
+from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Series
 
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""
@@ -47,7 +47,7 @@ def select(series: Series, constants: Constants = TODAY) -> Evidence:
     values = np.asarray(series.samples, dtype=float)
     n = len(values)
     label = np.asarray(series.label or [0] * n, dtype=int)
-    not_settled = (label & int(Label.WARM_UP | Label.RESUMED | Label.RECOMPILED)) != 0
+    not_settled = (label & int(UNSETTLED)) != 0
     settled = np.nonzero(~not_settled)[0]
     hit = int(((label[settled] & int(DISTURBED)) != 0).sum())
     # Behind a disturbed call others stand in the queue: without it, only the busiest minutes would go.

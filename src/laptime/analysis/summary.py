@@ -7,6 +7,7 @@ measured once (`memory/host/peak`, `params/all`, `flops`, `time/first_call`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import structs
@@ -14,6 +15,7 @@ from msgspec import structs
 from laptime.analysis.achieved import achieved
 from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
+from laptime.analysis.lost_time import lost_share
 from laptime.analysis.open_loop import OpenLoop, open_loop
 from laptime.analysis.quantiles import (
     Floats,
@@ -27,10 +29,14 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
+
+REPORTED = "reported/"
+"""Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
 QUANTILES: dict[str, float] = {"median": 0.5, "p5": 0.05, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 
@@ -43,8 +49,11 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             continue
         if series.metric.tag == "latency":
             load = open_loop(case) if series.regime == Regime.PACED else None
-            stats += [_if_served(load, stat) for stat in latency(series, constants)]
-            stats.append(_served(load, throughput(series, batch=case.batch, constants=constants), case.batch))
+            stats += [
+                _if_served(load, _spared(case, series, stat, constants))
+                for stat in latency(series, constants)
+            ]
+            stats.append(_throughput(case, series, constants))
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -72,9 +81,14 @@ def headline(case: Case, constants: Constants = TODAY) -> Stat | None:
 
 def main_throughput(case: Case, constants: Constants = TODAY) -> Stat | None:
     """The throughput people mean: see `throughput_regime`."""
-    rates = throughputs(case, constants)
-    regime = throughput_regime([rates], on_cpu=_on_cpu(case), constants=constants)
-    return rates[regime] if regime else None
+    regime = shared_throughput_regime([case], constants)
+    return throughputs(case, constants)[regime] if regime else None
+
+
+def shared_throughput_regime(cases: Sequence[Case], constants: Constants = TODAY) -> str | None:
+    """The regime in which the throughputs of these cases stand side by side; None where they share none."""
+    rates = [each for case in cases if (each := throughputs(case, constants))]
+    return throughput_regime(rates, on_cpu=all(map(_on_cpu, cases)), constants=constants)
 
 
 def throughput_regime(
@@ -123,7 +137,7 @@ def _width(stat: Stat) -> float:
 def median_of(case: Case, series: Series, constants: Constants = TODAY) -> Stat:
     """The same of a case's series: without a value where paced calls came faster than they can be served."""
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _if_served(load, median(series, constants))
+    return _if_served(load, _spared(case, series, median(series, constants), constants))
 
 
 def median(series: Series, constants: Constants = TODAY) -> Stat:
@@ -265,7 +279,22 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    return _served(load, throughput(series, batch=case.batch, constants=constants), case.batch)
+    items = case.batch * case.instances
+    rate = throughput(series, batch=items, constants=constants)
+    return _served(load, _spared(case, series, rate, constants), items)
+
+
+def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:
+    """With an interval that reaches as far as the speed without what disturbed samples lost, where they had
+    to be used for want of others."""
+    evidence = select(series, constants)
+    if stat.ci95 is None or evidence.basis != "settled" or series.regime == Regime.PACED:
+        return stat
+    kept = 1 - lost_share(case, series, evidence)
+    low, high = stat.ci95
+    if stat.better == "higher":
+        return structs.replace(stat, ci95=(low, high / kept if kept else math.inf))
+    return structs.replace(stat, ci95=(low * kept, high))
 
 
 def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> Stat:
@@ -297,8 +326,20 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
 
 
 def _of_metric(series: Series, constants: Constants) -> Stat:
-    """A number that was measured once, or the median of several."""
+    """A number that was measured once, the mean of what trials reported, or the median of several."""
     metric = series.metric
+    if metric.tag.startswith(REPORTED):
+        trials = over_trials(series.samples)
+        return Stat(
+            tag=metric.tag,
+            title=metric.title,
+            unit=metric.unit,
+            value=trials.value,
+            ci95=trials.ci95,
+            n=len(series.samples),
+            better=metric.better,
+            note=trials.statistic,
+        )
     values = select(series, constants).values if len(series.samples) > 1 else None
     return Stat(
         tag=f"{metric.tag}/{series.regime}" if series.regime else metric.tag,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -13,6 +14,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any
 
+MARK = "LAPTIME_MARK_"
+"""Environment variables begin so by which programs that have left their group are found."""
 TAIL = 4000
 """Bytes of a program's output that are kept of one that failed."""
 
@@ -23,12 +26,19 @@ class Process(subprocess.Popen[bytes]):
     Args:
         words: the program and its arguments; no shell reads them.
         keeps_terminal: the program may use laptime's terminal; else it has none.
+        marked: what it starts ends with it even where it has left the group: all of them carry a mark in
+            their environment.
         options: as for `subprocess.Popen`.
     """
 
-    def __init__(self, words: Sequence[str], *, keeps_terminal: bool = False, **options: Any) -> None:
+    def __init__(
+        self, words: Sequence[str], *, keeps_terminal: bool = False, marked: bool = False, **options: Any
+    ) -> None:
         self._is_ended = False
         self._began = time.monotonic()
+        self._mark = f"{MARK}{secrets.token_hex(8).upper()}" if marked else ""
+        if self._mark:
+            options["env"] = {**(options.get("env") or os.environ), self._mark: "1"}
         group: dict[str, Any] = {"process_group": 0} if keeps_terminal else {"start_new_session": True}
         super().__init__(words, **group, **options)
 
@@ -78,7 +88,29 @@ class Process(subprocess.Popen[bytes]):
                 self._is_ended = True
                 self.send(signal.SIGKILL)
             status = self.wait()
+            if self._mark:
+                _end_marked(self._mark)
+                self._mark = ""
         return status
+
+
+def _end_marked(mark: str) -> None:
+    """Kill all programs with a mark in their environment; again, where one was just about to start another.
+
+    One that empties its environment when it starts a program is out of reach.
+    """
+    import psutil
+
+    for _ in range(3):
+        marked = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error, OSError):
+                if mark in process.environ():
+                    process.kill()
+                    marked.append(process)
+        if not marked:
+            return
+        psutil.wait_procs(marked, timeout=0.2)
 
 
 def tail(output: Path | IO[bytes], size: int = TAIL) -> str:

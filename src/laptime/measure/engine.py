@@ -48,6 +48,7 @@ from laptime.measure.protocol import (
 )
 from laptime.probes import TimedBlock, Watch, scheduler, watches
 from laptime.probes.host_memory import limit_private_memory
+from laptime.probes.ruler import RULER, Ruler, open_ruler
 from laptime.probes.scheduler import Evidence
 from laptime.records.case import Failure
 from laptime.records.metric import Metric
@@ -69,6 +70,7 @@ class Engine:
         import_framework: imports it beforehand, so that import and load times are separate.
         clock: the machine's clocks, or a scripted machine's.
         open_evidence: opens the counters of disturbance, likewise.
+        open_ruler: makes the ruler of a device, likewise; a scripted machine has none of ours.
     """
 
     def __init__(
@@ -78,16 +80,18 @@ class Engine:
         import_framework: Callable[[Variant], object] = lambda variant: None,
         clock: Clock = SystemClock,
         open_evidence: Callable[[], Evidence] = Evidence,
+        open_ruler: Callable[[str, Clock], Ruler | None] = open_ruler,
     ) -> None:
         self._open = open_model
         self._import = import_framework
         self._clock = clock
-        self._open_evidence = open_evidence
+        self._open_evidence, self._open_ruler = open_evidence, open_ruler
         self._model: Model | None = None
         self._scope: AbstractContextManager[Any] = nullcontext()
         self._workloads: dict[int, Workload] = {}
         self._own_batch: int | None = 1
         self._evidence: Evidence | None = None
+        self._ruler: Ruler | None = None
         self._watches: list[Watch] = []
 
     def answer(self, command: Command) -> Iterator[Message]:
@@ -122,7 +126,9 @@ class Engine:
             model.close()
         if self._evidence is not None:
             self._evidence.close()
-        self._model, self._evidence = None, None
+        if self._ruler is not None:
+            self._ruler.close()
+        self._model, self._evidence, self._ruler = None, None, None
         self._workloads.clear()
 
     @property
@@ -178,8 +184,10 @@ class Engine:
         seconds = self._clock.now() - started
         self._workloads[batch] = workload
         if self._evidence is None:
+            device = self._loaded.devices()[0].name
             self._evidence = self._open_evidence()
-            self._watches = watches(self._loaded.devices()[0].name, self._clock)
+            self._ruler = self._open_ruler(device, self._clock)
+            self._watches = watches(device, self._clock)
         model: object = self._model
         compiled = model.compile_seconds(batch) if isinstance(model, TimesCompilation) else None
         return Prepared(
@@ -231,8 +239,8 @@ class Engine:
         if command.regime == Regime.DEVICE:
             return self._record_on_device(command.batch, workload, length)
         assert self._evidence is not None
-        self._evidence.refresh_threads()
-        length["evidence"] = self._evidence
+        self._evidence.refresh_threads(self._ruler.threads if self._ruler else frozenset())
+        length |= {"evidence": self._evidence, "ruler": self._ruler}
         if command.regime == Regime.PACED:
             if not command.rate:
                 raise LaptimeError("the paced regime needs a rate")
@@ -295,6 +303,7 @@ def _as_series(tape: loop.Tape, regime: str, label: list[int]) -> list[Series]:
         (scheduler.STOLEN, tape.stolen),
         (scheduler.MISSING, tape.missing),
         (scheduler.THROTTLED, tape.throttled),
+        (RULER, tape.ruler),
         (LATENESS, tape.late),
     )
     return [latency, *(column(metric, values) for metric, values in evidence if values)]

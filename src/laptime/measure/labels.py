@@ -6,7 +6,8 @@ duration and however much CPU time it used:
     waited      its threads waited for a CPU for more than 2 % of its time, and not for each other
     stolen      a steal tick fell into it, or its calling thread lacks CPU time although it never slept
     throttled   the container's quota stopped it
-    clock       the device's clock was clearly below the one it sustains in this case
+    clock       the device's clock was clearly below the one it sustains in this case, or known work on a CPU
+                took clearly longer than it does at its best
 
 What a program does by itself (sleeps, locks, disks, a serial part, child processes) earns none of them: CPU
 time that is low beside the case's usual is no evidence. Rule of thumb behind the numbers: a loss below 2 %
@@ -20,7 +21,7 @@ import math
 import numpy as np
 from msgspec import structs
 
-from laptime.analysis.evidence import select
+from laptime.analysis.lost_time import slowdown
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.steady import Steady, settle
 from laptime.records.case import Case
@@ -40,6 +41,9 @@ FILLING_SHARE = 0.1
 
 CLOCK_DROP = 0.07
 """Against this case's own median clock, not a nominal one: a power cap is the machine, not a disturbance."""
+
+RULER_RISE = 0.1
+"""Of known work, above its best: the other hyperthread of a core makes it 50 %, readings differ by 3 %."""
 
 
 def relabel(case: Case, *, virtual: bool) -> tuple[Case, dict[str, list[Steady]]]:
@@ -80,12 +84,13 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     waited, throttled = column("waited"), column("throttled")
     if waited is not None:
         calls = np.asarray(series.calls or [1] * len(seconds))  # samples are seconds per call
-        label[_waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
+        label[waited_for_others(waited * calls, seconds * calls, column("others"))] |= Label.WAITED
     if throttled is not None:
         label[throttled > WAITED_SHARE * seconds] |= Label.THROTTLED
     clock = column("clock")
     if clock is not None and len(clock):
         label[clock < (1 - CLOCK_DROP) * np.median(clock)] |= Label.CLOCK
+    label[slowdown(case, series) > 1 + RULER_RISE] |= Label.CLOCK
     if virtual:
         for lost in (column("stolen"), column("missing")):
             if lost is not None:
@@ -93,26 +98,7 @@ def disturbances(case: Case, series: Series, *, virtual: bool) -> np.ndarray:
     return label
 
 
-def unexplained(case: Case, series: Series) -> float:
-    """Share by which the mean would be longer with the disturbed samples, less all time that they lost.
-
-    Long calls, and those of many threads, are hit more often than short ones. Where the excluded samples
-    stay longer than the others even without what they lost, leaving them out has picked the short ones.
-    """
-    evidence, seconds = select(series), np.asarray(series.samples, dtype=float)
-    lost = np.zeros(len(seconds))
-    for name in ("waited", "stolen", "missing", "throttled"):
-        column = case.find(f"disturbance/{name}", series.regime)
-        if column is not None and len(column.samples) == len(lost):
-            lost = np.maximum(lost, column.samples)
-    calls = np.asarray(series.calls or [1] * len(seconds))
-    weight = calls[evidence.settled]
-    whole = np.average((seconds - np.minimum(lost, seconds))[evidence.settled], weights=weight)
-    kept = np.average(evidence.values, weights=calls[evidence.positions])
-    return float(whole / kept) - 1
-
-
-def _waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
+def waited_for_others(waited: Floats, seconds: Floats, others: Floats | None) -> np.ndarray:
     """Samples that waited for a CPU that others had, shape (n,); a program's threads may wait for each other.
 
     Nobody knows who had the CPU during a single sample, but each block knows how long others ran. Threads

@@ -13,11 +13,13 @@ that follows it by about a microsecond.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 from laptime.kit.clock import Clock, SystemClock
 from laptime.measure.protocol import Workload
+from laptime.probes.ruler import Ruler
 from laptime.probes.scheduler import Evidence, Reading
 
 Read = Callable[[], Reading]
@@ -44,6 +46,7 @@ class Tape:
         calls: calls in it.
         cpu: CPU seconds that the process used, all threads, read around it or its stretch; per call likewise.
         waited, stolen, missing, throttled: seconds lost, likewise. Empty when the system does not tell.
+        ruler: seconds of known work on the slowest CPU, just before or after the sample, whichever is longer.
         late: paced only: seconds between the scheduled and the real start.
     """
 
@@ -56,6 +59,7 @@ class Tape:
         self.stolen: list[float] = []
         self.missing: list[float] = []
         self.throttled: list[float] = []
+        self.ruler: list[float] = []
         self.late: list[float] = []
 
     def charge(self, before: Reading, after: Reading, *, cpu: float, span: float) -> None:
@@ -82,13 +86,24 @@ class Tape:
 
 
 class _Meter:
-    """Reads the counters at the ends of a stretch and charges the difference to the samples in it."""
+    """Reads the counters at the ends of a stretch and charges the difference to the samples in it.
 
-    def __init__(self, tape: Tape, evidence: Evidence | None, clock: Clock) -> None:
+    The ruler takes longer than the counters and is read more seldom, so that it, too, costs below 1 %.
+
+    Attributes:
+        stretch: seconds after which the counters are read again.
+        cost: seconds that the end of a stretch takes at most.
+    """
+
+    def __init__(self, tape: Tape, evidence: Evidence | None, clock: Clock, ruler: Ruler | None) -> None:
         self._tape, self._now, self._cpu = tape, clock.now, clock.cpu
         nothing = Reading(None, None, None, None)
         self._read: Read = (lambda: nothing) if evidence is None else evidence.read
         self.stretch = float("inf") if evidence is None else evidence.cost / MAX_OVERHEAD
+        self.cost = (evidence.cost if evidence else 0.0) + (ruler.cost if ruler else 0.0)
+        self._ruler = ruler
+        self._known = 0.0
+        self._rule()
         self._before = self._read()
         self.begin()
 
@@ -105,7 +120,25 @@ class _Meter:
         after = self._read()
         self._tape.charge(self._before, after, cpu=cpu, span=span)
         self._before = after
+        if self._then + span > self._next_rule:
+            self._rule()
+            self._before = self._read()  # the calling thread slept while the ruler was read
         return self.begin()
+
+    def finish(self) -> None:
+        """The last stretch ends here."""
+        self._next_rule = -math.inf
+        self.end()
+
+    def _rule(self) -> None:
+        """Read the ruler; the samples since its last reading lie between two readings."""
+        if self._ruler is None:
+            self._next_rule = math.inf
+            return
+        before, self._known = self._known, self._ruler.read()
+        fresh = len(self._tape.seconds) - len(self._tape.ruler)
+        self._tape.ruler.extend([max(before, self._known)] * fresh)
+        self._next_rule = self._now() + self._ruler.cost / MAX_OVERHEAD
 
 
 def isolated(
@@ -116,13 +149,14 @@ def isolated(
     max_calls: int,
     evidence: Evidence | None = None,
     clock: Clock = SystemClock,
+    ruler: Ruler | None = None,
 ) -> Tape:
     """Time every call on its own: sync, call, sync."""
     tape = Tape()
     call, now = _call(work), clock.now
     start, took = tape.start.append, tape.seconds.append
     work.sync()
-    meter = _Meter(tape, evidence, clock)
+    meter = _Meter(tape, evidence, clock, ruler)
     next_read = meter.begin()
     t1 = now()
     end = t1 + seconds
@@ -137,7 +171,7 @@ def isolated(
         done += 1
         if t1 >= next_read:
             next_read = meter.end()
-    meter.end()
+    meter.finish()
     tape.calls = [1] * done
     return tape
 
@@ -151,6 +185,7 @@ def saturated(
     evidence: Evidence | None = None,
     clock: Clock = SystemClock,
     estimate: float | None = None,
+    ruler: Ruler | None = None,
 ) -> Tape:
     """Time blocks of calls made back to back, synchronised once at the end of each block.
 
@@ -170,7 +205,7 @@ def saturated(
         estimate = now() - t0
     fewest = 1 if work.synchronous else 3
     size = int(max(1, min(max(fewest, BLOCK / max(estimate, 1e-7)), max_calls)))
-    meter = _Meter(tape, evidence, clock)
+    meter = _Meter(tape, evidence, clock, ruler)
     t1 = now()
     end = t1 + seconds
     patience = t1 + max(1.0, PATIENCE * seconds)
@@ -187,6 +222,7 @@ def saturated(
         tape.calls.append(size)
         meter.end()
         done += size
+    meter.finish()
     return tape
 
 
@@ -199,6 +235,7 @@ def paced(
     max_calls: int,
     evidence: Evidence | None = None,
     clock: Clock = SystemClock,
+    ruler: Ruler | None = None,
 ) -> Tape:
     """Make calls at a constant rate (1/s); latency counts from the scheduled time.
 
@@ -210,13 +247,12 @@ def paced(
     tape = Tape()
     call, now = _call(work), clock.now
     work.sync()
-    meter = _Meter(tape, evidence, clock)
+    meter = _Meter(tape, evidence, clock, ruler)
     period = 1.0 / rate
     first = now() + min(period, 0.01)
     # At a slow rate the calls wished for would take longer than anybody waits.
     fewest = min(min_calls, 1 + int(max(1.0, PATIENCE * seconds) * rate))
     total = max(fewest, min(max_calls, int(seconds * rate)))
-    cost = evidence.cost if evidence else 0.0
     open_stretch = False
     patience = first + max(1.0, 2 * seconds)
     for index in range(total):
@@ -235,11 +271,10 @@ def paced(
         tape.calls.append(1)
         tape.late.append(t0 - due)
         # Reading must not make the next call late.
-        if due + period - t1 > 10 * cost:
+        if due + period - t1 > 10 * meter.cost:
             meter.end()
             open_stretch = False
-    if open_stretch:
-        meter.end()
+    meter.finish()
     return tape
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import msgspec
 
 from laptime.kit.errors import LaptimeError
-from laptime.measure import recorded_calls
 from laptime.measure.energy import energy_of
 from laptime.measure.metrics import PAGE_FAULTS
 from laptime.measure.protocol import (
@@ -124,6 +123,9 @@ def _energy(command: Pass, model: Model, workload: Workload) -> _Result:
 def _record(command: Pass, model: Model, workload: Workload) -> _Result:
     """Nothing is kept where the model cannot be run on given inputs."""
     if isinstance(model, GivesOutputs):
+        # A worker in a user's environment starts without numpy; a model that gives arrays has it.
+        from laptime.measure import recorded_calls
+
         sizes = [command.batch, recorded_calls.other_batch(command.batch)]
         recorded_calls.record(model.outputs, model.input_arrays, sizes).save(Path(command.path))
     return [], {}
@@ -132,6 +134,8 @@ def _record(command: Pass, model: Model, workload: Workload) -> _Result:
 def _compare(command: Pass, model: Model, workload: Workload) -> _Result:
     if not isinstance(model, GivesOutputs) or not Path(command.path).is_file():
         return [], {}
+    from laptime.measure import recorded_calls
+
     calls = recorded_calls.RecordedCalls.load(Path(command.path))
     found = recorded_calls.compared(
         model.outputs, calls, against=command.against, dtype=command.dtype, fixed=True

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from laptime.kit import cgroup, system_files
 from laptime.probes import software
+from laptime.probes.cloud import cloud
 from laptime.probes.cpu import Cpu, cpu, sockets
 from laptime.records.environment import Device, Environment
 
@@ -61,6 +62,7 @@ def environment(root: str = "/", *, folder: str | Path | None = None) -> Environ
         memory=memory,
         memory_limit=cgroup.memory_limit(root),
         virtual=hypervisor(processor, root),
+        cloud=cloud(root),
         governor=processor.governor,
         turbo=processor.turbo,
         load=load(root),

@@ -68,6 +68,18 @@ def children(pid: int | str = "self", root: str = "/") -> float:
     return seconds
 
 
+def children_run(pid: int | str = "self", root: str = "/") -> bool:
+    """Whether a descendant of a process is running, or ready to run, in this moment."""
+    process = Path(root) / "proc" / str(pid)
+    with suppress(OSError, IndexError):
+        for thread in (process / "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                state = (Path(root) / "proc" / child / "stat").read_text().rpartition(")")[2].split()[0]
+                if state == "R" or children_run(child, root):
+                    return True
+    return False
+
+
 def _times(process: Path) -> list[float]:
     """Seconds in user and kernel mode of a process, and the same of its children that have ended."""
     behind_name = (process / "stat").read_text().rpartition(")")[2].split()
@@ -76,15 +88,30 @@ def _times(process: Path) -> list[float]:
 
 _BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq, softirq of a `cpu` line; what guests of this machine use is in the first two."""
+_STOLEN = 7
 
 
 def busy(root: str = "/") -> float | None:
     """CPU seconds that all programs and the kernel used since boot, on all CPUs; None: it is not told."""
     try:
         with (Path(root) / "proc/stat").open("rb") as file:
-            words = file.readline().split()
+            return busy_seconds(file.readline())
     except OSError:
         return None
-    if len(words) < 8 or words[0] != b"cpu" or not all(word.isdigit() for word in words[1:8]):
+
+
+def busy_seconds(line: bytes) -> float | None:
+    """The same from the first line of /proc/stat."""
+    return _seconds(line, _BUSY)
+
+
+def stolen_seconds(line: bytes) -> float | None:
+    """CPU seconds that the hypervisor gave to others since boot, from the same line."""
+    return _seconds(line, (_STOLEN,))
+
+
+def _seconds(line: bytes, places: tuple[int, ...]) -> float | None:
+    words = line.split()
+    if len(words) < 9 or words[0] != b"cpu" or not all(word.isdigit() for word in words[1:9]):
         return None
-    return sum(int(words[1 + place]) for place in _BUSY) / os.sysconf("SC_CLK_TCK")
+    return sum(int(words[1 + place]) for place in places) / os.sysconf("SC_CLK_TCK")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal
@@ -139,6 +139,52 @@ def cpu_peak(processor: Cpu, *, usable: float | None = None, hz: float | None = 
         source="estimated",
         note=f"{cores:g} cores x FLOP per clock x {clock / 1e9:.2g} GHz; {row['source']}{hidden}",
     )
+
+
+def accelerators() -> dict[str, float]:
+    """GiB of memory of every accelerator in the table, by name."""
+    return {row["name"]: float(row["memory_gb"]) for row in _table("accelerators.csv")}
+
+
+def accelerator_name(model: str, memory: int | None = None) -> str:
+    """The table's name of an accelerator that a driver calls `model`; "" where it is not in the table."""
+    row = _row(model, memory)
+    return "" if row is None else row["name"]
+
+
+class Ceiling(Struct, frozen=True, kw_only=True):
+    """What nothing of this kind can exceed: FLOP/s by dtype and bytes per second, of one device or one core.
+
+    Attributes:
+        socket_bandwidth: bytes per second of a whole CPU socket, for cores; of the device otherwise.
+    """
+
+    flops: dict[str, float]
+    socket_bandwidth: float | None
+
+
+def accelerator_ceiling(name: str) -> Ceiling | None:
+    """The makers' figures of an accelerator in the table, by its name there."""
+    row = next((row for row in _table("accelerators.csv") if row["name"] == name), None)
+    if row is None:
+        return None
+    bandwidth = float(row["bandwidth_gb_s"]) * 1e9 if row["bandwidth_gb_s"] else None
+    flops = {dtype: float(row[dtype]) * 1e12 for dtype in DTYPES if row[dtype]}
+    return Ceiling(flops=flops, socket_bandwidth=bandwidth)
+
+
+def core_ceiling(names: Sequence[str]) -> Ceiling | None:
+    """One core of the best of these microarchitectures, at the highest clock that any server part has; None
+    unless all are known."""
+    rows = [row for row in _table("cpus.csv") if row["name"] in names and row["max_ghz"]]
+    if not names or len(rows) != len(set(names)):
+        return None
+    flops = {
+        dtype: max(float(row[dtype]) * float(row["max_ghz"]) * 1e9 for row in rows)
+        for dtype in ("float32", "bfloat16", "float16", "int8")
+        if all(row[dtype] for row in rows)
+    }
+    return Ceiling(flops=flops, socket_bandwidth=max(float(row["socket_gb_s"]) for row in rows) * 1e9)
 
 
 def on_paper(device: Device, dtypes: list[str]) -> float | None:

@@ -114,14 +114,18 @@ class Evidence:
         """Threads watched since the last `refresh_threads`."""
         return len(self._threads)
 
-    def refresh_threads(self) -> None:
+    def refresh_threads(self, apart: frozenset[str] = frozenset()) -> None:
         """Find threads that were born or have ended since. Call it between blocks, not between samples:
-        the waiting time of a new thread enters the next reading as a whole."""
+        the waiting time of a new thread enters the next reading as a whole.
+
+        Args:
+            apart: ids of threads that are not the program's.
+        """
         if not self._waits:
             return
         tasks = self._base / "proc/self/task"
         try:
-            alive = {entry.name for entry in tasks.iterdir()}
+            alive = {entry.name for entry in tasks.iterdir()} - apart
         except OSError:
             return
         for name in self._threads.keys() - alive:

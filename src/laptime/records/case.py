@@ -74,6 +74,12 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         batch = self.axes.get("batch", 1)
         return batch if isinstance(batch, int) else 1
 
+    @property
+    def instances(self) -> int:
+        """Copies of the program that ran at the same time; its throughput is that of all."""
+        number = self.axes.get("instances", 1)
+        return number if isinstance(number, int) and number > 0 else 1
+
     def find(self, tag: str, regime: str | None = None) -> Series | None:
         """The series of one metric and regime, or None."""
         return next((s for s in self.series if s.key == (tag, regime)), None)

@@ -47,6 +47,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         memory: bytes of RAM in the machine.
         memory_limit: cgroup limit in bytes, None without one.
         virtual: hypervisor's name where one was seen, "" on bare metal, None unknown.
+        cloud: provider and shape, `aws:c5.xlarge`, as far as the mainboard's name (DMI) tells; None unknown.
         governor: cpufreq governor, None when hidden.
         turbo: whether turbo is on, None when hidden.
         load: load average over 1 minute at the start, and other facts about neighbours.
@@ -71,6 +72,7 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory: int
     memory_limit: int | None = None
     virtual: str | None = None
+    cloud: str | None = None
     governor: str | None = None
     turbo: bool | None = None
     load: dict[str, float] = {}
@@ -106,8 +108,8 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return hashlib.sha256(_text(_decisive(self))).hexdigest()[:12]
 
 
-# Who and when, not how fast: these may differ between two runs that are compared. Sockets go with the CPU.
-_ASIDE = ("host", "load", "git", "packages_sha256", "sockets")
+# Who, where and when, not how fast: these may differ between compared runs. Sockets go with the CPU.
+_ASIDE = ("host", "load", "git", "packages_sha256", "sockets", "cloud")
 
 
 def _decisive(environment: Environment) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class DeviceUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
         occupancy: mean achieved occupancy weighted by kernel time, 0 to 1.
         tensor_core_share: time of kernels that use tensor or matrix cores / time of kernels that compute.
         tensor_core_eligible: time of kernels launched by operators that could use them / the same.
+        unknown_share: time of kernels of unknown families, `unknown_kernels` names / the same.
         compute_ns, communication_ns, memcpy_ns, memset_ns: unions over the window.
         exposed_communication_ns: communication while no compute kernel runs. overlapped is the rest.
         exposed_copy_ns: copies and memsets while no kernel of any kind runs.
@@ -83,6 +84,8 @@ class DeviceUse(Struct, frozen=True, kw_only=True, omit_defaults=True):
     occupancy: float | None = None
     tensor_core_share: float | None = None
     tensor_core_eligible: float | None = None
+    unknown_kernels: int = 0
+    unknown_share: float | None = None
     compute_ns: int = 0
     communication_ns: int = 0
     overlapped_communication_ns: int = 0

@@ -36,7 +36,8 @@ class Variant(Struct, frozen=True, kw_only=True, omit_defaults=True):
         train: "" for inference, else the optimizer ("sgd", "adamw"): a call is then one full step.
         seed: seeds weights and inputs, so that two processes measure the same program.
         options: a backend's own settings, by the names in its `OPTIONS`; `shape`: sizes of an input without
-            the batch, or of a named dimension, by name; `again`: the number of a twin in an A/A comparison.
+            the batch, or of a named dimension, by name; `again`: the number of a twin in an A/A comparison;
+            `instances`: copies that run at the same time.
     """
 
     target: str
@@ -93,6 +94,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
         shapes: sizes that a model file leaves open: of an input without the batch, or of a dimension.
         save: keep the run under .laptime/.
         train: an optimizer of OPTIMIZERS measures full training steps; "" inference.
+        instances: copies of the program that run at the same time; several numbers are measured side by side.
         timing_only: no separate passes (FLOPs, memory, copies, energy) after the timing.
     """
 
@@ -114,6 +116,7 @@ class BenchRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     python: dict[str, str] = {}
     train: str = ""
     options: dict[str, list[Any]] = {}
+    instances: list[int] = []
     shapes: dict[str, list[int]] = {}
     seed: int = 0
     name: str = ""

@@ -31,6 +31,7 @@ from laptime.records.tables import (
     OperatorRow,
 )
 from laptime.records.timeline import Timeline
+from laptime.records.workload import Workload
 
 Bound = Literal["input", "host", "device", "communication", "copy", "synchronisation", "cpu", "unknown"]
 
@@ -153,6 +154,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         device_type: cuda, hip, mtia, xpu ..., or cpu when there was no accelerator work.
         span_ns: from the first to the last event of the file.
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
+        other_jobs: names of files beside these that belong to other jobs.
+        workload: what was traced; None where nothing looked (TensorFlow).
         facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
     """
 
@@ -182,4 +185,6 @@ class Profile(Struct, frozen=True, kw_only=True):
     against: Difference | None = None
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []
+    other_jobs: list[str] = []
+    workload: Workload | None = None
     facts: dict[str, str | int | float | bool] = {}

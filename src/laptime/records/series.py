@@ -22,6 +22,7 @@ class Label(IntFlag):
     CLOCK = 64  # the device's clock was below its sustained level
     RECOMPILED = 128  # a compiler ran inside it
     LATE = 256  # paced: it started after its scheduled time, behind the one before
+    ALONE = 512  # several instances: the others were not all at work
 
     @property
     def words(self) -> list[str]:
@@ -32,7 +33,10 @@ class Label(IntFlag):
 DISTURBED = Label.WAITED | Label.STOLEN | Label.THROTTLED | Label.CLOCK
 """Labels with a cause outside the measured program. Garbage collection is the program's own."""
 
-EXCLUDED = DISTURBED | Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
+UNSETTLED = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED | Label.ALONE
+"""Labels of samples that are not what the program settles at."""
+
+EXCLUDED = DISTURBED | UNSETTLED
 """Labels whose samples a headline does not use, while enough others are there."""
 
 

@@ -83,11 +83,13 @@ class KernelRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         operator: that launched it, "" in the table by name.
         grid, block: "[256, 1, 1]". registers: per thread. shared_memory: bytes.
         blocks_per_sm, occupancy: means weighted by duration; occupancy 0 to 1. None where the trace has none.
+        family: library and purpose as its name tells; "" unknown.
     """
 
     id: str
     name: str
     group: str = "compute"
+    family: str = ""
     operator: str = ""
     grid: str = ""
     block: str = ""
@@ -207,7 +209,8 @@ class Launches(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How the host feeds the device, over all of the file.
 
     Attributes:
-        launches: activities with a known launch. unlaunched: those without. graph: replayed by CUDA graphs.
+        launches: calls that launched activities; a CUDA graph's are one. unlaunched: activities without a
+            known launch. graph: activities replayed by CUDA graphs.
         lost: calls in the window of the steps that launched kernels of which the file has none.
         delay_median_ns, delay_p95_ns: end of the launch call to start of the work, never below 0.
         host_median_ns: of the launch call itself.

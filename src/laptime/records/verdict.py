@@ -21,8 +21,8 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
         case: key of the case.
         metric: tag of the statistic.
         word: kept and broken need the whole 95 % interval on one side of the limit; else undecided.
-        limit: in the metric's SI unit; of a regression the time that is allowed, as a multiple of the
-            baseline's.
+        limit: in the metric's SI unit; of a regression how much worse is allowed, as a multiple of the
+            baseline's: 1.05 times its time.
         value, ci95: what was found, in the same unit.
         sentence: what to tell the user.
         next: what would decide it, or what to do about it.

@@ -50,7 +50,7 @@ Environment = struct(
     "Machine, limits, libraries and knobs; null where it could not be read. The host's name is left out.",
     {
         "fingerprint": str,
-        **fields_of(records.Environment, without=("host", "sockets")),
+        **fields_of(records.Environment, without=("host", "sockets", "cloud")),
         "load": dict[str, float | None],
     },
 )

@@ -2,7 +2,9 @@
 
 Each file has `rule(profile) -> Finding | None`, a pure function on records. None means: nothing to say about
 this profile. Its docstring says when it lies and where its thresholds come from. `FRAMEWORKS` names those
-that it has advice for; without it that is torch.
+that it has advice for; without it that is torch. `NEEDS` names facts of the workload without which the rule
+is silent (`_facts.py`). `GENERAL` is above 0 for those that speak of what more special rules have left
+(`_claims.py`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from laptime.kit.registry import load, names
 from laptime.records.environment import Environment
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.rules import _claims, _facts
 from laptime.rules._verdict import verdict
 
 __all__ = ["diagnose", "verdict"]
@@ -22,31 +25,55 @@ _ORDER = {"problem": 0, "advice": 1, "info": 2}
 
 
 def diagnose(profile: Profile, machine: Environment | None = None) -> list[Finding]:
-    """What all rules have to say, most severe first, then by what the change can gain.
+    """What all rules have to say: most severe first, then what relieves the verdict's limit, then by gain.
 
-    A rule of another package that is broken becomes a finding of its own.
+    Gains are counted once: those of all findings sum to no more than the step. A rule of another package
+    that is broken becomes a finding of its own.
 
     Args:
         machine: where the profile comes from, when that is known: rules find its CPUs, instruction sets and
             threads among the profile's facts.
     """
     if machine is not None:
-        profile = structs.replace(profile, facts={**_facts(machine), **profile.facts})
-    findings = [answer for name in names("rules") if (answer := _ask(name, profile)) is not None]
+        profile = structs.replace(profile, facts={**_of_machine(machine), **profile.facts})
+    facts, general = _facts.of(profile), dict[str, int]()
+    findings = list[Finding]()
+    for name in names("rules"):
+        if (answer := _ask(name, profile, facts)) is not None:
+            findings.append(answer)
+            general[answer.kind] = _generality(name)
     if any(each.kind == "trace/incomplete" for each in findings):
         findings = [each for each in findings if each.gain is None]
-    return sorted(findings, key=lambda one: (_ORDER[one.severity], -(one.gain or 0.0), one.kind))
+    limit = verdict(profile).bound
+    return sorted(
+        _claims.settled(profile, findings, general),
+        key=lambda one: (
+            _ORDER[one.severity],
+            _claims.bound(profile, one) != limit,
+            -(one.gain or 0.0),
+            one.kind,
+        ),
+    )
 
 
-def _facts(machine: Environment) -> dict[str, str | int | float | bool]:
+def _of_machine(machine: Environment) -> dict[str, str | int | float | bool]:
     threads = machine.knobs.get("torch.num_threads")
     thread_facts = {"torch.num_threads": threads} if isinstance(threads, int) else {}
     return {"isa": " ".join(machine.isa), "usable_cpus": machine.usable_cpus, **thread_facts}
 
 
-def _ask(name: str, profile: Profile) -> Finding | None:
+def _generality(name: str) -> int:
+    try:
+        return int(getattr(load("rules", name), "GENERAL", 0))
+    except LaptimeError:
+        return 0
+
+
+def _ask(name: str, profile: Profile, facts: frozenset[str]) -> Finding | None:
     try:
         module = load("rules", name)
+        if _facts.unmet(getattr(module, "NEEDS", frozenset()), facts):
+            return None
         if profile.facts.get("framework", "torch") not in getattr(module, "FRAMEWORKS", ("torch",)):
             return None
         answer: Finding | None = module.rule(profile)

@@ -8,11 +8,18 @@ from typing import Any, Literal
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Bound, Profile
+from laptime.rules._changes import possible
+from laptime.rules._claims import Pool
 from laptime.rules._reading import ENOUGH_STEPS, SERIOUS, WORTH, share, step
 from laptime.rules._verdict import limit, shares
 
 _LIBRARY = re.compile(
-    r"(site|dist)-packages/|(^|/)torch/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py|nn\.Module:"
+    r"(site|dist)-packages/|(^|/)(torch|laptime)/|^<|/lib/python3|(^|/)(threading|contextlib|runpy)\.py"
+    r"|nn\.Module:"
+)
+_FRAMEWORK = re.compile(
+    r"(^|/)(transformers|torchvision|torchaudio|timm|diffusers|accelerate|lightning|pytorch_lightning|deepspeed"
+    r"|vllm|sglang|numpy|PIL|torchrec|fairscale|megatron)/"
 )
 Severity = Literal["info", "advice", "problem"]
 DEVICE: tuple[Bound, ...] = ("device", "copy", "communication", "unknown")
@@ -44,6 +51,7 @@ def finding(
     optimization: str = "",
     stack: list[str] | None = None,
     next: str = "",
+    reaches: dict[Pool, float] | None = None,
 ) -> Finding:
     """A finding with its gain kept inside the step, and only rows that the profile has.
 
@@ -51,6 +59,8 @@ def finding(
         gain: upper bound in seconds per step; gain_is: how it was computed, in words.
         loud: severity, when it is not to follow from the gain.
         limits: see `severity`.
+        optimization: left out where the tuner would refuse it.
+        reaches: seconds per step of which pools the change can reach (see `_claims`).
     """
     if gain is not None:
         gain = max(0.0, min(step(profile), gain))
@@ -59,10 +69,14 @@ def finding(
         kind=f"trace/{kind}",
         severity=loud or severity(profile, gain, limits),
         sentence=sentence,
-        evidence={**(evidence or {}), **({"gain_is": gain_is} if gain_is else {})},
+        evidence={
+            **(evidence or {}),
+            **({"gain_is": gain_is} if gain_is else {}),
+            **({"reaches": {pool: part for pool, part in reaches.items() if part > 0}} if reaches else {}),
+        },
         gain=gain,
         change=change,
-        optimization=optimization,
+        optimization=possible(profile, optimization),
         stack=from_user_code(stack or []),
         rows=[row for row in dict.fromkeys(rows) if row in existing_rows][:8],
         next=next,
@@ -70,9 +84,11 @@ def finding(
 
 
 def from_user_code(stack: list[str]) -> list[str]:
-    """A call stack (innermost first) from the first frame that is the user's; all of it when none is."""
-    first = next((at for at, frame in enumerate(stack) if not _LIBRARY.search(frame)), 0)
-    return stack[first:]
+    """A call stack (innermost first) from the first frame that is the user's; without one from the first of a
+    library that is built on torch, whose models users read; [] when there is nothing but torch."""
+    readable = [at for at, frame in enumerate(stack) if not _LIBRARY.search(frame)]
+    own = [at for at in readable if not _FRAMEWORK.search(stack[at])]
+    return stack[(own or readable)[0] :] if readable else []
 
 
 def row_names(profile: Profile) -> set[str]:

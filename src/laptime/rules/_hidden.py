@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from laptime.records.profile import Profile
 from laptime.records.timeline import Lane, Timeline
+from laptime.rules import _facts
 from laptime.rules._reading import (
     DATA_WAIT,
     ENOUGH_STEPS,
@@ -47,7 +48,8 @@ def hidden(profile: Profile) -> Wait | None:
     loader_seconds = profile.overview.breakdown.dataloader_ns * 1e-9
     if step(profile) <= 0 or share(profile, loader_seconds) > DATA_WAIT:
         return None
-    longest = max(_attributed(profile), _in_ranges(profile), _in_operators(profile))
+    seen = (_attributed(profile), _in_ranges(profile), _in_operators(profile), _preprocessing(profile))
+    longest = max(seen)
     if share(profile, longest.seconds) <= DATA_WAIT:
         longest = _before_work(profile)
     return longest if share(profile, longest.seconds) > DATA_WAIT else None
@@ -56,7 +58,17 @@ def hidden(profile: Profile) -> Wait | None:
 def mistaken(profile: Profile) -> float:
     """Seconds per step that count as the host's work, and surely are waiting for data."""
     wait = hidden(profile)
-    return wait.seconds if wait is not None and wait.names else 0.0
+    known = wait is not None and wait.names and not _facts.host_work(profile, "preprocessing")
+    return wait.seconds if wait is not None and known else 0.0
+
+
+def _preprocessing(profile: Profile) -> Wait:
+    """Samples are prepared in the loop itself, by libraries that do nothing else. The verdict counts it."""
+    for row in _facts.host_work(profile, "preprocessing"):
+        seconds = per_step(profile, row.idle_ns)
+        names = [name for name, _ in row.names[:2]]
+        return Wait(seconds, f"the host prepares samples in {' and '.join(names)}", names)
+    return Wait(0.0, "", [])
 
 
 def _attributed(profile: Profile) -> Wait:

@@ -122,12 +122,32 @@ def only(dtypes: Iterable[str], names: tuple[str, ...]) -> bool:
     return bool(floats) and floats <= set(names)
 
 
+def untraced_wait(profile: Profile) -> float | None:
+    """Share of the untraced steps that waited for a loader, on a CPU; None where no loader was timed."""
+    plain = profile.reconciled
+    if profile.overview.devices or plain is None or plain.loader_wait_ns is None or plain.untraced_ns <= 0:
+        return None
+    return min(1.0, plain.parts_ns.get("data", plain.loader_wait_ns) / plain.untraced_ns)
+
+
+def in_loader(row: OperatorRow) -> float:
+    """Share of an operator's calls that a DataLoader makes, as far as the most costly places tell."""
+    known = sum(place.calls for place in row.stacks)
+    return sum(place.calls for place in row.stacks if is_loading(place.frames)) / known if known else 0.0
+
+
+def is_loading(frames: Iterable[str]) -> bool:
+    """Whether a call stack goes through torch's DataLoader."""
+    return any("torch/utils/data/" in frame for frame in frames)
+
+
 def launches_per_step(profile: Profile) -> float | None:
-    """Launches of device work per step; None where the file does not tell."""
+    """Calls per step that launch work; a graph is one, whatever it replays. None where nothing tells."""
     launches = profile.launches
     if launches is None or not launches.launches + launches.unlaunched:
         return None
-    return launches.launches / max(1, profile.overview.steps)
+    calls = profile.workload.launch_calls if profile.workload is not None else launches.launches
+    return calls / max(1, profile.overview.steps)
 
 
 def takes(names: Sequence[str]) -> str:

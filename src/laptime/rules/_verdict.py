@@ -7,8 +7,9 @@ import re
 from laptime.kit.units import percent, show
 from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.ranks import Straggler
+from laptime.rules import _facts
 from laptime.rules._hidden import mistaken
-from laptime.rules._reading import missing, share
+from laptime.rules._reading import NOTABLE, missing, per_step, share, untraced_wait
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -38,10 +39,23 @@ _WORDS: dict[Bound, str] = {
     "cpu": "CPU-bound: operators take {time}; no accelerator takes part",
     "unknown": "Not clear what limits the step: {time} nothing runs on the device, and nothing tells why",
 }
+_ALSO: dict[Bound, str] = {
+    "input": "{time} the device waits for data",
+    "host": "{time} it waits for the host",
+    "communication": "{time} only communication runs",
+    "copy": "{time} it only copies",
+    "synchronisation": "{time} it is empty after the host had waited for it",
+}
+"""What is said of the second largest part, where it is notable."""
 _ON_CPU: dict[Bound, str] = {
     "input": "Input-bound: {time} the program waits for data",
     "host": "Host-bound: {time} Python runs outside of all operators",
     "communication": "Communication-bound: {time} the program is in collectives",
+}
+_ALSO_ON_CPU: dict[Bound, str] = {
+    "input": "{time} it waits for data",
+    "host": "{time} Python runs outside of all operators",
+    "communication": "{time} it is in collectives",
 }
 
 
@@ -51,6 +65,8 @@ def verdict(profile: Profile) -> Bottleneck:
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
     if what := missing(profile):
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {what}")
+    if _facts.beginning(profile) >= _facts.MOSTLY:
+        return Bottleneck(bound="unknown", sentence=f"Not clear what limits a step: {beginning(profile)}")
     parts = shares(profile)
     bound = limit(profile, parts)
     part = together(profile, parts)[0] if bound == "communication" else parts.get(bound)
@@ -59,12 +75,51 @@ def verdict(profile: Profile) -> Bottleneck:
             bound="unknown", sentence="Not clear what limits the step: the trace has no work in it"
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
-    step = profile.overview.step_ns * 1e-9
-    sentence = words.format(time=f"{percent(part)} of the {show(step, 's')} step")
+    sentence = words.format(time=f"{percent(part)} of the {_length(profile)}")
+    sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
+    if bound == "unknown" and (wait := empty_wait(profile)):
+        sentence = f"Not clear what limits the step: {wait}"
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
     return Bottleneck(bound=bound, sentence=sentence, share=part)
+
+
+def beginning(profile: Profile) -> str:
+    """`6.83 s of the 6.84 s that were recorded are initialisation (cudaFree)`."""
+    rows = _facts.host_work(profile, *_facts.BEGINNING)
+    spent = sum(row.host_ns for row in rows) * 1e-9
+    first = max(rows, key=lambda row: row.host_ns)
+    what = {"capture": "capturing graphs", "autotuning": "trying kernels"}.get(first.kind, first.kind)
+    names = f" ({first.names[0][0]})" if first.names else ""
+    whole = profile.window_ns or profile.overview.step_ns * profile.overview.steps
+    return f"{show(spent, 's')} of the {show(whole * 1e-9, 's')} that were recorded are {what}{names}"
+
+
+def empty_wait(profile: Profile) -> str:
+    """The call in which the host waits for work that the file does not show; "" where that is not much."""
+    seconds = _empty_seconds(profile)
+    if share(profile, seconds) < CONSIDERABLE or profile.workload is None:
+        return ""
+    call = profile.workload.empty_waits[0].call
+    return (
+        f"{percent(share(profile, seconds))} of it the host waits in {call} for the device,"
+        " and the file shows no work of the device"
+    )
+
+
+def _empty_seconds(profile: Profile) -> float:
+    waits = profile.workload.empty_waits if profile.workload is not None else []
+    return per_step(profile, sum(row.idle_ns for row in waits))
+
+
+def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) -> str:
+    """The next largest part, so that nothing hides right below the threshold."""
+    others = {
+        each: part for each, part in parts.items() if each != bound and each in words and part >= NOTABLE
+    }
+    second = max(others, key=lambda each: others[each], default=None)
+    return "; " + words[second].format(time=percent(others[second])) if second else ""
 
 
 def host_only(profile: Profile) -> bool:
@@ -134,11 +189,31 @@ def shares(profile: Profile) -> dict[Bound, float]:
 
 
 def _unmasked(profile: Profile, parts: dict[Bound, float]) -> dict[Bound, float]:
-    """The same with waiting for data that hides as work of the host counted as what it is."""
-    wait = min(parts.get("host", 0.0), share(profile, mistaken(profile)))
-    if wait <= 0:
-        return parts
-    return {**parts, "host": parts["host"] - wait, "input": parts.get("input", 0.0) + wait}
+    """The same with what hides as work of the host, or behind a wait, counted as what it is: waiting for
+    data, initialisation, work that the file does not show."""
+    parts = _moved(parts, share(profile, mistaken(profile)), ("host",), "input")
+    prepared = _facts.host_seconds(profile, "preprocessing")
+    parts = _moved(parts, share(profile, prepared), ("host", "synchronisation"), "input")
+    begun = _facts.host_seconds(profile, *_facts.BEGINNING)
+    parts = _moved(parts, share(profile, begun), ("synchronisation", "host", "copy"), "unknown")
+    parts = _moved(parts, share(profile, _empty_seconds(profile)), ("synchronisation", "copy"), "unknown")
+    # What a wait for the device lets come to light, and is no launching, stays the host's own work.
+    busy = share(profile, _facts.host_seconds(profile, "compilation", "collection"))
+    return _moved(parts, max(0.0, busy - parts.get("host", 0.0)), ("synchronisation",), "host")
+
+
+def _moved(
+    parts: dict[Bound, float], part: float, origin: tuple[Bound, ...], to: Bound
+) -> dict[Bound, float]:
+    """Shares with so much taken from the first of these bounds that have it, and given to another one."""
+    moved = dict(parts)
+    for each in origin:
+        taken = min(part, moved.get(each, 0.0))
+        if taken > 0:
+            moved[each] -= taken
+            moved[to] = moved.get(to, 0.0) + taken
+            part -= taken
+    return moved
 
 
 def together(profile: Profile, parts: dict[Bound, float]) -> tuple[float, float]:
@@ -159,9 +234,15 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
         return {}
     parts = overview.breakdown
     timed = sum(step.data_wait_ns for step in profile.steps) / max(1, len(profile.steps))
-    data = max(parts.dataloader_ns, timed, mistaken(profile) * 1e9)
+    prepared = _facts.host_seconds(profile, "preprocessing")
+    waited = untraced_wait(profile)
+    data = max(parts.dataloader_ns, timed) if waited is None else waited * overview.step_ns
+    data = max(data, mistaken(profile) * 1e9, prepared * 1e9)
     data = min(overview.step_ns, data)
-    operators = max(0, min(parts.cpu_ns, overview.step_ns - data - parts.communication_ns))
+    # A profiler slows a loader down otherwise than operators: the rest is shared as it was traced.
+    left = max(0, overview.step_ns - data - parts.communication_ns)
+    traced = max(1, overview.step_ns - max(parts.dataloader_ns, timed) - parts.communication_ns)
+    operators = min(left, parts.cpu_ns if waited is None else parts.cpu_ns * left / traced)
     rest = overview.step_ns - data - operators - parts.communication_ns
     return {
         "input": data / overview.step_ns,
@@ -169,3 +250,11 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
         "cpu": operators / overview.step_ns,
         "host": max(0, rest) / overview.step_ns,
     }
+
+
+def _length(profile: Profile) -> str:
+    """`12.3 ms step`; without an accelerator that of the untraced steps, where they are known in parts."""
+    plain = profile.reconciled
+    if plain is None or profile.overview.devices or not plain.parts_ns:
+        return f"{show(profile.overview.step_ns * 1e-9, 's')} step"
+    return f"{show(plain.untraced_ns * 1e-9, 's')} step (untraced)"

@@ -12,7 +12,11 @@ from laptime.rules._evidence import finding
 from laptime.rules._reading import ENOUGH_STEPS, often, per_step, share, times
 
 THRESHOLD = 0.01
+FULL = 0.9
+"""Share of the device's memory that tensors hold from which on freeing is retrying."""
 CALLS = ("cudaMalloc", "cudaFree", "hipMalloc", "hipFree")
+
+NEEDS = frozenset({"!beginning"})
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -25,14 +29,20 @@ def rule(profile: Profile) -> Finding | None:
     calls = sum(number for _, number, _ in rows)
     if steps < ENOUGH_STEPS or calls < steps or share(profile, spent) < THRESHOLD:
         return None
+    freed = sum(number for name, number, _ in rows if "Free" in name) >= steps
+    full = max((row.peak / row.capacity for row in profile.memory if row.peak and row.capacity), default=0.0)
+    retries = freed and full >= FULL
     return finding(
         profile,
         "allocator",
         f"the driver allocates and frees device memory {often(calls / steps)}"
-        f" ({', '.join(name for name, _, _ in rows)}): {times(profile, spent)}",
+        f" ({', '.join(name for name, _, _ in rows)}): {times(profile, spent)}"
+        + ("; memory is full, so cached blocks are given back and asked for again" if retries else ""),
         gain=spent,
         gain_is="all time in these calls",
         evidence={"calls": {name: number for name, number, _ in rows}},
-        change="PYTORCH_ALLOC_CONF=expandable_segments:True (before torch 2.9: PYTORCH_CUDA_ALLOC_CONF)",
+        change="PYTORCH_ALLOC_CONF=expandable_segments:True (before torch 2.9: PYTORCH_CUDA_ALLOC_CONF)"
+        + (", and a step that needs less memory" if retries else ""),
         optimization="expandable_segments",
+        reaches={"synchronisation": spent, "host": spent, "copy": spent},
     )

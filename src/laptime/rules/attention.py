@@ -7,6 +7,8 @@ Source: PyTorch's documentation of `scaled_dot_product_attention`; 5 % of the st
 from __future__ import annotations
 
 import json
+import re
+from math import prod
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
@@ -15,14 +17,22 @@ from laptime.rules._evidence import finding
 from laptime.rules._reading import operators, per_step, share, times
 
 THRESHOLD = 0.05
+PRODUCTS = r"aten::(bmm|baddbmm)"
+SAVES = 2 / 3
+"""The fused kernel has to compute the products, too; FlashAttention's paper measures up to 3 times."""
 SHORTEST = 16
 """Sequence below which a softmax over the last dimension is more likely one over classes."""
+
+NEEDS = frozenset({"!compiled", "!server"})
 
 
 def rule(profile: Profile) -> Finding | None:
     """Fire for a softmax over [batch, heads, queries, keys] beside batched products, none of them fused."""
+    multiplied = [row for row in profile.operators_by_shape if re.fullmatch(PRODUCTS, row.name)]
     scores = [row for row in profile.operators_by_shape if _is_scores(row)]
-    products = operators(profile, r"aten::(bmm|baddbmm)")
+    scores = [row for row in scores if any(_makes(product, _first(row)) for product in multiplied)]
+    shapes = [_first(row) for row in scores]
+    products = [row for row in multiplied if any(_takes_part(row, shape) for shape in shapes)]
     if not scores or not products or operators(profile, r".*(scaled_dot_product|flash_attention|xformers).*"):
         return None
     device = bool(profile.overview.devices)
@@ -34,9 +44,11 @@ def rule(profile: Profile) -> Finding | None:
         profile,
         "attention",
         f"attention runs as bmm, softmax over {_first(scores[0])} and bmm: {times(profile, spent)}",
-        gain=spent,
-        gain_is="all time in these softmaxes and batched products",
+        gain=spent * SAVES,
+        gain_is="all time in these softmaxes and the products that make and use their scores, less the fused"
+        " kernel's own products: at most two thirds",
         limits=("device", "cpu", "unknown"),
+        reaches={"compute": spent * SAVES},
         evidence={
             "softmax": scores[0].shapes,
             "calls_per_step": scores[0].calls / max(1, profile.overview.steps),
@@ -61,3 +73,28 @@ def _is_scores(row: OperatorRow) -> bool:
         return False
     shape = _first(row)
     return len(shape) in (3, 4) and shape[-1] >= SHORTEST and shape[-2] >= SHORTEST
+
+
+def _matrices(row: OperatorRow) -> list[list[int]]:
+    """The shapes of what is multiplied, [batch, rows, columns] each."""
+    try:
+        shapes = [shape for shape in json.loads(row.shapes) if isinstance(shape, list) and len(shape) == 3]
+    except (ValueError, TypeError):
+        return []
+    return shapes[-2:] if len(shapes) >= 2 else []
+
+
+def _makes(row: OperatorRow, scores: list[int]) -> bool:
+    """Whether this product gives scores of such a shape: as many matrices, of queries times keys."""
+    shapes = _matrices(row)
+    if not shapes:
+        return False
+    (batch, queries, _), (_, _, keys) = shapes
+    return [batch, queries, keys] == [prod(scores[:-2]), *scores[-2:]]
+
+
+def _takes_part(row: OperatorRow, scores: list[int]) -> bool:
+    """Whether this product makes such scores, or weighs values with them."""
+    shapes = _matrices(row)
+    weighs = bool(shapes) and shapes[0] == [prod(scores[:-2]), *scores[-2:]]
+    return _makes(row, scores) or weighs

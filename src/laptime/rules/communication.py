@@ -10,13 +10,34 @@ from __future__ import annotations
 from laptime.kit.units import percent
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.records.workload import CollectiveUse
 from laptime.rules._evidence import DEVICE, finding
-from laptime.rules._reading import NOTABLE, idle_seconds, per_step, share, step, times
+from laptime.rules._reading import NOTABLE, idle_seconds, marks, per_step, share, step, times
 from laptime.trace.names import is_communication
+
+GENERAL = 2
+_CHANGES = {
+    "all_reduce": "accumulate gradients under model.no_sync(), a larger batch per rank",
+    "all_to_all": "overlap it: exchange one half of the batch while the other half computes; send a"
+    " narrower dtype;"
+    " keep ranks that talk most on one machine",
+    "all_gather": "gather the next layer's parameters earlier: FSDP's forward_prefetch and"
+    " backward_prefetch, or"
+    " larger units",
+    "reduce_scatter": "reduce less often (accumulate gradients), or overlap it with the next layer's"
+    " backward",
+    "send_recv": "more micro-batches, or an interleaved pipeline schedule, so that stages wait less",
+}
+_ACTIVATIONS = (
+    "fewer ranks per model, a custom all-reduce for small messages, or all_reduce fused with what follows it"
+)
+_UNKNOWN = (
+    "move less data, or move it while something computes: see in the timeline which collectives are alone"
+)
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Fire above 10 %; say how much of it is waiting, where the ranks tell."""
+    """Fire above 10 %; say of which kind it mostly is, and how much is waiting, where ranks tell."""
     parts = profile.overview.breakdown
     exposed = max(
         parts.communication_ns * 1e-9,
@@ -28,23 +49,74 @@ def rule(profile: Profile) -> Finding | None:
     moving = sum(row.transfer_ns or 0 for row in profile.ranks)
     late = waiting / (waiting + moving) if waiting + moving else None
     wait = f"; {percent(late)} of it, over all ranks, is waiting for the last one" if late is not None else ""
-    names = [row.name for row in profile.kernels]
-    talking = [row for row, is_one in zip(profile.kernels, is_communication(names), strict=True) if is_one]
-    on_device = bool(talking)
+    worst = _most_exposed(profile)
     waits = late is not None and late > 0.5
+    change, optimization = _change(profile, worst)
+    waited = idle_seconds(profile, "communication")
     return finding(
         profile,
         "communication",
-        f"only communication runs {times(profile, exposed)}{wait}",
-        gain=exposed + idle_seconds(profile, "communication"),
+        f"only communication runs {times(profile, exposed)}{_mostly(worst)}{wait}",
+        gain=exposed + waited,
         gain_is="communication while nothing computes, and idle time that waits for it",
         limits=DEVICE,
-        evidence={"exposed_s_per_step": exposed, "share": share(profile, exposed), "waiting_share": late},
-        rows=[f"kernels/{row.id}" for row in talking],
-        change="give every rank the same amount of work; see which rank is late"
-        if waits
-        else "accumulate gradients under model.no_sync(), a larger batch per rank"
-        + (", or ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)" if on_device else ""),
-        optimization="ddp_bf16_hook" if on_device and not waits else "",
+        evidence={
+            "exposed_s_per_step": exposed,
+            "share": share(profile, exposed),
+            "waiting_share": late,
+            "exposed_by_kind_s": _by_kind(profile),
+        },
+        rows=_rows(profile),
+        change="give every rank the same amount of work; see which rank is late" if waits else change,
+        optimization="" if waits else optimization,
         next="laptime trace FOLDER_WITH_ALL_RANKS   (tells waiting from transfer)" if late is None else "",
+        reaches={"communication": exposed, "waiting": waited or exposed},
     )
+
+
+def _rows(profile: Profile) -> list[str]:
+    talks = is_communication([row.name for row in profile.kernels])
+    return [f"kernels/{row.id}" for row, talk in zip(profile.kernels, talks, strict=True) if talk]
+
+
+def _uses(profile: Profile) -> list[CollectiveUse]:
+    return profile.workload.collectives if profile.workload is not None else []
+
+
+def _most_exposed(profile: Profile) -> CollectiveUse | None:
+    return max(
+        (use for use in _uses(profile) if use.exposed_ns), key=lambda use: use.exposed_ns, default=None
+    )
+
+
+def _mostly(use: CollectiveUse | None) -> str:
+    if use is None:
+        return ""
+    return f", mostly {use.kind}" + (f" of {use.dtype}" if use.dtype else "")
+
+
+def _by_kind(profile: Profile) -> dict[str, float]:
+    spent: dict[str, float] = {}
+    for use in _uses(profile):
+        spent[use.kind] = spent.get(use.kind, 0.0) + per_step(profile, use.exposed_ns)
+    return spent
+
+
+def _change(profile: Profile, use: CollectiveUse | None) -> tuple[str, str]:
+    """What shortens this kind of collective, and the optimization that does it."""
+    if use is None or use.kind not in _CHANGES:
+        return _UNKNOWN, ""
+    if use.kind != "all_reduce":
+        return _CHANGES[use.kind], ""
+    if profile.workload is not None and profile.workload.kind != "training":
+        return _ACTIVATIONS, ""
+    # Half the bytes help gradients that are float32, and that DDP's hooks see.
+    wide = use.dtype.lower() in ("float", "double") and use.in_backward > use.calls / 2
+    if not (
+        wide
+        and profile.kernels
+        and marks(profile, r"DistributedDataParallel\.forward|torch\.distributed\.ddp")
+    ):
+        return _CHANGES["all_reduce"], ""
+    hook = "ddp.register_comm_hook(None, default_hooks.bf16_compress_hook)"
+    return f"{_CHANGES['all_reduce']}, or {hook}", "ddp_bf16_hook"

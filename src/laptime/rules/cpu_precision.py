@@ -11,8 +11,23 @@ import re
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
-from laptime.rules._reading import MATRIX, NARROW, NOTABLE, only, operators, per_step, share, takes, times
+from laptime.rules._reading import (
+    MATRIX,
+    NARROW,
+    NOTABLE,
+    SERIOUS,
+    in_loader,
+    only,
+    operators,
+    per_step,
+    share,
+    takes,
+    times,
+)
 
+RECURRENT = (
+    r"aten::(lstm|gru|rnn_(tanh|relu)|mkldnn_rnn_layer.*|lstm_cell|gru_cell)|.*LstmBackward\d*|MkldnnRnn.*"
+)
 SPEEDUP = {"amx_bf16": 16.0, "avx512_bf16": 2.0}
 
 
@@ -22,8 +37,11 @@ def rule(profile: Profile) -> Finding | None:
     isa = next((name for name in SPEEDUP if name in known), None)
     if profile.overview.devices or isa is None:
         return None
-    rows = [row for row in operators(profile, MATRIX) if row.host_self_ns > 0]
+    rows = [row for row in operators(profile, MATRIX) if row.host_self_ns > 0 and in_loader(row) < 0.5]
     plain = [row for row in rows if only(row.dtypes, ("float",)) or (not row.dtypes and not _narrow(profile))]
+    recurrent = sum(row.host_total_ns for row in operators(profile, RECURRENT))
+    if share(profile, per_step(profile, recurrent)) >= SERIOUS:
+        return None  # their products are narrow, and autocast leaves the recurrence as it is
     spent = per_step(profile, sum(row.host_self_ns for row in plain))
     if share(profile, spent) < NOTABLE:
         return None
@@ -35,6 +53,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent * (1 - 1 / SPEEDUP[isa]),
         gain_is=f"these operators at most {SPEEDUP[isa]:g} times as fast",
         limits=("cpu",),
+        reaches={"compute": spent * (1 - 1 / SPEEDUP[isa])},
         evidence={"isa": isa, "operators": {row.name: row.host_self_ns for row in plain[:5]}},
         rows=[f"operators/{row.id}" for row in plain[:4]],
         change='with torch.autocast("cpu", dtype=torch.bfloat16): around forward and loss',

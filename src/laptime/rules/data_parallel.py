@@ -11,6 +11,8 @@ from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import idle_seconds, marks, per_step
 
+NEEDS = frozenset({"training"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Fire when DataParallel.forward is seen and more than one device works."""

@@ -19,7 +19,8 @@ def rule(profile: Profile) -> Finding | None:
     """Count the copies and what they take."""
     rows = marks(profile, COPY)
     host = per_step(profile, sum(row.host_ns for row in rows))
-    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in rows)))
+    on_device = per_step(profile, sum(row.device_ns for row in rows))
+    gain = removable(profile, host, on_device)
     if not rows or share(profile, gain) < THRESHOLD:
         return None
     number = sum(row.calls for row in rows) / max(1, profile.overview.steps)
@@ -33,4 +34,7 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"operators/{row.name}" for row in rows],
         change="DistributedDataParallel(..., gradient_as_bucket_view=True)",
         optimization="ddp_gradient_as_bucket_view",
+        reaches={"host": host, "copies": on_device, "compute": on_device}
+        if profile.overview.devices
+        else None,
     )

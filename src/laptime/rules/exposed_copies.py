@@ -14,6 +14,8 @@ from laptime.rules._reading import per_step, share, times
 
 THRESHOLD = 0.05
 
+NEEDS = frozenset({"!beginning", "!server"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Fire for copies between host and device that are not pageable (those have their own rule)."""
@@ -34,4 +36,5 @@ def rule(profile: Profile) -> Finding | None:
         change="copy images as uint8 and normalise them on the device; copy the next batch on a side stream",
         optimization="uint8_transfer" if worst.direction == "HtoD" else "",
         stack=worst.stack,
+        reaches={"copies": gain},
     )

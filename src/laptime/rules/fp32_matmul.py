@@ -17,6 +17,8 @@ OLDEST = (8, 0)
 SPEEDUP = 15.0
 UNUSED = 0.01
 
+NEEDS = frozenset({"!beginning", "!server"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Fire for float32 operators of which no kernel used tensor cores."""
@@ -39,6 +41,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent * (1 - 1 / SPEEDUP),
         gain_is=f"these operators' kernels at most {SPEEDUP:g} times as fast",
         limits=DEVICE,
+        reaches={"compute": spent * (1 - 1 / SPEEDUP)},
         evidence={"operators": {row.name: row.device_self_ns for row in plain[:5]}},
         rows=[f"operators/{row.id}" for row in plain[:4]],
         change='torch.set_float32_matmul_precision("high")',

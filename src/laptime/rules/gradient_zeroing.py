@@ -15,6 +15,8 @@ from laptime.rules._reading import marks, operators, per_step, removable, share,
 FEW = 10
 THRESHOLD = 0.01
 
+NEEDS = frozenset({"training"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Count what `zero_grad` launches, or calls where there is no device."""
@@ -23,7 +25,8 @@ def rule(profile: Profile) -> Finding | None:
     device = bool(profile.overview.devices)
     fills = sum(row.kernels if device else row.operators for row in rows) / steps
     host = per_step(profile, sum(row.host_ns for row in rows))
-    gain = removable(profile, host, per_step(profile, sum(row.device_ns for row in rows)))
+    on_device = per_step(profile, sum(row.device_ns for row in rows))
+    gain = removable(profile, host, on_device)
     if fills < FEW or share(profile, gain) < THRESHOLD:
         return None
     return finding(
@@ -39,4 +42,5 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"operators/{row.id}" for row in operators(profile, r"aten::(zero_|fill_|_foreach_zero_)")],
         change="optimizer.zero_grad(set_to_none=True)",
         optimization="set_to_none",
+        reaches={"host": host, "compute": on_device} if device else {"compute": host},
     )

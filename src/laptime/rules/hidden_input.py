@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._hidden import PROBABLY, hidden
 from laptime.rules._reading import idle, times
+
+NEEDS = frozenset({"!server", "!beginning"})
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -20,6 +23,9 @@ def rule(profile: Profile) -> Finding | None:
     if wait is None:
         return None
     cause = idle(profile, "data") or idle(profile, "host")
+    prepared = _facts.host_work(profile, "preprocessing")
+    stack = prepared[0].stack if prepared else cause.stack if cause is not None else []
+    trained = profile.workload is None or profile.workload.kind == "training"
     return finding(
         profile,
         "hidden-input",
@@ -32,8 +38,12 @@ def rule(profile: Profile) -> Finding | None:
             "dataloader_ns_per_step": profile.overview.breakdown.dataloader_ns,
         },
         rows=[f"operators/{name}" for name in wait.names],
-        change="make batches ahead of time: torch.utils.data.DataLoader(dataset, num_workers=4, ...)",
+        change="make batches ahead of time: torch.utils.data.DataLoader(dataset, num_workers=4, ...)"
+        if trained
+        else "prepare the next sample while the model works (DataLoader(..., num_workers=4) or a thread),"
+        " or on the device (torchvision.transforms.v2 on its tensors)",
         optimization="num_workers",
         loud="advice" if wait.verb == PROBABLY else None,
-        stack=cause.stack if cause is not None else [],
+        stack=stack,
+        reaches={"data": wait.seconds, "host": wait.seconds, "synchronisation": wait.seconds},
     )

@@ -2,6 +2,8 @@
 
 Lies when: the profiler itself slows the host down, which it does most for many small operators (with stacks
 and shapes most of all): compare with the untraced step of `laptime profile`.
+The gain leaves out what launching faster does not shorten: compiling, collecting garbage, preparing samples,
+and stretches of the host's work in which nothing is launched.
 Source: our own attribution of idle gaps; TraceML's 10 % and 20 %.
 """
 
@@ -10,23 +12,30 @@ from __future__ import annotations
 from laptime.kit.units import percent, show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.rules import _facts
 from laptime.rules._evidence import finding
 from laptime.rules._hidden import mistaken
 from laptime.rules._reading import (
     MANY_LAUNCHES,
     NOTABLE,
     idle,
-    idle_seconds,
     launches_per_step,
     often,
     share,
     times,
 )
 
+NEEDS = frozenset({"!beginning"})
+GENERAL = 1
+_ASYNCHRONOUS = {
+    "vLLM": "vllm serve ... --async-scheduling",
+    "SGLang": "SGLang's overlap scheduler (no --disable-overlap-schedule)",
+}
+
 
 def rule(profile: Profile) -> Finding | None:
     """Tell what the host is doing in the gaps, and how many launches it makes."""
-    gain = idle_seconds(profile, "host") - mistaken(profile)
+    gain = _facts.launching_seconds(profile) - mistaken(profile)
     cause = idle(profile, "host")
     if cause is None or share(profile, gain) < NOTABLE:
         return None
@@ -44,7 +53,9 @@ def rule(profile: Profile) -> Finding | None:
             "launch_delay_median_ns": launches.delay_median_ns,
             "queue_mean": launches.queue_mean,
         }
-    launching = launched is None or launched >= MANY_LAUNCHES
+    if launched is not None and launched < MANY_LAUNCHES:
+        return None  # so few do not fill a step: host_work speaks of it
+    change, optimization = _change(profile)
     doing = [name for name, _ in cause.operators[:3]]
     during = f", mostly in {', '.join(doing)}" if doing else ""
     return finding(
@@ -55,9 +66,27 @@ def rule(profile: Profile) -> Finding | None:
         gain_is="idle time in which the host had neither data to wait for nor the device",
         evidence=evidence,
         rows=[f"operators/{name}" for name in doing],
-        change='torch.compile(model, mode="reduce-overhead") (CUDA graphs), or a larger batch'
-        if launching
-        else "so few launches do not fill a step: see in the timeline what the host does between them",
-        optimization="compile_reduce_overhead" if launching else "",
+        change=change,
+        optimization=optimization,
         stack=cause.stack,
+        reaches={"host": gain},
     )
+
+
+def _change(profile: Profile) -> tuple[str, str]:
+    """What takes launching off the host here, and the optimization that does it."""
+    facts = _facts.of(profile)
+    server = profile.workload.server if profile.workload is not None else ""
+    if "graphs" in facts:
+        prepare = _ASYNCHRONOUS.get(server, "prepare the next step while the device works")
+        return f"launch less beside the graphs; {prepare}", ""
+    if server:
+        return (
+            "let the server replay CUDA graphs: vLLM without --enforce-eager, SGLang without"
+            " --disable-cuda-graph",
+            "",
+        )
+    if "compiled" in facts:
+        return 'CUDA graphs for what is compiled already: mode="reduce-overhead"', ""
+    batch = ", or a larger batch" if profile.workload is None or profile.workload.kind == "training" else ""
+    return f'torch.compile(model, mode="reduce-overhead") (CUDA graphs){batch}', "compile_reduce_overhead"

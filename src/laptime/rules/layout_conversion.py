@@ -14,6 +14,8 @@ from laptime.rules._reading import kernels, per_step, share, times
 THRESHOLD = 0.01
 CONVERSION = r"(?i)nchwToNhwc|nhwcToNchw|nchw2nhwc|nhwc2nchw|batched_transpose_\d|im2col_nhwc_transpose"
 
+NEEDS = frozenset({"!beginning", "!server", "conv"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Sum them up; keeping the model in channels_last leaves them out."""
@@ -33,4 +35,5 @@ def rule(profile: Profile) -> Finding | None:
         rows=[f"kernels/{row.id}" for row in conversions],
         change="model.to(memory_format=torch.channels_last) and the same for the input",
         optimization="channels_last",
+        reaches={"compute": spent},
     )

@@ -14,6 +14,8 @@ from laptime.rules._evidence import finding
 
 THRESHOLD = 0.9
 
+NEEDS = frozenset({"training"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Speak of the fullest device, and what was alive at its peak."""

@@ -9,10 +9,13 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.rules._claims import Pool
 from laptime.rules._evidence import finding
 from laptime.rules._reading import idle, idle_seconds, per_step, share, times
 
 THRESHOLD = 0.01
+
+NEEDS = frozenset({"!beginning", "!server"})
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -23,10 +26,15 @@ def rule(profile: Profile) -> Finding | None:
         return None
     worst = max(rows, key=lambda row: row.total_ns)
     rate = f" at {show(worst.bandwidth, 'B/s')}" if worst.bandwidth else ""
-    gain = per_step(profile, sum(row.exposed_ns for row in rows)) + idle_seconds(profile, "copy")
     cause = idle(profile, "synchronisation")
     blamed = {name for row in rows for name, _ in row.operators}
-    gain += per_step(profile, sum(ns for name, ns in (cause.operators if cause else []) if name in blamed))
+    after = per_step(profile, sum(ns for name, ns in (cause.operators if cause else []) if name in blamed))
+    reaches: dict[Pool, float] = {
+        "copies": per_step(profile, sum(row.exposed_ns for row in rows)),
+        "copy": idle_seconds(profile, "copy"),
+        "synchronisation": after,
+    }
+    gain = sum(reaches.values())
     return finding(
         profile,
         "pageable-copies",
@@ -47,4 +55,5 @@ def rule(profile: Profile) -> Finding | None:
         change="DataLoader(..., pin_memory=True) and batch.to(device, non_blocking=True)",
         optimization="pin_memory",
         stack=worst.stack,
+        reaches=reaches,
     )

@@ -12,6 +12,7 @@ from laptime.records.finding import Finding
 from laptime.records.profile import Profile
 from laptime.rules._evidence import finding
 from laptime.rules._reading import marks, per_step, share, times
+from laptime.trace.names import is_autotuning
 
 THRESHOLD = 0.01
 REGION = r"Torch-Compiled Region: (\d+)/(\d+)"
@@ -19,7 +20,9 @@ REGION = r"Torch-Compiled Region: (\d+)/(\d+)"
 
 def rule(profile: Profile) -> Finding | None:
     """Sum the compilation, and name the frame that was compiled most often."""
-    compiling = marks(profile, r".*\(dynamo_timed\)$")
+    marked = marks(profile, r".*\(dynamo_timed\)$")
+    tried = is_autotuning([row.name for row in marked])
+    compiling = [row for row, tries in zip(marked, tried, strict=True) if not tries]
     spent = per_step(profile, max((row.host_ns for row in compiling), default=0))
     if not compiling or share(profile, spent) < THRESHOLD:
         return None
@@ -37,5 +40,10 @@ def rule(profile: Profile) -> Finding | None:
         evidence={"ranges": {row.name: row.host_ns for row in compiling[:5]}, "compiled": times_compiled + 1},
         change="torch._dynamo.mark_dynamic(x, 0), or pad inputs to few sizes",
         optimization="mark_dynamic",
+        reaches={
+            "host": spent,
+            "synchronisation": spent,
+            "compute": 0.0 if profile.overview.devices else spent,
+        },
         next="TORCH_LOGS=recompiles python SCRIPT   (says which guard failed)",
     )

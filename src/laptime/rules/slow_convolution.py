@@ -15,7 +15,7 @@ from laptime.rules._reading import operators, per_step, share, step, takes, time
 
 THRESHOLD = 0.05
 PLAIN = re.compile(r"^(ref|simple)\b")
-HEAVY = ("convolution", "deconvolution", "matmul", "inner_product", "pooling", "rnn")
+HEAVY = ("convolution", "deconvolution", "matmul", "inner_product", "pooling")
 OUTSIDE = r"aten::(_slow_conv\w*|slow_conv\w*|thnn_conv\w*|_convolution_mode_slow)"
 
 
@@ -39,6 +39,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent,
         gain_is="all time in these",
         limits=("cpu",),
+        reaches={"compute": spent},
         evidence={"operators": names[:5]},
         rows=[f"operators/{row.id}" for row in outside],
         change="float32 or bf16 tensors, groups and dilation that oneDNN supports",

@@ -18,6 +18,7 @@ from laptime.rules._verdict import straggler as worst_of
 THRESHOLD = 0.05
 
 FRAMEWORKS = ("torch", "tensorflow")
+GENERAL = 1
 
 
 def rule(profile: Profile) -> Finding | None:
@@ -46,6 +47,7 @@ def rule(profile: Profile) -> Finding | None:
             "waiting_s_per_step_and_rank": mean,
         },
         rows=[f"ranks/{late.rank}"],
+        reaches={"communication": most, "waiting": most},
         change=f"give rank {late.rank} the same work as the others (sharding, data, host it runs on)",
         next=f"laptime trace FILE_OF_RANK_{late.rank} --against FILE_OF_ANOTHER_RANK",
     )

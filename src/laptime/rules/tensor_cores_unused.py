@@ -25,6 +25,8 @@ UNUSED = 0.01
 VOLTA_SPEEDUP, MATRIX_SPEEDUP, OTHER_SPEEDUP = 8.0, 30.0, 2.0
 _NARROW_KERNEL = re.compile(r"half|bf16|bfloat16|fp16|f16|fp8|e4m3|int8", re.IGNORECASE)
 
+NEEDS = frozenset({"!beginning", "!server"})
+
 
 def rule(profile: Profile) -> Finding | None:
     """Advise automatic mixed precision: bf16 where the device has it, else fp16."""
@@ -53,6 +55,7 @@ def rule(profile: Profile) -> Finding | None:
         gain_is=f"eligible kernels at most {faster:g} times as fast, other kernels at most"
         f" {OTHER_SPEEDUP:g} times (half the bytes)",
         limits=DEVICE,
+        reaches={"compute": gain},
         evidence={"tensor_core_share": 0.0, "eligible_share": eligible, "compute_s_per_step": device},
         rows=[f"operators/{row.id}" for row in sorted(matrix, key=lambda row: -row.device_self_ns)[:4]],
         change='with torch.autocast("cuda", dtype=torch.bfloat16): around forward and loss'

@@ -33,6 +33,7 @@ def rule(profile: Profile) -> Finding | None:
         gain=spent,
         gain_is="all time in these products",
         limits=DEVICE,
+        reaches={"compute": spent},
         evidence={"shapes": [row.shapes for row in unaligned[:5]]},
         rows=[f"operators/{row.id}" for row in unaligned],
         change=f"pad the dimension (vocabulary, channels) to a multiple of {MULTIPLE}, better of 64",

@@ -41,18 +41,23 @@ def rule(profile: Profile) -> Finding | None:
         return None
     worst = max(long, key=lambda step: step.end_ns - step.start_ns)
     grown, extra = _grown(profile, worst)
+    warm = [step.number for step in long] == [step.number for step in profile.steps[: len(long)]]
     length = show((worst.end_ns - worst.start_ns) * 1e-9, "s")
     return finding(
         profile,
         "uneven-steps",
-        f"{len(long)} of {len(lengths)} steps are at least {FACTOR:g} times as long as the median"
+        f"{'the first ' if warm else ''}{len(long)} of {len(lengths)} steps"
+        f" {'is' if len(long) == 1 else 'are'} at least {FACTOR:g} times as long as the median"
         f" ({show(median * 1e-9, 's')}); step {worst.number} takes {length},"
         f" {show(extra * 1e-9, 's')} of it more in {_WORDS[grown]}",
         gain=gain,
         gain_is="what long steps take beyond the median",
         loud="advice",
         evidence={"steps": [step.number for step in long], "part": grown, "extra_ns": extra},
-        change="look at the long step in the timeline: checkpoint, log, garbage collection, first batch",
+        change="record later, when the program has warmed up: torch.profiler.schedule(wait=1, warmup=3,"
+        " active=5)"
+        if warm
+        else "look at the long step in the timeline: checkpoint, log, garbage collection, first batch",
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.rules._changes import optimizer_switch
 from laptime.rules._evidence import finding
 from laptime.rules._reading import WORTH, marks, operators, per_step, removable, share, step, times
 
@@ -36,6 +37,9 @@ def rule(profile: Profile) -> Finding | None:
     name = rows[0].name.removeprefix("Optimizer.step#").removesuffix(".step")
     what = "kernels" if device else "operators"
     lists = bool(operators(profile, r"aten::_foreach_.*"))
+    switch = optimizer_switch(profile, name)
+    if not switch or (switch == "foreach=True" and lists):
+        return None
     return finding(
         profile,
         "unfused-optimizer",
@@ -51,8 +55,7 @@ def rule(profile: Profile) -> Finding | None:
         rows=[
             f"operators/{row.id}" for row in operators(profile, r"aten::(add_|mul_|addcmul_|addcdiv_|sqrt)")
         ],
-        change=f"torch.optim.{name}(..., fused=True)"
-        if lists or not device
-        else f"torch.optim.{name}(..., fused=True), or foreach=True where fused is not offered",
-        optimization="fused_optimizer",
+        change=f"torch.optim.{name}(..., {switch})",
+        optimization="fused_optimizer" if switch == "fused=True" else "foreach_optimizer",
+        reaches={"host": host, "compute": on_device} if device else {"compute": host},
     )

@@ -15,6 +15,9 @@ from laptime.store.journal import Journal
 from laptime.store.recovery import read_journal
 from laptime.store.schema import damaged, read_run
 
+LARGEST = 512 << 20
+"""Bytes that a packed run may unpack to; a run with a million samples has 50 MB."""
+
 
 def save(run: Run, root: Path | None = None) -> Path:
     """The file that now holds this run.
@@ -72,8 +75,13 @@ def _scanned(place: Path | os.DirEntry[str]) -> list[os.DirEntry[str]]:
 
 def _bytes(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
-        return gzip.decompress(data) if path.suffix == ".gz" else data
+        if path.suffix != ".gz":
+            return path.read_bytes()
+        with gzip.open(path) as file:
+            data = file.read(LARGEST + 1)
+        if len(data) > LARGEST:
+            raise damaged(path, f"it unpacks to more than {LARGEST >> 20} MiB")
+        return data
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise damaged(path, error) from error
     except OSError as error:

@@ -34,8 +34,10 @@ def recorded(work: Callable[[Listener], Run], *listeners: Listener, save: bool =
                 listener(event)
 
         run = work(emit)
-    if journal is None or journal.path is None:
-        run = structs.replace(run, plan={**run.plan, "save": Setting(value=False, origin="flag")})
-    else:
+    complaint = journal.complaint if journal is not None else None
+    if journal is not None and journal.path is not None:
         run = structs.replace(run, id=journal.run_id)
-    return run, journal.complaint if journal is not None else None
+    if journal is None or journal.path is None or complaint is not None:
+        unsaved = Setting(value=False, origin="flag" if journal is None else "machine")
+        run = structs.replace(run, plan={**run.plan, "save": unsaved})
+    return run, complaint

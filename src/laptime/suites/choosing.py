@@ -13,6 +13,9 @@ from laptime.kit.quantity import amount, seconds, share
 from laptime.records.plan import BenchRequest
 from laptime.suites import LARGE, Benchmark, Suite
 
+QUICK_BUDGET = 10.0
+"""Seconds of measuring that --quick gives each benchmark at most: slow models need it for an interval."""
+
 
 def chosen(suite: Suite, match: Sequence[str] = (), *, quick: bool = False) -> Suite:
     """The suite with the benchmarks that any of the patterns matches; all without patterns.
@@ -51,7 +54,7 @@ def _small(benchmark: Benchmark) -> Benchmark:
     sizes = benchmark.batch if isinstance(benchmark.batch, list) else [benchmark.batch]
     numbers = [size for size in sizes if isinstance(size, int)]
     smallest = None if benchmark.batch is None else min(numbers, default=1)
-    return structs.replace(benchmark, preset="quick", batch=smallest, budget=None)
+    return structs.replace(benchmark, preset="quick", batch=smallest, budget=QUICK_BUDGET)
 
 
 def request(

@@ -36,7 +36,7 @@ def _verdict(case: Case, name: str, kind: str, limit: str | float) -> Verdict:
 
 
 def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str) -> list[Verdict]:
-    """A verdict on every case that the baseline has, too.
+    """A verdict on every case that has numbers: undecided where the baseline has none.
 
     Args:
         compared: the run against its baseline, or why there is no comparison.
@@ -46,7 +46,11 @@ def regressions(benchmark: Benchmark, run: Run, compared: list[Comparison] | str
     if isinstance(compared, str):
         key = run.cases[0].key if run.cases else benchmark.name
         return [_undecided(key, "regression", "latency", compared, "")]
-    return [budgets.regression(each, benchmark.regression) for each in compared]
+    known = {each.candidate for each in compared}
+    new = [case for case in run.cases if case.status == "ok" and case.key not in known]
+    return [budgets.regression(each, benchmark.regression) for each in compared] + [
+        _undecided(case.key, "regression", "latency", "the baseline has no such case", "") for case in new
+    ]
 
 
 def _undecided(case: str, kind: str, metric: str, sentence: str, next_step: str) -> Verdict:

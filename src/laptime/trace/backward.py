@@ -94,12 +94,5 @@ def _roots(view: View, rows: Rows) -> Rows:
     """`Backward.root` of operators."""
     host, links = view.trace.host, view.links
     engine = names.rows(view.trace.texts, host.name, _is_engine)
-    roots, at = rows.copy(), np.array(rows)
-    todo = np.flatnonzero(~engine[at])
-    while len(todo):
-        at[todo] = links.calls.parent[at[todo]]
-        todo = todo[at[todo] >= 0]
-        there = todo[engine[at[todo]]]
-        roots[there] = at[there]
-        todo = todo[~engine[at[todo]]]
-    return roots
+    around = range_tree.inherit(links.calls, np.where(engine, np.arange(len(host)), NONE).astype(np.int32))
+    return np.where(around[rows] >= 0, around[rows], rows)

@@ -19,8 +19,9 @@ import numpy as np
 from msgspec import Struct
 
 from laptime.records.ranks import CollectiveRow
-from laptime.trace import names
+from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, DeviceKind, Index, Ints, Mask
+from laptime.trace.links import of_host
 from laptime.trace.view import View
 
 _KINDS = {
@@ -143,14 +144,10 @@ def _on_host(view: View) -> list[Collective]:
 
 def _annotation(view: View, launch: Index) -> Index:
     """The nearest `nccl:...` range around each launch; NONE without."""
-    host, parent = view.trace.host, view.links.calls.parent
-    if not len(host):
-        return launch
+    host = view.trace.host
     is_range: Mask = names.rows(view.trace.texts, host.name, names.is_collective)
-    row = launch.copy()
-    while (seek := (row >= 0) & ~is_range[row]).any():
-        row[seek] = parent[row[seek]]
-    return row
+    rows = np.where(is_range, np.arange(len(host)), NONE).astype(np.int32)
+    return of_host(range_tree.inherit(view.links.calls, rows), launch)
 
 
 def _shaped(view: View, row: int, name: str) -> tuple[int | None, str]:

@@ -126,6 +126,11 @@ class Host(_Table):
     sequence: Ints
     forward_thread: Index
 
+    def of_thread(self, thread: int) -> Index:
+        """All rows of a thread, ascending."""
+        low, high = np.searchsorted(self.thread, [thread, thread + 1])
+        return np.arange(low, high, dtype=np.int32)
+
 
 @dataclass(frozen=True)
 class DeviceWork(_Table):
@@ -228,6 +233,7 @@ class Trace:
         rank, world: from distributedInfo; None where unknown.
         distributed: the rest of distributedInfo (backend, nccl_version, pg_config ...).
         facts: other top-level scalars: cuda_runtime_version, with_stack, record_shapes, profile_memory ...
+        api: accelerator that the categories of the file name (mtia, xpu); "" where they name none.
         events: number of events in the file, all kinds.
         truncated: the file ends in the middle; what came before is here.
         warnings: sentences about what had to be repaired or left out.
@@ -251,6 +257,7 @@ class Trace:
     world: int | None = None
     distributed: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    api: str = ""
     events: int = 0
     truncated: bool = False
     warnings: list[str] = field(default_factory=list)

@@ -27,13 +27,13 @@ def innermost(view: View, thread: int, ranges: Ranges) -> Shares:
     innermost annotation. Time in none of them, or in nothing but the step, is in no share.
     """
     host, links = view.trace.host, view.links
-    rows = _of_thread(view, thread)
+    rows = host.of_thread(thread)
     rows = rows[links.calls.depth[rows] >= 0]
     rows, ns = _to_themselves(view, rows, links.calls.parent, ranges)
     operator = links.operator_of[rows]
     operator[(operator >= 0) & ~phases.operators(view)[operator]] = NONE
     functions = stacks.frames_of(view)
-    frames = _of_thread(view, int(functions.home[thread]))
+    frames = host.of_thread(int(functions.home[thread]))
     frames = frames[host.kind[frames] == HostKind.PYTHON]
     annotation = (operator < 0) & (host.kind[rows] == HostKind.ANNOTATION)
     step = names.rows(view.trace.texts, host.name[rows], names.is_step)
@@ -58,12 +58,6 @@ def of_calls(view: View, rows: Index, cause: Index, ranges: Ranges) -> Shares:
     return Shares(rows, host.name[np.where(cause >= 0, cause, rows)], ns)
 
 
-def _of_thread(view: View, thread: int) -> Index:
-    """All host rows of a thread, ascending."""
-    low, high = np.searchsorted(view.trace.host.thread, [thread, thread + 1])
-    return np.arange(low, high, dtype=np.int32)
-
-
 def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tuple[Index, Ints]:
     """The rows with self time inside the ranges, and that time in ns."""
     host = view.trace.host
@@ -71,6 +65,10 @@ def _to_themselves(view: View, rows: Index, parent: Index, ranges: Ranges) -> tu
     rows, whole = rows[whole > 0], whole[whole > 0]
     inside = parent[rows] >= 0
     weights = whole[inside].astype(np.float64)  # exact: sums stay below 2**53 ns
-    below = np.bincount(parent[rows[inside]], weights, minlength=len(host))[rows].astype(np.int64)
+    first = int(rows[0]) if len(rows) else 0  # a parent that has no time in the ranges is of no interest
+    above = parent[rows[inside]] - first
+    last = int(rows[-1]) - first + 1 if len(rows) else 0
+    some = (above >= 0) & (above < last)
+    below = np.bincount(above[some], weights[some], minlength=last)[rows - first].astype(np.int64)
     self_ns = np.asarray(whole - below, np.int64)
     return rows[self_ns > 0], self_ns[self_ns > 0]

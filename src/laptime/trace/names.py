@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def rows(texts: Sequence[str], column: Index, family: Family) -> Mask:
 def matching(pattern: str | re.Pattern[str]) -> Family:
     """Names in which a regular expression is found."""
     search = re.compile(pattern).search
-    return lambda texts: np.fromiter((search(text) is not None for text in texts), bool, len(texts))
+    return _family(lambda text: search(text) is not None)
 
 
 def _holding(words: str, but: str = "") -> Family:
@@ -41,7 +42,13 @@ def _holding(words: str, but: str = "") -> Family:
         low = text.lower()
         return any(word in low for word in wanted) and not any(word in low for word in unwanted)
 
-    return lambda texts: np.fromiter(map(holds, texts), bool, len(texts))
+    return _family(holds)
+
+
+def _family(belongs: Callable[[str], bool]) -> Family:
+    """Several tables ask about the same names: each is looked at once."""
+    known = lru_cache(1 << 16)(belongs)
+    return lambda texts: np.fromiter(map(known, texts), bool, len(texts))
 
 
 is_nccl = _holding("nccl rccl")
@@ -65,28 +72,6 @@ uses_tensor_cores_plugin = matching(
     "|xmma_gemm|xmma_sparse_gemm|c1688"
 )
 """Exactly the TensorBoard plugin's list, which ends with Ampere."""
-
-_names_matrix_units = _holding(
-    "h884 s884 d884 h1688 s1688 d1688 c1688 i8816 16816 dgrad_1x1_stride_2x2 first_layer_wgrad_kernel conv1x1"
-    " conv2d_c1_k1 direct_group hmma imma dmma qmma xmma_ wmma gmma tmaumma tcgen05 nvjet sm80_16x8"
-    " tensorop_ classtensorop mmatensorop marlin deep_gemm fp8_gemm_kernel scaled_mm_kernel"
-    " flash_attn flash_attention flashattn flash_fwd flash_bwd flash_fprop flash_dgrad flash:: fmha sdpa"
-    " prefillwith batchmla attn_fwd bwd_kernel_dk bwd_kernel_dq cijk_ mfma xdl gtcx ck_tile::gemm",
-    but="ffma dfma simt dot_do_o ogradoto ograddoto convert_dq convert_dk convert_dv convertqgrad"
-    " splitkv_combine fwdcombine postgsu betaonly",
-)
-_names_scalar_units = matching("Cijk_.*_TT[0-9]+_[0-9]+|fmha_cutlass[FB](_f32.*_sm(50|70|75)|.*_sm50)")
-
-
-def uses_tensor_cores(texts: Sequence[str]) -> Mask:
-    """Kernels that compute on tensor cores (Volta to Blackwell) or matrix cores (AMD): `nvjet`, `gmma`,
-    `hmma`, `16816`, CUTLASS tensorop, xmma but its `ffma`, flash and fused attention, `Cijk_*` and MFMA.
-
-    Lies when: Triton kernels say nothing of `tl.dot` in their names and count as not using them; a Tensile
-    kernel (`Cijk_*`) without matrix instructions counts unless its name has a thread tile (`_TT4_4`).
-    """
-    return _names_matrix_units(texts) & ~_names_scalar_units(texts)
-
 
 is_tensor_core_eligible_plugin = matching(
     r"^(aten::(_convolution|conv[123]d|conv_tbc|conv_transpose[123]d|convolution|cudnn_convolution(_transpose)?"
@@ -130,6 +115,38 @@ is_launch = matching(r"^(cuda|hip|cu|mtia|xpu)\w*Launch\w*(Kernel|ExC)|GraphLaun
 """Runtime and driver calls that launch kernels or graphs of them."""
 
 is_graph_launch = matching("GraphLaunch")
+
+is_compilation = matching(r"\(dynamo_timed\)$|torch/_dynamo/(convert_frame|eval_frame)\.py.*_compile")
+"""torch.compile at work: PyTorch marks it from 2.5 on; Python functions tell it before."""
+
+is_autotuning = matching(r"(?i)autotun|benchmark_all_configs|do_bench|benchmark_gpu|(cudnn|miopen)Find")
+"""Kernels are tried to keep the fastest: Triton, Inductor, cuDNN and MIOpen by their own ranges."""
+
+is_collection = matching(r"(?i)^<built-in (function|method) collect\b|\bgc\.collect\b|^(python )?gc$")
+"""Python's garbage collector: called by the program, or as `record_python_gc_info` marks it."""
+
+is_preprocessing = matching(
+    r"(?i)image_processing|image_transforms|feature_extraction|tokenization_|processing_utils\.py"
+    r"|torchvision/(transforms|io)|(^|/)PIL/|ImagingCore|(^|/)cv2/|albumentations|(^|/)(librosa|soundfile|decord)/"
+    r"|torchaudio/(functional|transforms|_backend)|torchcodec|data/_utils/(collate|fetch)\.py|\bpreprocess(ing)?\b"
+)
+"""Samples are decoded, resized, normalised or tokenised on the host: libraries that do nothing else.
+
+Lies when: a library resizes on the device; then its operators launch, and the device is not idle.
+"""
+
+is_optimizer = matching(r"^Optimizer\.(step|zero_grad)#")
+"""What an optimizer does: `Optimizer.step#AdamW.step`."""
+
+is_fusible = matching(
+    r"elementwise_kernel|^triton_(poi|red|per)_|reduce_kernel|layer_?norm|LayerNorm|rms_?norm|RMSNorm|softmax"
+    r"|SoftMax|CatArray|multi_tensor_apply|index_elementwise|(?i:dropout)|GammaBeta|native::.*[cC]opy"
+)
+"""Kernels that compute elementwise, reduce or copy: what a compiler fuses, those of Triton's poi, red, per
+included.
+
+Lies when: a library names its own elementwise kernels otherwise; they are then left out.
+"""
 
 _STEP = re.compile(r"^ProfilerStep#(\d+)$")
 is_step = matching(_STEP.pattern)

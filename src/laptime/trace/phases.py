@@ -80,7 +80,7 @@ def loop_thread(view: View) -> int:
     for rows in (named(view, names.is_step), named(view, _is_own) | named(view, names.is_dataloader)):
         if rows.any() and worked[thread := int(np.bincount(host.thread[rows]).argmax())]:
             return thread
-    for rows in (runs & ~_of_autograd(view), at_work(view), named(view, names.is_step)):
+    for rows in (runs & ~of_autograd(view), at_work(view), named(view, names.is_step)):
         if rows.any():
             return int(np.bincount(host.thread[rows]).argmax())
     return NONE
@@ -115,12 +115,13 @@ def named(view: View, family: Family) -> Mask:
 def cover(view: View, take: Mask, thread: int) -> Ranges:
     """The time that host rows of one thread cover, Python functions that a file lists elsewhere included."""
     host = view.trace.host
-    on_thread = host.thread == thread
+    rows = host.of_thread(thread)
+    rows = rows[take[rows]]
     home = int(stacks.frames_of(view).home[thread])
     if home != thread:
-        on_thread |= (host.thread == home) & (host.kind == HostKind.PYTHON)
-    on_thread &= take
-    return intervals.union(host.start[on_thread], host.end[on_thread])
+        frames = host.of_thread(home)
+        rows = np.append(rows, frames[take[frames] & (host.kind[frames] == HostKind.PYTHON)])
+    return intervals.union(host.start[rows], host.end[rows])
 
 
 def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
@@ -129,7 +130,7 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
     ranges = dict.fromkeys(("data", "backward", "loss", "forward", "optimizer", "compute"), EMPTY)
     for name in ranges if written.any() else ():
         ranges[name] = cover(view, written & named(view, names.matching(f"^{_OWN}{name}$")), thread)
-    optimizer = intervals.join(ranges["optimizer"], cover(view, named(view, _is_optimizer), thread))
+    optimizer = intervals.join(ranges["optimizer"], cover(view, named(view, names.is_optimizer), thread))
     data = intervals.join(ranges["data"], cover(view, loading(view), thread))
     running = cover(view, operators(view), thread)
     elsewhere = intervals.join(optimizer, data)
@@ -151,7 +152,7 @@ def _claims(view: View, thread: int) -> list[tuple[str, Ranges]]:
 def _backward(view: View, thread: int, busy: Ranges) -> Ranges:
     """When the autograd engine worked, its pauses in which this thread was not `busy` included."""
     host = view.trace.host
-    engine = _of_autograd(view) & operators(view)
+    engine = of_autograd(view) & operators(view)
     theirs = np.unique(host.thread[engine])
     theirs = theirs[theirs != thread]
     rows = (engine & (host.thread == thread)) | (operators(view) & np.isin(host.thread, theirs))
@@ -200,12 +201,11 @@ def _means(totals: list[int], number: int) -> list[int]:
     return [high - low for low, high in itertools.pairwise(bounds)]
 
 
-def _of_autograd(view: View) -> Mask:
+def of_autograd(view: View) -> Mask:
     """Host rows of the autograd engine: its own ranges, and operators that know their forward's thread."""
     return named(view, _is_autograd) | (view.trace.host.forward_thread > 0)
 
 
 _is_own = names.matching(rf"^{_OWN}(data|forward|loss|backward|optimizer|compute)$")
-_is_optimizer = names.matching(r"^Optimizer\.(step|zero_grad)#")
 _is_autograd = names.matching(r"^(autograd::engine|torch::autograd)::|Backward\d*$")
 _is_loading = names.matching(rf"^{_OWN}data$|torch[/\\]utils[/\\]data[/\\]dataloader\.py\(\d+\): __next__$")

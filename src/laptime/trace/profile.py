@@ -18,6 +18,7 @@ from laptime.trace.tables import (
     operators,
     overview,
     timeline,
+    workload,
 )
 from laptime.trace.view import View
 
@@ -56,6 +57,7 @@ def profile(view: View) -> Profile:
         launches=launches.launches(view),
         copies=copies.copies(view),
         timeline=timeline.timeline(view),
+        workload=workload.workload(view) if trace.format != "xplane" else None,
         facts=trace.facts,
     )
 

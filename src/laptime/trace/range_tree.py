@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -40,17 +39,9 @@ def build(host: Host, take: Mask) -> RangeTree:
     end = host.end[rows] * 2
     end[end == start] += 1
     thread = host.thread[rows]
-    own_parent, own_depth = _by_level(start, end, thread)
-    inside = own_parent >= 0
-    crossing = np.zeros(len(rows), bool)
-    crossing[inside] = end[inside] > end[own_parent[inside]]
-    for broken in np.unique(thread[crossing]):
-        on_thread = np.flatnonzero(thread == broken)
-        parents, deep = _by_stack(start[on_thread].tolist(), end[on_thread].tolist())
-        own_parent[on_thread] = np.where(parents >= 0, on_thread[np.maximum(parents, 0)], NONE)
-        own_depth[on_thread] = deep
+    own_parent = _parents(start, end, thread)
     parent[rows] = np.where(own_parent >= 0, rows[np.maximum(own_parent, 0)], NONE)
-    depth[rows] = own_depth
+    depth[rows] = _depths(own_parent)
     return RangeTree(rows, parent, depth)
 
 
@@ -70,45 +61,100 @@ def levels(tree: RangeTree) -> list[Index]:
 
 def inherit(tree: RangeTree, values: Index) -> Index:
     """For every host row its own value, or that of its nearest ancestor which has one; NONE without."""
-    inherited = values.copy()
-    for rows in levels(tree)[1:]:
-        needy = rows[inherited[rows] < 0]
-        inherited[needy] = inherited[tree.parent[needy]]
+    inherited, above = values.copy(), tree.parent.copy()
+    todo = np.flatnonzero((inherited < 0) & (above >= 0))
+    while len(todo):  # each time twice as far up: all between a row and `above` have no value
+        at = above[todo]
+        inherited[todo], above[todo] = inherited[at], above[at]
+        todo = todo[(inherited[todo] < 0) & (above[todo] >= 0)]
     return inherited
 
 
-def _by_level(start: Ints, end: Ints, thread: Index) -> tuple[Index, Index]:
-    """Parents and depths of properly nested ranges sorted by (thread, start, -end), without a loop over rows.
+def outlasting(host: Host, tree: RangeTree) -> Index:
+    """Per host row its nearest ancestor that ends later; NONE without. Ranges that cross end before those
+    that begin in them: who looks for what is still open at an instant would climb over all of them."""
+    above = tree.parent.copy()
+    todo = np.flatnonzero(above >= 0)
+    while len(todo := todo[host.end[above[todo]] <= host.end[todo]]):
+        above[todo] = above[above[todo]]
+        todo = todo[above[todo] >= 0]
+    return above
 
-    The depth of a row is the number of earlier rows of its thread that are still open; its parent is the
-    last row before it that is one level higher.
+
+class Subtrees(NamedTuple):
+    """Every row of a tree with all that lies in it, as a stretch of `RangeTree.rows`: a row comes before its
+    descendants, and these before whatever follows.
+
+    Attributes:
+        rows: those of the tree. end: per row of `rows`: where its descendants end there.
+    """
+
+    rows: Index
+    end: Ints
+
+    def sums(self, values: Ints | Mask) -> Ints:
+        """Per host row of `rows`: the sum of a column of all host rows over it and all that lies in it."""
+        whole = np.append(0, np.cumsum(values[self.rows]))
+        return np.asarray(whole[self.end] - whole[:-1], np.int64)
+
+    def outermost(self, group: Index) -> Mask:
+        """Which of `rows` are in a group and in no other row of their group; `group` is per host row, NONE is
+        in none."""
+        group = group[self.rows]
+        outer = np.zeros(len(group), bool)
+        at = np.flatnonzero(group >= 0)
+        if len(at):
+            at = at[np.argsort(group[at], kind="stable")]
+            # Groups one after the other on one axis: the furthest end so far is one of the same group.
+            base = group[at].astype(np.int64) * (len(group) + 1)
+            furthest = np.maximum.accumulate(base + self.end[at])
+            outer[at] = np.append(True, base[1:] + at[1:] >= furthest[:-1])
+        return outer
+
+
+def subtrees(tree: RangeTree) -> Subtrees:
+    """The descendants of every row."""
+    number = len(tree.rows)
+    place = np.zeros(len(tree.parent) + 1, np.int64)
+    place[tree.rows] = np.arange(number)
+    above = np.where(tree.parent[tree.rows] >= 0, place[tree.parent[tree.rows]], NONE)
+    order = np.argsort(above, kind="stable")
+    follows = above[order[1:]] == above[order[:-1]]
+    end = np.full(number, NONE)
+    end[order[:-1][follows]] = order[1:][follows]
+    # The last of its siblings ends where its parent does; each time twice as far up.
+    todo = np.flatnonzero(end < 0)
+    while len(todo):
+        at = above[todo]
+        end[todo] = np.where(at >= 0, end[at], number)
+        above[todo] = above[at]
+        todo = todo[end[todo] < 0]
+    return Subtrees(tree.rows, end)
+
+
+def _parents(start: Ints, end: Ints, thread: Index) -> Ints:
+    """Per range, sorted by (thread, start, -end): the last before it on its thread that is open at its start.
+
+    Who climbs from the range before it over what has ended may skip all that ended no later than where it is.
     """
     number = len(start)
-    parent = np.full(number, NONE, np.int32)
-    first = np.flatnonzero(np.append(True, thread[1:] != thread[:-1]))
-    closed = np.empty(number, np.int64)
-    for begin, stop in zip(first, np.append(first[1:], number), strict=True):
-        ends = np.sort(end[begin:stop])
-        closed[begin:stop] = np.searchsorted(ends, start[begin:stop], side="right") + begin
-    depth = (np.arange(number) - closed).astype(np.int32)
-    order = np.argsort(depth, kind="stable")
-    bounds = np.cumsum(np.bincount(depth))
-    above = order[: bounds[0]]
-    for low, high in itertools.pairwise(bounds):
-        rows = order[low:high]
-        parent[rows] = above[np.searchsorted(above, rows) - 1]
-        above = rows
-    return parent, depth
+    before = np.arange(-1, number - 1)
+    before[np.append(True, thread[1:] != thread[:-1])] = NONE
+    longer, todo = before.copy(), np.flatnonzero(before >= 0)
+    while len(todo := todo[end[longer[todo]] <= end[todo]]):  # each time twice as far
+        longer[todo] = longer[longer[todo]]
+        todo = todo[longer[todo] >= 0]
+    parent, todo = before, np.flatnonzero(before >= 0)
+    while len(todo := todo[end[parent[todo]] <= start[todo]]):
+        parent[todo] = longer[parent[todo]]
+        todo = todo[parent[todo] >= 0]
+    return parent
 
 
-def _by_stack(start: list[int], end: list[int]) -> tuple[Index, Index]:
-    """The same for one thread whose ranges cross."""
-    parent, depth, open_ = [], [], list[int]()
-    for row, begin in enumerate(start):
-        while open_ and end[open_[-1]] <= begin:
-            open_.pop()
-        parent.append(open_[-1] if open_ else NONE)
-        depth.append(len(open_))
-        open_.append(row)
-    # A range that ended below a longer one on the stack is still listed: depths count it, parents do not.
-    return np.array(parent, np.int32), np.array(depth, np.int32)
+def _depths(parent: Ints) -> Index:
+    """How many ancestors each row has."""
+    above, depth = parent.copy(), (parent >= 0).astype(np.int32)
+    while len(todo := np.flatnonzero(above >= 0)):  # each time twice as far up
+        depth[todo] += depth[above[todo]]
+        above[todo] = above[above[todo]]
+    return depth

@@ -110,8 +110,9 @@ def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
     if not others or functions.keys() & others.keys():
         return home
     apart = max(functions, key=lambda thread: len(functions[thread]))
+    above = range_tree.outlasting(host, tree)
     fits = {
-        thread: len(np.unique(_innermost(host, tree, functions[apart], rows)))
+        thread: len(np.unique(_innermost(host, above, functions[apart], rows)))
         for thread, rows in others.items()
     }
     home[max(fits, key=lambda thread: fits[thread])] = apart
@@ -120,7 +121,7 @@ def _home(trace: Trace, tree: range_tree.RangeTree) -> Index:
 
 def _enclosing(trace: Trace, tree: range_tree.RangeTree, home: Index) -> Index:
     """The parents of the functions in this tree, and for all other rows the innermost of them around it."""
-    host, enclosing = trace.host, tree.parent.copy()
+    host, enclosing, above = trace.host, tree.parent.copy(), range_tree.outlasting(trace.host, tree)
     functions = _by_thread(host, tree.rows)
     if not functions:
         return enclosing
@@ -129,7 +130,7 @@ def _enclosing(trace: Trace, tree: range_tree.RangeTree, home: Index) -> Index:
     for thread, rows in _by_thread(host, np.flatnonzero(other)).items():
         block = functions.get(int(home[thread]))
         if block is not None:
-            enclosing[rows] = _innermost(host, tree, block, rows)
+            enclosing[rows] = _innermost(host, above, block, rows)
     return enclosing
 
 
@@ -139,14 +140,15 @@ def _by_thread(host: Host, rows: Rows) -> dict[int, Rows]:
     return {int(host.thread[part[0]]): part for part in np.split(rows, first[1:]) if len(part)}
 
 
-def _innermost(host: Host, tree: range_tree.RangeTree, functions: Rows, rows: Rows) -> Index:
-    """For every row the innermost of one thread's functions around it: the last to begin, or one above."""
+def _innermost(host: Host, above: Index, functions: Rows, rows: Rows) -> Index:
+    """For every row the innermost of one thread's functions around it: the last to begin, or the nearest
+    above it (`range_tree.outlasting`) that lasts as long."""
     last = np.searchsorted(host.start[functions], host.start[rows], side="right") - 1
     innermost = np.where(last >= 0, functions[last], NONE).astype(np.int32)
     todo = np.flatnonzero(innermost >= 0)
     while len(todo):
         todo = todo[host.end[innermost[todo]] < host.end[rows[todo]]]
-        innermost[todo] = tree.parent[innermost[todo]]
+        innermost[todo] = above[innermost[todo]]
         todo = todo[innermost[todo] >= 0]
     return innermost
 

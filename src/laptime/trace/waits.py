@@ -20,8 +20,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from laptime.trace import names
+from laptime.trace import names, range_tree
 from laptime.trace.columns import NONE, DeviceKind, HostKind, Index, Mask
+from laptime.trace.links import of_host
 from laptime.trace.view import View, once
 
 Words = NDArray[np.str_]
@@ -87,20 +88,19 @@ def culprits(view: View, rows: Index) -> Index:
     That is the innermost operator, or the outermost of the aten operators it lies in without a break:
     `aten::item` for `aten::_local_scalar_dense`, `aten::to` for `aten::copy_`.
     """
-    texts, name, parent = view.trace.texts, view.trace.host.name, view.links.calls.parent
-    callers = np.full(len(rows), NONE, np.int32)
-    callers[rows >= 0] = view.links.operator_of[rows[rows >= 0]]
-    at = np.flatnonzero(callers >= 0)
-    step = names.rows(texts, name[callers[at]], names.is_step)
-    callers[at[step]] = NONE
-    at = at[~step]
-    while len(at):
-        above = parent[callers[at]]
-        both = names.rows(texts, name[callers[at]], _is_aten) & (above >= 0)
-        both &= names.rows(texts, name[above], _is_aten)
-        at = at[both]
-        callers[at] = parent[callers[at]]
-    return callers
+    return of_host(_called(view), rows)
+
+
+@once
+def _called(view: View) -> Index:
+    """Per host row: what `culprits` names for it."""
+    host, calls = view.trace.host, view.links.calls
+    aten = names.rows(view.trace.texts, host.name, _is_aten)
+    outermost = ~(aten & (calls.parent >= 0) & np.append(aten, False)[calls.parent])
+    rows = np.where(outermost, np.arange(len(host)), NONE).astype(np.int32)
+    operator = view.links.operator_of.copy()
+    operator[names.rows(view.trace.texts, of_host(host.name, operator), names.is_step)] = NONE
+    return of_host(range_tree.inherit(calls, rows), operator)
 
 
 def labels(view: View, rows: Index) -> list[str]:

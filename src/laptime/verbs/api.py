@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from laptime.kit.errors import UsageError
 from laptime.kit.registry import load as extension
 from laptime.launch.worker_process import InProcessWorker, Worker
 from laptime.measure.engine import Engine
@@ -13,14 +14,15 @@ from laptime.measure.protocol import Model
 from laptime.records.comparison import Comparison
 from laptime.records.event import Listener, ignore
 from laptime.records.plan import BenchRequest, Origin, Variant
-from laptime.records.run import Run
-from laptime.store.lookup import load as load
+from laptime.records.run import Run as AnyRun
+from laptime.store import lookup
 from laptime.store.recording import recorded
 from laptime.verbs import bench as _bench
 from laptime.verbs.bench.case_worker import OpenSession
 from laptime.verbs.bench.planning import AS_IT_IS
 from laptime.verbs.compare import compare_runs
 from laptime.verbs.history import recent
+from laptime.verbs.public_run import Run
 
 
 def bench(
@@ -50,7 +52,7 @@ def bench(
 
     Args:
         model: `"torchvision:resnet18"`, or any callable. An object is measured in this process, and the
-            run says so; it is left as it was found.
+            run says so; it is left as it was found. A list of them is measured in turns and compared.
         inputs: inputs of one call, any nested structure: one tensor, a tuple (positional arguments), a
             mapping (keyword arguments), a dataclass; or a function of the batch size that makes them. What is
             given is what is measured.
@@ -68,16 +70,15 @@ def bench(
         on_event: hears everything as it happens.
 
     Returns:
-        The run; `laptime.analysis.summary.summarize(run.cases[0])` has its numbers.
+        The run; `run.latency` and `run.throughput` are its headline.
 
     Raises:
         UsageError: the request is impossible.
     """
     sizes = [batch] if isinstance(batch, int) else None if batch is None else list(batch)
-    called = getattr(model, "__name__", None) or type(model).__name__  # what an object is called
-    target = model if isinstance(model, str) else str(called)
+    objects = {} if isinstance(model, str) else _named(model if isinstance(model, list) else [model])
     if dtype is None:
-        dtypes = ["float32" if isinstance(model, str) else AS_IT_IS]
+        dtypes = [AS_IT_IS if objects else "float32"]
     else:
         dtypes = [dtype] if isinstance(dtype, str) else list(dtype)
     origins: dict[str, Origin] = {
@@ -86,7 +87,7 @@ def bench(
         if value is not None
     }
     request = BenchRequest(
-        targets=[target],
+        targets=[*objects] or [model],
         batch=sizes,
         device=device,
         dtype=dtypes,
@@ -106,25 +107,45 @@ def bench(
         save=save,
         origins=origins,
     )
-    session = None if isinstance(model, str) else _here(model, inputs)
+    session = _here(objects, inputs) if objects else None
 
-    def measured(emit: Listener) -> Run:
+    def measured(emit: Listener) -> AnyRun:
         if session is None:
             return _bench.bench(request, emit)
         return _bench.bench(request, emit, open_session=session, in_memory=True)
 
     if not save:
-        return measured(on_event or ignore)
+        return Run.of(measured(on_event or ignore))
     run, complaint = recorded(measured, *([on_event] if on_event else []))
     if complaint is not None:
         warnings.warn(str(complaint), stacklevel=2)
-    return run
+    return Run.of(run)
 
 
-def _here(model: Any, inputs: Any) -> OpenSession:
+def load(name: str) -> Run:
+    """A stored run by id, part of one, its --name, file or "last".
+
+    Raises:
+        UsageError: there is no such run, or its file is damaged.
+    """
+    return Run.of(lookup.load(name))
+
+
+def _named(objects: Sequence[Any]) -> dict[str, Any]:
+    """Objects by what they are called; those of one name are numbered."""
+    named: dict[str, Any] = {}
+    for each in objects:
+        called = str(getattr(each, "__name__", None) or type(each).__name__)
+        alike = sum(name.partition(" ")[0] == called for name in named)
+        named[f"{called} {alike + 1}" if alike else called] = each
+    return named
+
+
+def _here(objects: Mapping[str, Any], inputs: Any) -> OpenSession:
     def open_session(variant: Variant) -> Worker:
         def open_model(variant: Variant) -> Model:
-            opened: Model = extension("backends", variant.backend).open_object(model, inputs, variant)
+            backend = extension("backends", variant.backend)
+            opened: Model = backend.open_object(objects[variant.target], inputs, variant)
             return opened
 
         return InProcessWorker(Engine(open_model))
@@ -132,12 +153,27 @@ def _here(model: Any, inputs: Any) -> OpenSession:
     return open_session
 
 
-def compare(a: Run | str, b: Run | str, *, force: bool = False) -> list[Comparison]:
-    """Two runs (or what names them: id, file, "last") case by case; `a` is the baseline.
+def compare(a: Any, b: Any, *, inputs: Any = None, force: bool = False, **options: Any) -> list[Comparison]:
+    """Two runs case by case, or two models measured now, in turns; `a` is the baseline.
+
+    Args:
+        a, b: runs (or what names them: id, file, "last"), or two callables of this process.
+        inputs: models only: inputs of one call of either, as for `bench`.
+        force: runs only: compare them although their conditions differ.
+        options: models only: whatever `bench` takes.
 
     Raises:
-        UsageError: conditions differ and `force` is not set, or no case is shared.
+        UsageError: conditions differ and `force` is not set, no case is shared, or one is a run and the other
+            a model.
     """
-    left = load(a) if isinstance(a, str) else a
-    right = load(b) if isinstance(b, str) else b
+    models = [side for side in (a, b) if not isinstance(side, AnyRun | str)]
+    if len(models) == 1:
+        raise UsageError(
+            f"a run cannot be compared with {type(models[0]).__name__!r}",
+            why="both sides are runs (or their names), or both are models of this process",
+            next="laptime.compare(a, b) with two models, or with two runs of laptime.bench",
+        )
+    if models:
+        return bench([a, b], inputs, **options).comparisons
+    left, right = (load(side) if isinstance(side, str) else side for side in (a, b))
     return compare_runs(left, right, force, earlier=recent())

@@ -60,20 +60,25 @@ def compare_runs(a: Run, b: Run, force: bool = False, *, earlier: Sequence[Run] 
             why="; ".join(phrases[:6]) + (f"; {len(phrases) - 6} more" if len(phrases) > 6 else ""),
             next="--force   compares them all the same",
         )
-    pairs = _pairs(a, b)
+    pairs = shared_cases(a, b)
     if not pairs:
         raise UsageError(
             "these two runs share no case",
             why=f"{_keys(a)} against {_keys(b)}",
             next="laptime bench A B   measures both, interleaved",
         )
-    virtual = bool(a.environment.virtual or b.environment.virtual)
-    assumed = Spread(BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS, DF_APART)
-    between = between_runs(earlier, a, b) or assumed
+    between = spread_between(a, b, earlier)
     compared = [(pair, _compare(*pair, same_run=a.id == b.id, between=between)) for pair in pairs]
     return [
         without_invalid_winner(comparison, *pair) for pair, comparison in compared if comparison is not None
     ]
+
+
+def spread_between(a: Run, b: Run, earlier: Sequence[Run] = ()) -> Spread:
+    """How far two runs of one program lie apart on this machine: as earlier runs tell, else as is assumed."""
+    virtual = bool(a.environment.virtual or b.environment.virtual)
+    assumed = Spread(BETWEEN_RUNS_VIRTUAL if virtual else BETWEEN_RUNS, DF_APART)
+    return between_runs(earlier, a, b) or assumed
 
 
 def refuse_profiles(*runs: Run) -> None:
@@ -94,7 +99,8 @@ def refuse_profiles(*runs: Run) -> None:
     )
 
 
-def _pairs(a: Run, b: Run) -> list[tuple[Case, Case]]:
+def shared_cases(a: Run, b: Run) -> list[tuple[Case, Case]]:
+    """The cases that both have by key; without any, by batch size."""
     ours = {case.key: case for case in a.cases if case.status != "failed"}
     theirs = {case.key: case for case in b.cases if case.status != "failed"}
     shared = [(ours[key], theirs[key]) for key in ours if key in theirs]

@@ -17,7 +17,7 @@ from laptime.launch.worker_process import Worker, WorkerProcess
 from laptime.records.plan import BenchRequest, Variant
 from laptime.records.run import Run
 from laptime.verbs.bench.case_worker import OpenSession, fresh_process
-from laptime.verbs.check import of_pairs
+from laptime.verbs.regressions import of_pairs
 
 Measure = Callable[[BenchRequest, OpenSession], Run]
 

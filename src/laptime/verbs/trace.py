@@ -23,7 +23,7 @@ from laptime.store.live_run import LiveRun
 from laptime.trace import difference, rank_workers, ranks
 from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
-from laptime.trace.reading import reader, trace_files
+from laptime.trace.reading import jobs, reader, trace_files
 from laptime.trace.view import View
 
 
@@ -34,6 +34,7 @@ def trace(
     against: Sequence[Path] = (),
     name: str = "",
     slim: Path | None = None,
+    rank: int | None = None,
 ) -> Run:
     """Analyse the traces of one job.
 
@@ -42,13 +43,14 @@ def trace(
         emit: hears every event.
         against: those of another job, to be compared with.
         slim: where to write a small trace that Perfetto opens, with counter tracks.
+        rank: whose tables to show; that of the first file unless given.
 
     Raises:
-        UsageError: a path does not exist, or is no trace. NoTraces: a folder has none.
+        UsageError: a path does not exist, or is no trace; no file is of that rank. NoTraces: in a folder.
     """
     live = LiveRun("trace", emit)
     before = analyse(against, live) if against else None
-    profile = analyse(paths, live, slim=slim)
+    profile = analyse(paths, live, slim=slim, rank=rank)
     if before is not None:
         profile = structs.replace(profile, against=difference.difference(before, profile))
     live.start(
@@ -62,14 +64,17 @@ def trace(
     return live.finish()
 
 
-def analyse(paths: Sequence[Path], emit: Listener = ignore, *, slim: Path | None = None) -> Profile:
+def analyse(
+    paths: Sequence[Path], emit: Listener = ignore, *, slim: Path | None = None, rank: int | None = None
+) -> Profile:
     """The profile of one job's traces, verdict included; no difference, no findings.
 
     Raises:
         as `trace`.
     """
     chosen = trace_files.find(paths)
-    profile, view, others, warnings = _first(chosen.paths, {*paths}, emit)
+    of_job, of_others = _one_job(chosen.paths, {*paths})
+    profile, view, others, warnings = _first(_beginning_with(of_job, rank), {*paths}, emit)
     if slim is not None:
         try:
             slim_trace.write(view, slim)
@@ -94,7 +99,39 @@ def analyse(paths: Sequence[Path], emit: Listener = ignore, *, slim: Path | None
     if warnings := [*chosen.warnings, *warnings]:
         head = structs.replace(profile.files[0], warnings=[*profile.files[0].warnings, *warnings])
         profile = structs.replace(profile, files=[head, *profile.files[1:]])
-    return structs.replace(profile, verdict=rules.verdict(profile))
+    names = [path.name for path in of_others]
+    return structs.replace(profile, verdict=rules.verdict(profile), other_jobs=names)
+
+
+def _one_job(paths: list[Path], named: set[Path]) -> tuple[list[Path], list[Path]]:
+    """The files of one job, and those of others; files that were named are those of one."""
+    if len(paths) < 2 or named.issuperset(paths):
+        return paths, []
+    found = jobs.apart(paths)
+    first, *rest = found.jobs or [[]]
+    return [path for path in paths if path in {*first, *found.others}], [path for job in rest for path in job]
+
+
+def _beginning_with(paths: list[Path], rank: int | None) -> list[Path]:
+    """The file of this rank first.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if rank is None:
+        return paths
+    ranks_found = {path: jobs.rank_of(path) for path in paths}
+    first = [path for path, number in ranks_found.items() if number == rank]
+    if not first:
+        known = sorted({number for number in ranks_found.values() if number is not None})
+        raise UsageError(
+            f"there is no trace of rank {rank}",
+            why=f"the files are those of ranks {', '.join(map(str, known))}"
+            if known
+            else "no file tells its rank",
+            next=f"--rank {known[0]}" if known else "name the file alone",
+        )
+    return first[:1] + [path for path in paths if path != first[0]]
 
 
 def _first(
@@ -160,4 +197,21 @@ def checks(profile: Profile) -> list[Check]:
         sentence=f"only {count(steps, 'step')}: a mean over so few may be chance",
         next="record more steps (schedule(active=6), or laptime profile --steps 6)",
     )
-    return [*complete, few if steps < 3 else enough]
+    return [*complete, few if steps < 3 else enough, *_of_the_job(profile)]
+
+
+def _of_the_job(profile: Profile) -> list[Check]:
+    """Is this the whole job, and nothing but it?"""
+    checks = []
+    given = len(profile.ranks)
+    if given and profile.world and given < profile.world:
+        sentence = (
+            f"{given} of the job's {profile.world:,} ranks are given: sums over ranks are sums over these"
+        )
+        checks.append(Check(name="ranks", outcome="note", sentence=sentence))
+    if others := profile.other_jobs:
+        listed = ", ".join(others[:5]) + (" ..." if len(others) > 5 else "")
+        are = "is" if len(others) == 1 else "are"
+        sentence = f"{count(len(others), 'trace')} beside these {are} of other jobs: {listed}"
+        checks.append(Check(name="job", outcome="note", sentence=sentence, next=f"laptime trace {others[0]}"))
+    return checks

@@ -16,7 +16,8 @@ from laptime.analysis.summary import headline
 from laptime.records.case import Failure
 from laptime.records.run import Run
 from laptime.store import files
-from laptime.verbs.check import Rules, of_pairs, of_revision, present
+from laptime.verbs.check import Rules
+from laptime.verbs.regressions import of_pairs, of_revision, present
 
 Laptime = Callable[..., Any]
 Fake = Callable[[Run], Any]
@@ -149,7 +150,10 @@ def test_reports_for_ci_tell_every_verdict(laptime: Laptime) -> None:
     assert ended.code == 1
     suite = ElementTree.fromstring(Path("junit.xml").read_text()).find("testsuite")
     assert suite is not None
-    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    names = [test.get("name") for test in suite.findall("testcase")]
+    assert names[:2] == ["latency/isolated/median max", "memory/host/peak max"]
+    assert len(names[2:]) == 2  # the case, and the check of its numbers
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("4", "1", "0")
     failure = suite.find("testcase/failure")
     assert failure is not None
     assert "at most 20" in (failure.get("message") or "")

@@ -85,6 +85,32 @@ class Counters:
         return Reading(self.waited, self.stolen, self.throttled, 0)
 
 
+class Ruler:
+    """A ruler that is set by hand."""
+
+    threads = frozenset[str]()
+
+    def __init__(self, clock: Clock, *, cost: float = 1e-4) -> None:
+        self._clock = clock
+        self.cost = cost
+        self.seconds = 1.0
+        self.reads = 0
+
+    def read(self) -> float:
+        self.reads += 1
+        self._clock.time += self.cost
+        return self.seconds
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+@pytest.fixture
+def ruler(clock: Clock) -> Ruler:
+    """A ruler that reads 1 s."""
+    return Ruler(clock)
+
+
 @pytest.fixture
 def clock() -> Clock:
     """A clock at 100 s."""

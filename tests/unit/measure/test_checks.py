@@ -79,7 +79,7 @@ def test_disturbed_warns_when_too_few_others_are_left() -> None:
         (Label.WAITED, "other programs"),
         (Label.STOLEN, "hypervisor"),
         (Label.THROTTLED, "quota"),
-        (Label.CLOCK, "clock"),
+        (Label.CLOCK, "slower"),
     ],
 )
 def test_disturbed_names_the_cause(label: Label, words: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from fixtures.runs import LATENCY, case, timings
+from laptime.analysis.lost_time import unexplained
 from laptime.measure.labels import relabel
 from laptime.measure.metrics import CPU_TIME
 from laptime.measure.schedule import looks, rounds
@@ -90,6 +91,26 @@ def test_a_sample_that_used_less_cpu_than_usual_was_not_stolen_from(used: float)
     seconds = np.where(slow, 0.025, 0.005)
     cpu = np.where(slow, used * 0.005, 2 * used * 0.005)
     assert not any(labels(measured(seconds, cpu=cpu, waited=0.0, stolen=0.0, missing=0.0, others=0.03)))
+
+
+def test_a_cpu_that_is_slower_at_known_work_is_a_disturbance() -> None:
+    """Also where it is slow for most of the time, as beside another guest on the other hyperthread."""
+    slow = np.arange(N) % 10 > 2
+    found = labels(measured(ruler=np.where(slow, 30e-6, 20e-6)))
+    assert [bits == Label.CLOCK for bits in found] == slow.tolist()
+
+
+def test_noise_of_the_ruler_is_none() -> None:
+    dice = np.random.default_rng(1)
+    assert not any(labels(measured(ruler=20e-6 * dice.lognormal(0, 0.01, N))))
+
+
+def test_what_a_slow_cpu_takes_explains_what_its_samples_are_longer() -> None:
+    slow = np.arange(N) % 3 == 0
+    of, _ = relabel(measured(np.where(slow, 0.015, 0.01), ruler=np.where(slow, 30e-6, 20e-6)), virtual=True)
+    assert unexplained(of, of.series[0]) == pytest.approx(0, abs=0.01)
+    of, _ = relabel(measured(np.where(slow, 0.030, 0.01), ruler=np.where(slow, 30e-6, 20e-6)), virtual=True)
+    assert unexplained(of, of.series[0]) > 0.3
 
 
 def test_the_few_calls_whose_threads_wait_for_each_other_were_not_disturbed() -> None:

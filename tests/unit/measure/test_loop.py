@@ -137,6 +137,46 @@ def test_reading_the_counters_stays_below_one_percent_of_the_calls(
     assert len(tape.waited) == len(tape.cpu) == len(tape.seconds)
 
 
+def test_a_sample_has_the_slower_of_the_readings_around_it(
+    clock: Any, program: Any, counters: Any, ruler: Any
+) -> None:
+    def slow(number: int) -> None:
+        ruler.seconds = 1.5 if number in (2, 3) else 1.0
+
+    tape = loop.isolated(
+        program(0.02, before=slow),
+        seconds=1,
+        min_calls=1,
+        max_calls=6,
+        evidence=counters,
+        clock=clock,
+        ruler=ruler,
+    )
+    assert tape.ruler == [1, 1, 1.5, 1.5, 1.5, 1]
+    assert tape.seconds == pytest.approx([0.02] * 6, abs=2e-5)  # no reading falls into a sample
+    assert tape.cpu == pytest.approx([0.02] * 6, abs=2e-5)
+
+
+@pytest.mark.parametrize("regime", ["isolated", "saturated", "paced"])
+def test_reading_the_ruler_stays_below_one_percent_of_the_time(
+    clock: Any, program: Any, counters: Any, ruler: Any, regime: str
+) -> None:
+    more = {"rate": 400.0} if regime == "paced" else {}
+    began = clock.time
+    tape = getattr(loop, regime)(
+        program(0.001),
+        seconds=1.0,
+        min_calls=3,
+        max_calls=10**6,
+        evidence=counters,
+        clock=clock,
+        ruler=ruler,
+        **more,
+    )
+    assert 20 < ruler.reads <= 0.011 * (clock.time - began) / ruler.cost + 2
+    assert len(tape.ruler) == len(tape.seconds)
+
+
 def test_cpu_time_of_a_call_is_told_beside_it(clock: Any, program: Any, counters: Any) -> None:
     """Two threads work for half of the call: as much CPU time as wall time; then one, alone, for half."""
     work = program(0.01)

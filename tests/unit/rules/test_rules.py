@@ -120,7 +120,7 @@ def test_a_loader_that_hides_is_what_limits_the_step_and_not_the_host() -> None:
     assert told("host_bound", profile) is None
     guess = steps_that_begin_with("", "")
     assert rules.verdict(guess).bound == "host"
-    assert told("host_bound", guess) is not None
+    assert told("host_bound", guess) is None  # one launch a step: there is nothing to be launched faster
 
 
 def test_a_range_of_the_programs_own_is_a_wait_on_the_cpu_too() -> None:
@@ -207,9 +207,12 @@ def test_device_work_is_no_problem_while_the_host_is_the_limit() -> None:
 
 def test_a_host_that_hardly_launches_is_not_told_to_compile() -> None:
     few, many = (with_(gpu(host=60), launches=Launches(launches=n * STEPS)) for n in (16, 1_600))
-    busy, launching = told("host_bound", few), told("host_bound", many)
+    few, many = made.working(few, launch_calls=16 * STEPS), made.working(many, launch_calls=1_600 * STEPS)
+    busy, launching = told("host_work", few), told("host_bound", many)
+    assert told("host_bound", few) is None
     assert busy is not None
     assert busy.optimization == ""
+    assert "compile" not in busy.change
     assert launching is not None
     assert launching.optimization == "compile_reduce_overhead"
     assert "1,600 times a step" in launching.sentence
@@ -261,7 +264,14 @@ def test_stacks_begin_with_the_users_own_frame() -> None:
         "torch/_dynamo/x.py(1): y",
     ]
     assert _evidence.from_user_code(stack)[0] == "train.py(12): loop"
-    assert _evidence.from_user_code(stack[:2]) == stack[:2]
+    assert _evidence.from_user_code(stack[:2]) == []
+    hooks = ["/src/laptime/instrument/hooks.py(138): forward", *stack]
+    assert _evidence.from_user_code(hooks)[0] == "train.py(12): loop"
+
+
+def test_without_a_frame_of_the_users_own_the_models_library_is_named() -> None:
+    stack = ["torch/nn/functional.py(1): linear", "transformers/models/bert/modeling_bert.py(551): forward"]
+    assert _evidence.from_user_code(stack) == stack[1:]
 
 
 def test_dtypes_are_read_from_the_files_texts() -> None:

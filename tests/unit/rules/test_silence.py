@@ -33,7 +33,100 @@ PAGEABLE = FIRING["pageable_copies"].copies[0]
 MEMORY = FIRING["memory_near_limit"].memory[0]
 UNEVEN = FIRING["uneven_steps"].steps[-1]
 
+FUSIBLE = FIRING["elementwise"].workload.fusible
+SMALL = FIRING["small_collectives"].workload.collectives[0]
+EXPERTS = FIRING["uneven_all_to_all"].collectives[0]
+CLONES = FIRING["device_copies"].copies[0]
+GROWING = FIRING["cache_growth"].operators_by_shape
+
 JUST_NOT: list[tuple[str, str, Profile]] = [
+    ("autotuning", "1.9 %", made.working(gpu(host=2), host_work=[made.host_work("autotuning", 1.9)])),
+    ("cache_growth", "two lengths", with_(FIRING["cache_growth"], operators_by_shape=GROWING[:2])),
+    (
+        "cache_growth",
+        "pieces of equal length are joined",
+        with_(
+            FIRING["cache_growth"],
+            operators_by_shape=[
+                operator("aten::cat", device=5, shapes=f"[[[16, {n}, 64], [16, {n}, 64]], []]")
+                for n in (3, 4, 5)
+            ],
+        ),
+    ),
+    ("copy_waits", "the device works meanwhile", made.working(FIRING["copy_waits"], empty_waits=[])),
+    (
+        "copy_waits",
+        "19 % of the step",
+        made.working(
+            FIRING["copy_waits"],
+            empty_waits=[
+                structs.replace(FIRING["copy_waits"].workload.empty_waits[0], idle_ns=19 * MS * STEPS),
+            ],
+        ),
+    ),
+    ("device_copies", "49 a step", with_(gpu(copies=14), copies=[structs.replace(CLONES, calls=49 * STEPS)])),
+    ("device_copies", "kernels run", with_(gpu(copies=14), copies=[structs.replace(CLONES, exposed_ns=0)])),
+    (
+        "elementwise",
+        "9 % of the step",
+        made.working(gpu(), fusible=structs.replace(FUSIBLE, reachable_ns=9 * MS * STEPS)),
+    ),
+    ("elementwise", "the host is the limit", made.working(gpu(host=60), fusible=FUSIBLE)),
+    (
+        "garbage_collection",
+        "1 % of the step",
+        made.working(gpu(host=10), host_work=[made.host_work("collection", 1)]),
+    ),
+    ("host_work", "4 % of the step", made.working(gpu(host=30), host_work=[made.host_work("stretch", 4)])),
+    (
+        "host_work",
+        "once in all steps",
+        made.working(gpu(host=30), host_work=[structs.replace(made.host_work("stretch", 25), calls=1)]),
+    ),
+    (
+        "initialisation",
+        "less than half",
+        made.working(gpu(host=40), host_work=[made.host_work("initialisation", 40)]),
+    ),
+    (
+        "small_collectives",
+        "49 a step",
+        made.working(
+            FIRING["small_collectives"],
+            collectives=[structs.replace(SMALL, calls=49 * STEPS, small=49 * STEPS)],
+        ),
+    ),
+    (
+        "small_collectives",
+        "hidden behind computing",
+        made.working(FIRING["small_collectives"], collectives=[structs.replace(SMALL, exposed_ns=0)]),
+    ),
+    (
+        "uneven_all_to_all",
+        "less than half is waiting",
+        with_(
+            FIRING["uneven_all_to_all"],
+            collectives=[structs.replace(EXPERTS, duration_ns=3 * EXPERTS.waiting_ns)],
+        ),
+    ),
+    (
+        "attention",
+        "messages between nodes, no products that make the scores",
+        with_(
+            FIRING["attention"],
+            operators_by_shape=[
+                operator("aten::_softmax", device=10, shapes="[[64, 300, 32], [], []]"),
+                operator("aten::bmm", device=20, shapes="[[64, 300, 128], [64, 128, 128]]"),
+            ],
+        ),
+    ),
+    (
+        "unfused_optimizer",
+        "it has neither a fused nor a foreach version",
+        with_(
+            gpu(host=15), annotations=[mark("Optimizer.step#SparseAdam.step", host=12, device=5, kernels=800)]
+        ),
+    ),
     (
         "allocator",
         "calls are few",
@@ -162,20 +255,7 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         "few selections",
         with_(gpu(host=20), operators=[operator("aten::select", host=15, calls=99)]),
     ),
-    (
-        "low_utilization",
-        "hardly any launches: the host does something else",
-        with_(gpu(host=60), launches=Launches(launches=49 * STEPS)),
-    ),
     ("tf_data", "5 %", with_(made.loaded(gpu(data=5), 5), facts={"framework": "tensorflow"})),
-    ("tiny_kernels", "the host is the limit", with_(FIRING["tiny_kernels"], overview=gpu(host=60).overview)),
-    (
-        "tiny_kernels",
-        "products cannot be fused",
-        with_(FIRING["tiny_kernels"], kernels=[kernel("ampere_sgemm_64x64", ms=10, calls=1750)]),
-    ),
-    ("low_utilization", "half", gpu(host=50)),
-    ("low_utilization", "the loader is why", gpu(data=60)),
     (
         "memory_near_limit",
         "90 %",
@@ -233,16 +313,6 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
         "tensor_cores_unused",
         "Pascal has none",
         with_(gpu(tensor_cores=0.0), accelerators=[structs.replace(gpu().accelerators[0], capability="6.1")]),
-    ),
-    (
-        "tiny_kernels",
-        "under half",
-        with_(gpu(), launches=Launches(launches=8_000, tiny=3_900, tiny_ns=40 * MS)),
-    ),
-    (
-        "tiny_kernels",
-        "4 % of the step",
-        with_(gpu(), launches=Launches(launches=8_000, tiny=7_000, tiny_ns=16 * MS)),
     ),
     (
         "unaligned_matmul",

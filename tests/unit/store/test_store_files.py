@@ -145,6 +145,15 @@ def test_damage_is_told_with_its_place_inside_the_file(three: list[Path]) -> Non
     assert str(three[0]) in caught.value.what
 
 
+def test_a_file_that_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST", 1 << 20)
+    path = tmp_path / "bomb.json.gz"
+    path.write_bytes(gzip.compress(b" " * (3 << 20)))
+    with pytest.raises(UsageError, match="is damaged") as caught:
+        files.read(path)
+    assert caught.value.why == "it unpacks to more than 1 MiB"
+
+
 @pytest.mark.parametrize("content", [b"not gzip", gzip.compress(b"x" * 5000)[:-20], gzip.compress(b"{")])
 def test_damaged_compressed_file_is_an_error_in_three_lines(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.json.gz"

@@ -6,7 +6,9 @@ import pytest
 
 from laptime.kit.errors import UsageError
 from laptime.suites import Benchmark, Suite, digest
-from laptime.suites.choosing import chosen, request
+from laptime.suites.choosing import QUICK_BUDGET, chosen, request
+from laptime.suites.loading import load
+from laptime.verbs.suite import OVERHEAD
 
 SUITE = Suite(
     name="s",
@@ -40,6 +42,13 @@ def test_a_pattern_that_is_no_expression_is_refused() -> None:
 def test_quick_takes_the_smallest_and_leaves_out_the_large() -> None:
     (only,) = chosen(SUITE, quick=True).benchmark
     assert (only.name, only.batch, only.preset) == ("resnet18", 2, "quick")
+
+
+def test_the_standard_suite_announces_about_two_minutes_when_quick() -> None:
+    (standard,) = load("standard")
+    quick = chosen(standard, quick=True).benchmark
+    assert {"inference", "training"} <= {tag for each in quick for tag in each.tags}
+    assert len(quick) * (QUICK_BUDGET + OVERHEAD) <= 150
 
 
 def test_a_benchmark_asks_bench_for_what_it_says() -> None:

@@ -12,9 +12,12 @@ from laptime.suites.perfzero.process import Ended, Look
 from laptime.suites.perfzero.report import Metric, Report
 from laptime.suites.perfzero.verdict import Outcome, judge, spreads
 
-STARTED: dict[str, Any] = {"event": "started", "unix": 100.0, "rss": 50, "vms": 500, "peak": 50, "cpu": 2.0}
+STARTED: dict[str, Any] = {
+    "event": "started", "unix": 100.0, "clock": 7.0, "rss": 50, "vms": 500, "peak": 50, "cpu": 2.0,
+}  # fmt: skip
 ENDED: dict[str, Any] = {
-    "event": "ended", "unix": 100.02, "seconds": 0.02, "rss": 60, "vms": 510, "peak": 95, "cpu": 2.03,
+    "event": "ended", "unix": 100.02, "clock": 7.02, "seconds": 0.019, "rss": 60, "vms": 510, "peak": 95,
+    "cpu": 2.03,
 }  # fmt: skip
 IMPORTED: dict[str, Any] = {"event": "imported", "unix": 99.0, "seconds": 0.5, "reports_as": "C.m"}
 
@@ -40,6 +43,9 @@ WHOLE = (IMPORTED, STARTED, ENDED)
         (ended(*WHOLE), [report(5, max_value=5)], "passed"),
         (ended(*WHOLE), [report(4, min_value=5)], "bound_violated"),
         (ended(*WHOLE), [report(math.nan, min_value=5)], "not_a_number"),
+        (ended(*WHOLE), [Report(name="C.m", wall_time=-3.0)], "negative"),
+        (ended(*WHOLE), [Report(name="C.m", metrics=[Metric(name="exp_per_second", value=-1)])], "negative"),
+        (ended(*WHOLE), [Report(name="C.m", metrics=[Metric(name="log_loss", value=-1)])], "passed"),
         (ended(*WHOLE), [], "no_report"),
         (ended(IMPORTED, STARTED, status=-11), [], "crashed"),
         (ended(IMPORTED, STARTED, status=-11), [report()], "crashed"),
@@ -89,8 +95,14 @@ def test_three_trials_have_an_interval_and_fewer_have_none() -> None:
     assert spreads(trials(1.0, 2.0))["rps"].ci95 is None
     found = spreads(trials(9.0, 10.0, 11.0))["rps"]
     assert found.ci95 is not None
-    # Student's t with two degrees of freedom: 10 +- 4.303 / sqrt(3)
-    assert found.ci95 == pytest.approx((7.516, 12.484), abs=0.01)
+    # Student's t with two degrees of freedom on the logarithms: exp(2.2992 +- 4.303 * 0.1004 / sqrt(3))
+    assert found.ci95 == pytest.approx((7.767, 12.789), abs=0.01)
+    assert found.value == pytest.approx(9.967, abs=0.001)
+
+
+def test_without_an_interval_every_value_is_held_against_the_bound_as_perfzero_does() -> None:
+    assert spreads(trials(9.0, min_value=1.0))["rps"].bound == "kept"
+    assert spreads(trials(9.0, 0.5, min_value=1.0))["rps"].bound == "violated"
 
 
 def test_a_bound_within_the_interval_is_unclear() -> None:

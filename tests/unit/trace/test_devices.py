@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from laptime.records.overview import DeviceUse
-from laptime.trace import links, steps
+from laptime.trace import links, profile, steps
 from laptime.trace.reading import reader
 from laptime.trace.tables import devices
 from laptime.trace.view import View
@@ -188,3 +188,19 @@ def test_the_curve_is_the_busy_share_of_equal_parts() -> None:
 
 def test_a_window_without_length_has_no_devices() -> None:
     assert use() == []
+
+
+def test_mtia_is_no_cuda_and_waiting_on_a_stream_is_no_work() -> None:
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 100},
+        {"ph": "X", "cat": "mtia_runtime", "name": "runFunction - job_prep_and_submit", "pid": 1, "tid": 1,
+         "ts": 1, "dur": 5, "args": {"correlation": 1}},
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "fbgemm_mm", "pid": 0, "tid": 3, "ts": 10, "dur": 20,
+         "args": {"correlation": 1, "device": 0, "stream": 3}},
+        {"ph": "X", "cat": "mtia_ccp_events", "name": "event_wait", "pid": 0, "tid": 4, "ts": 30, "dur": 60,
+         "args": {"device": 0, "stream": 4}},
+    ]  # fmt: skip
+    found = profile.profile(profile.view(reader.parse(json.dumps(events).encode())))
+    assert found.device_type == "mtia"
+    assert found.overview.totals.compute_sum_ns == 20_000
+    assert [row.name for row in found.kernels] == ["fbgemm_mm"]

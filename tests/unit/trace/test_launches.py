@@ -89,10 +89,10 @@ def test_a_graph_has_one_delay_and_no_short_kernels() -> None:
         call(10, 50, 1, "cudaGraphLaunch"),
         gpu(52, 60, 1), gpu(60, 70, 1), gpu(70, 72, 1),
     )  # fmt: skip
-    assert (result.launches, result.graph, result.short) == (3, 3, 0)
+    assert (result.launches, result.graph, result.short) == (1, 3, 0)
     assert result.delay_median_ns == result.delay_p95_ns == 2_000
     (row,) = result.per_operator
-    assert (row.operator, row.launches, row.host_ns, row.device_ns) == ("graph", 3, 40_000, 20_000)
+    assert (row.operator, row.launches, row.host_ns, row.device_ns) == ("graph", 1, 40_000, 20_000)
     assert row.delay_median_ns == 2_000
 
 

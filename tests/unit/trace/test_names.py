@@ -60,50 +60,6 @@ def test_other_tools_take_only_nccl_and_rccl_for_communication() -> None:
     assert not member(names.is_nccl, "multimem_all_reduce_kernel")
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn",
-        "turing_fp16_s1688gemm_fp16_128x64_ldg8_f2f_tn",
-        "ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x3_nn",
-        "ampere_d884gemm_64x64_16x4_nn",
-        "sm80_xmma_fprop_implicit_gemm_indexed_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x64x16",
-        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off",
-        "void cutlass::Kernel2<cutlass_80_wmma_tensorop_bf16_s161616gemm_bf16_32x32_128x2_tn_align8>()",
-        "void cutlass::device_kernel<cutlass::gemm::MainloopSm90TmaGmmaWarpSpecialized<4> >()",
-        "void cutlass::device_kernel<cutlass::gemm::MainloopSm100TmaUmmaWarpSpecialized<4> >()",
-        "nvjet_hsh_128x256_64x4_1x2_h_bz_coopA_NNT",
-        "void pytorch_flash::flash_fwd_kernel<pytorch_flash::Flash_fwd_kernel_traits<64, 128, 128, 4>>()",
-        "fmha_cutlassF_bf16_aligned_64x64_rf_sm80(PyTorchMemEffAttention)",
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm80(PyTorchMemEffAttention)",
-        "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7_64x128x64_4x1x1_cga1x1x1",
-        "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT64x32x128_MI16x16x1_SN_LDSB1",
-        "attn_fwd",
-        "igemm_fwd_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x16",
-    ],
-)
-def test_matrix_units_are_known_from_volta_to_blackwell_and_on_amd(name: str) -> None:
-    assert member(names.uses_tensor_cores, name)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "volta_sgemm_64x64_nt",
-        "ampere_sgemm_32x128_tn",
-        "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_tilesize32x32x8_stage3_warpsize1x2x1_ffma_aligna4",
-        "void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>()",
-        "fmha_cutlassF_f32_aligned_64x64_rf_sm75(PyTorchMemEffAttention)",
-        "void flash_bwd_dot_do_o_kernel<true>()",
-        "Cijk_Ailk_Bljk_SB_MT64x64x8_SE_1LDSB0_TT4_4_VW1_WG16_16_1",
-        "SubTensorOpWithScalar1d",
-        "triton_poi_fused_add_cos_sin_0",
-    ],
-)
-def test_kernels_on_ordinary_units_are_not_taken_for_matrix_work(name: str) -> None:
-    assert not member(names.uses_tensor_cores, name)
-
-
 def test_the_plugin_knows_nothing_after_ampere() -> None:
     assert member(names.uses_tensor_cores_plugin, "volta_fp16_s884gemm_fp16_128x128_ldg8_f2f_nn")
     assert member(names.uses_tensor_cores_plugin, "sm80_xmma_gemm_f32f32_f32f32_f32_tn_n_ffma")

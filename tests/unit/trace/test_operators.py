@@ -95,6 +95,18 @@ def test_a_child_of_the_same_name_with_a_sibling_stays_a_call_of_its_own() -> No
     assert host(found["aten::mul"]) == (2, 120_000, 95_000)
 
 
+def test_device_time_of_an_operator_in_one_of_its_own_name_counts_once() -> None:
+    found = rows(
+        op("aten::mm", 0, 100),
+        op("aten::empty", 5, 2),
+        op("aten::mm", 10, 50),
+        launch(20, 10, 1),
+        work("ampere_fp16_s16816gemm", 40, 200, 1),
+    )
+    assert device(found["aten::mm"]) == (1, 200_000, 200_000)
+    assert found["aten::mm"].tensor_core_total == 1.0
+
+
 def test_other_threads_do_not_nest_and_a_driver_call_launches_too() -> None:
     found = rows(
         op("aten::outer", 0, 100),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,42 @@ def test_parents_are_those_found_by_looking_at_every_pair(rows: list[tuple[int, 
         if own >= 0 and found.host.end[own] == found.host.start[own]:
             continue
         assert own == parent
+
+
+@given(ranges, st.lists(st.integers(-1, 2), min_size=14, max_size=14))
+def test_descendants_ancestors_and_groups_are_those_found_by_climbing(
+    rows: list[tuple[int, int]], picks: list[int]
+) -> None:
+    host = trace(*((f"{n}", start, start + took) for n, (start, took) in enumerate(rows))).host
+    tree = range_tree.calls(host)
+    number = len(host)
+    ancestors = [list(climbed(tree, row)) for row in range(number)]
+    group = np.array(picks[:number], np.int32)
+    within = range_tree.subtrees(tree)
+    values = np.arange(1, number + 1) ** 2
+    sums = [
+        sum(int(values[each]) for each in range(number) if row in [each, *ancestors[each]])
+        for row in range(number)
+    ]
+    assert within.rows.tolist() == list(range(number))
+    assert within.sums(values).tolist() == sums
+    outer = [group[row] >= 0 and group[row] not in group[ancestors[row]] for row in range(number)]
+    assert within.outermost(group).tolist() == outer
+    nearest = [
+        next((each for each in [row, *ancestors[row]] if group[each] >= 0), -1) for row in range(number)
+    ]
+    own = np.where(group >= 0, np.arange(number), -1).astype(np.int32)
+    assert range_tree.inherit(tree, own).tolist() == nearest
+    later = [
+        next((each for each in ancestors[row] if host.end[each] > host.end[row]), -1) for row in range(number)
+    ]
+    assert range_tree.outlasting(host, tree).tolist() == later
+
+
+def climbed(tree: range_tree.RangeTree, row: int) -> Iterator[int]:
+    """Ancestors, innermost first."""
+    while (row := int(tree.parent[row])) >= 0:
+        yield row
 
 
 def rows_of_a_launch(**kernel: Any) -> list[dict[str, Any]]:

@@ -69,9 +69,10 @@ def test_a_folder_is_one_job_with_its_straggler(
 
 
 def test_ranks_that_files_do_not_tell_come_from_their_names_and_their_order(tmp_path: Path) -> None:
-    for name in ("worker3.json", "other.json", "rank1.json"):
-        (tmp_path / name).write_bytes(rank(200))
-    assert {row.file: row.rank for row in verb.analyse([tmp_path]).ranks} == {
+    files = [tmp_path / name for name in ("worker3.json", "other.json", "rank1.json")]
+    for path in files:
+        path.write_bytes(rank(200))
+    assert {row.file: row.rank for row in verb.analyse(files).ranks} == {
         "other.json": 0,
         "rank1.json": 1,
         "worker3.json": 3,
@@ -79,9 +80,10 @@ def test_ranks_that_files_do_not_tell_come_from_their_names_and_their_order(tmp_
 
 
 def test_two_files_of_one_rank_are_told(tmp_path: Path) -> None:
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_bytes(rank(200, number=0))
-    found = verb.analyse([tmp_path])
+    files = [tmp_path / name for name in ("a.json", "b.json")]
+    for path in files:
+        path.write_bytes(rank(200, number=0))
+    found = verb.analyse(files)
     assert [row.rank for row in found.ranks] == [0, 1]
     assert "b.json says rank 0 like another file; shown as 1" in found.files[0].warnings
 

@@ -12,7 +12,7 @@ import pytest
 
 from laptime.kit.errors import UsageError
 from laptime.trace.columns import DeviceKind, HostKind, Trace
-from laptime.trace.reading import parallel_decode, reader, stream
+from laptime.trace.reading import decode, parallel_decode, reader, stream
 
 
 def event(name: str, start: Any, took: Any = 10, cat: str = "cpu_op", **more: Any) -> dict[str, Any]:
@@ -267,3 +267,43 @@ def test_what_is_no_trace_is_told_in_three_lines(content: bytes, why: str, tmp_p
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         reader.read(tmp_path / "none.json")
+
+
+def test_numbers_written_as_texts_and_nulls_are_typed_like_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    # ROCm writes the bytes of copies so: events of a whole chunk went field by field for it.
+    monkeypatch.setattr(decode, "_coerced", None)
+    copy = event("Memcpy HtoD", 0, cat="gpu_memcpy", args={"bytes": "616", "stream": None, "device": "2"})
+    trace = reader.parse(document(copy, event("a", 20, args={"correlation": None})))
+    assert trace.device.bytes.tolist() == [616]
+    assert trace.device.device.tolist() == [2]
+
+
+def test_an_odd_event_does_not_slow_down_its_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [event(f"op{n}", n * 20) for n in range(2000)]
+    rows[900] = event("odd", 900 * 20, cat="kernel", args={"stream": [7], "bytes": 5})
+    coerced = []
+    whole = decode._coerced
+    monkeypatch.setattr(
+        decode, "_coerced", lambda value, **more: coerced.append(value) or whole(value, **more)
+    )
+    trace = reader.parse(document(*rows))
+    assert [value["name"] for value in coerced] == ["odd"]
+    assert trace.device.bytes.tolist() == [5]
+    assert (len(trace.host), trace.warnings) == (1999, [])
+
+
+def test_a_large_file_with_an_odd_event_is_read_once(tmp_path: Path) -> None:
+    rows = [event(f"op{n}", n * 20, args={"x": "y" * 100}) for n in range(4000)]
+    rows[3900] = event("odd", 3900 * 20, cat="kernel", args={"stream": [7], "y": "N/A"})
+    path = tmp_path / "large.json"
+    path.write_bytes(document(*rows).replace(b'"N/A"', b"N/A"))
+    parts = parallel_decode.read(path, path.stat().st_size, 2, exact=False)
+    assert parts is not None
+    assert sum(part.events for part in parts) == 4000
+
+
+def test_what_is_no_list_of_events_is_an_error() -> None:
+    for text in (b"[1,2,3]", b'["a"]', b'[{"a": 1}, {"b": 2}]', b'{"traceEvents": [[1]]}', b"[ null ]"):
+        with pytest.raises(UsageError, match="not a PyTorch profiler trace"):
+            reader.parse(text)
+    assert reader.parse(b"[]").events == 0

@@ -222,3 +222,36 @@ def test_a_first_dimension_that_no_output_has_may_be_no_batch() -> None:
     run = laptime.bench(Cloud(), torch.randn(1024, 3), **QUICK)
     assert run.cases[0].details["inputs"]["shapes"] == "float32 (1024, 3)"
     assert "no output has 1024 as its first size, so it may be no batch" in " ".join(text.render(run).split())
+
+
+def test_two_models_are_compared_in_turns() -> None:
+    def one() -> None:
+        busy(0.001)
+
+    def other() -> None:
+        busy(0.003)
+
+    (found,) = laptime.compare(one, other, backends=["null"], budget=1.0)
+    assert (found.baseline.partition("/")[0], found.candidate.partition("/")[0]) == ("one", "other")
+    assert found.word in ("slower", "unclear")  # a busy machine may hide even that
+    assert found.speedup == pytest.approx(1 / 3, rel=0.5)
+    (same,) = laptime.compare(one, one, backends=["null"], budget=0.5)
+    assert same.candidate.partition("/")[0] == "one 2"
+    assert same.word in ("same", "unclear")
+
+
+def test_a_run_is_not_compared_with_a_model() -> None:
+    with pytest.raises(UsageError, match="cannot be compared with 'function'"):
+        laptime.compare("last", busy)
+
+
+def test_a_run_of_which_every_case_failed_has_failed() -> None:
+    def model(batch: int) -> None:
+        if batch > 1:
+            raise ValueError("too large")
+
+    def inputs(batch: int) -> int:
+        return batch
+
+    assert laptime.bench(model, inputs, batch=[2, 4], **QUICK).status == "failed"
+    assert laptime.bench(model, inputs, batch=[1, 2], **QUICK).status == "complete"

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from fixtures import profiles
+from fixtures import diagnosed, profiles
+from laptime import rules
 from laptime.instrument.result import Ended, Observed, Sample
 from laptime.kit.errors import ExitCode, TargetError, Unavailable, UsageError
 from laptime.launch.script import Outcome, Program, resolve
 from laptime.records.run import Subject
+from laptime.reports.documents.profile.cards import cards
 from laptime.verbs.profile import reconcile
 from laptime.verbs.profile.failures import failure_of, no_step
 
@@ -68,6 +70,25 @@ def test_the_untraced_step_stands_beside_the_traced_one() -> None:
     assert beside.threads_busy == pytest.approx(2.0)
     assert beside.note == "a word"
     assert [row.kind for row in found.primitives] == ["matmul"]
+
+
+def test_the_verdict_the_finding_and_the_cards_tell_one_wait() -> None:
+    """The traced step waited for another share of its time: it is the untraced one that they speak of."""
+    run = profiles.cpu_only()
+    assert run.profile is not None
+    ms = 1_000_000
+    slow = sample(100 * ms, data=60 * ms, forward=20 * ms, backward=10 * ms, optimizer=2 * ms)
+    seen = observed(untraced=[slow] * 9, traced=[sample(250 * ms)] * 2)
+    found = reconcile.reconciled(structs.replace(run.profile, workload=diagnosed.TRAINING), seen)
+    assert found.verdict is not None
+    assert (found.verdict.bound, found.verdict.share) == ("input", pytest.approx(0.6))
+    assert "60 % of the 100 ms step (untraced)" in found.verdict.sentence
+    (loader,) = [each for each in rules.diagnose(found) if each.kind == "trace/num-workers"]
+    assert "60.0 ms of each 100 ms step (60 %), untraced" in loader.sentence
+    shown = {card.title: card for card in cards(found)}
+    assert shown["waiting for data"].note == "60 % of a step"
+    parts = ("waiting for data", "forward", "backward", "optimizer")
+    assert sum(float(shown[name].note.split()[0]) for name in parts) <= 100
 
 
 def test_no_loader_is_no_wait_of_zero() -> None:

@@ -48,7 +48,19 @@ def test_the_loop_runs_to_its_end_and_is_told(
     assert len(list((tmp_path / "traces").glob("rank0.*.pt.trace.json.gz"))) == 1
     assert lookup.load("last", tmp_path / "runs").id == run.id
     assert torch.nn.Module.__call__ is torch.nn.Module._wrapped_call_impl
-    assert "laptime:" not in capfd.readouterr().err
+    told = capfd.readouterr()
+    assert "laptime:" not in told.err
+    assert "Saved" in told.out
+
+
+def test_the_report_is_printed_at_the_end_unless_it_is_not_wanted(capfd: pytest.CaptureFixture[str]) -> None:
+    with laptime.profile(**options()):
+        loop(60)
+    assert "profile with laptime.profile()" in (told := capfd.readouterr().out)
+    assert "Not saved" in told
+    with laptime.profile(**options(show=False)):
+        loop(60)
+    assert capfd.readouterr().out == ""
 
 
 def test_an_error_in_the_block_is_the_users_own() -> None:

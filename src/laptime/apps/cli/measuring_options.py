@@ -180,6 +180,12 @@ _OPTIONS = (
         help="float32, bfloat16, float16. [default: float32]",
     ),
     click.option("--threads", callback=read_by(integers), metavar="N,...", help="Intra-op threads."),
+    click.option(
+        "--instances",
+        callback=read_by(integers),
+        metavar="N,...",
+        help="Copies of the program at the same time, each on CPUs of its own; throughput is that of all.",
+    ),
     click.option("--channels-last", is_flag=True, help="Memory format NHWC."),
     click.option(
         "--compile",

@@ -19,8 +19,8 @@ import msgspec
 from laptime.apps.cli.error_boundary import Voice, discard_stdout
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.kit.text import closest
 from laptime.records.run import Run
+from laptime.reports.formats import format_of
 from laptime.store.folder import write_whole
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def planned(paths: Sequence[str]) -> list[Output]:
     Raises:
         UsageError: no report has this suffix, or the file could not be written.
     """
-    return [Output(_format_of(Path(path)), writable(Path(path))) for path in paths if path != "-"]
+    return [Output(format_of(Path(path)), writable(Path(path))) for path in paths if path != "-"]
 
 
 def show(subject: Run | Document, *, format: str) -> None:
@@ -130,23 +130,6 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
     for row in rows:
         grid.add_row(*map(Text, row))
     return printed(drawn(grid), color=wants_color()).rstrip()
-
-
-def _format_of(path: Path) -> str:
-    suffixes = {
-        suffix: name
-        for name in registry.names("reports")
-        for suffix in registry.load("reports", name).SUFFIXES
-    }
-    found = suffixes.get(path.suffix.lower())
-    if found is None:
-        near = closest(path.suffix.lower(), suffixes)
-        raise UsageError(
-            f"no report is written to {path.suffix or 'a file without suffix'}: {path}",
-            why=f"known suffixes: {' '.join(sorted(suffixes))}",
-            next=f"-o {path.with_suffix(near or '.html')}" if path.name else "-o report.html",
-        )
-    return found
 
 
 def writable(path: Path) -> Path:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.backends.torch import tensors
 from laptime.backends.torch.errors import memory_exhausted
 from laptime.backends.torch.formulas import formulas
+from laptime.backends.torch.least_work import LeastWork
 from laptime.backends.torch.light import is_light
 from laptime.measure.metrics import BUFFERS, FLOPS, MACS, PARAMETERS, TRAINABLE
 from laptime.records.series import Series
@@ -50,7 +51,7 @@ def count(
         grad: the call needs gradients: it is a training step.
     """
     series, receipt = _parameters(modules)
-    flops, counted = _flops(call, grad=grad)
+    flops, counted = _flops(call, grad=grad, parameters=[p for part in modules for p in part.parameters()])
     receipt.update(counted, batch=batch)
     if flops is not None:
         probe = "flop_counter"
@@ -92,7 +93,9 @@ def _packed(module: Any) -> int:
     return int(module.weight().numel()) + (int(bias.numel()) if bias is not None else 0)
 
 
-def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str, Any]]:
+def _flops(
+    call: Callable[[], Any], *, grad: bool, parameters: list[Any]
+) -> tuple[int | None, dict[str, Any]]:
     import torch
     from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
@@ -100,7 +103,7 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
     counter = FlopCounterMode(display=False, custom_mapping=formulas(known))
     try:
         mode = torch.enable_grad() if grad else torch.no_grad()
-        with torch.inference_mode(False), mode, _slow_path(), _operators() as ran, counter:
+        with torch.inference_mode(False), mode, _slow_path(), _operators(parameters) as ran, counter:
             call()
     except Exception as error:
         if memory_exhausted(error):
@@ -124,6 +127,7 @@ def _flops(call: Callable[[], Any], *, grad: bool) -> tuple[int | None, dict[str
         "uncounted": uncounted,
         "doubtful": doubtful,
         "complete": not doubtful,
+        "least": ran.least.told(),
     }
     total = sum(counted.values())
     if total == 0:
@@ -158,8 +162,10 @@ class Ran:
         light: those that are no work by convention.
         sparse: those that were given a sparse tensor, of which a formula sees the outer shape only.
         complex: those that returned complex numbers, whose product is four of real ones. FFTs count right.
+        least: what no machine can leave out of them.
     """
 
+    least: LeastWork
     calls: Counter[str] = field(default_factory=Counter)
     light: set[str] = field(default_factory=set)
     sparse: set[str] = field(default_factory=set)
@@ -171,6 +177,7 @@ class Ran:
 
         name = str(getattr(func, "overloadpacket", func))
         self.calls[name] += 1
+        self.least.add(name, inputs, output)
         if is_light(func):
             self.light.add(name)
         elif any(tensor.layout != torch.strided for tensor in tensors.tensors(inputs)):
@@ -180,11 +187,12 @@ class Ran:
 
 
 @contextmanager
-def _operators() -> Iterator[Ran]:
+def _operators(parameters: list[Any]) -> Iterator[Ran]:
     """Calls of each operator that runs inside, composite ones taken apart first by the counter above it."""
+    import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    ran = Ran()
+    ran = Ran(LeastWork(p for p in parameters if not torch.nn.parameter.is_lazy(p)))
 
     class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call, unused-ignore]
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from laptime.analysis.evidence import select
+from laptime.analysis.lost_time import unexplained
 from laptime.analysis.summary import headline, main_throughput
-from laptime.measure.labels import unexplained
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.environment import Environment
@@ -24,7 +24,7 @@ _CAUSES = {
     "waited": "waited for a CPU that other programs used",
     "stolen": "lost CPU time to the hypervisor",
     "throttled": "were stopped by the container's CPU quota",
-    "clock": "ran below the sustained clock",
+    "clock": "ran while a processor was slower than at its best",
 }
 
 

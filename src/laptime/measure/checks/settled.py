@@ -15,7 +15,7 @@ from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 from laptime.records.regime import Regime
-from laptime.records.series import DISTURBED, Label, Series
+from laptime.records.series import DISTURBED, UNSETTLED, Label, Series
 
 FIRST = 50
 """Calls that may be a warm-up however few are measured: short measurements are all beginning."""
@@ -72,6 +72,6 @@ def _steady(series: Series) -> Iterator[tuple[Steady, Floats]]:
     seconds = np.asarray(series.samples)
     process = np.asarray(series.process or [0] * len(seconds))
     label = np.asarray(series.label or [0] * len(seconds), dtype=int)
-    ignore = (label & int(DISTURBED | Label.RESUMED | Label.RECOMPILED)) != 0
+    ignore = (label & int(DISTURBED | (UNSETTLED & ~Label.WARM_UP))) != 0
     for p in np.unique(process):
         yield settle(seconds[process == p], ignore[process == p]), seconds[process == p]

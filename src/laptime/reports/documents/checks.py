@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Failure, TestCase
 
 
 def test_cases(run: Run) -> list[TestCase]:
-    """A test a check; a failed check is an error, because numbers behind it are no answer."""
-    return [
-        TestCase(
-            group="checks",
-            name=check.name,
-            outcome="error" if check.outcome == "fail" else "passed",
-            kind=check.outcome,
-            sentence=check.sentence,
-            next=check.next,
-        )
-        for check in run.checks
-    ]
+    """A test for every check of the run itself."""
+    return [test_case(check, "checks") for check in run.checks]
+
+
+def test_case(check: Check, group: str) -> TestCase:
+    """A check as a test; a failed one is an error, because numbers behind it are no answer."""
+    return TestCase(
+        group=group,
+        name=check.name,
+        outcome="error" if check.outcome == "fail" else "passed",
+        kind=check.outcome,
+        sentence=check.sentence,
+        next=check.next,
+    )
 
 
 def failures(run: Run) -> list[Failure]:

@@ -84,12 +84,12 @@ def _one(name: str, value: Any) -> Series | None:
     """A metric; None where PerfZero wrote that there was none (-1 for a time, NaN)."""
     if not isinstance(value, int | float) or not math.isfinite(value) or (name == "wall_time" and value < 0):
         return None
-    factor, unit, better = _unit(name)
+    factor, unit, better = unit_of(name)
     return _records.single(name, unit, value * factor, better=better)
 
 
-def _unit(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
-    """What to multiply a metric's values with, and the SI unit that they are in then."""
+def unit_of(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
+    """What to multiply a metric's values with, the SI unit that they are in then, and which way is better."""
     for ending, factor, unit, better in _UNITS:
         if name.endswith(ending):
             return factor, unit, better
@@ -99,7 +99,7 @@ def _unit(name: str) -> tuple[float, str, Literal["lower", "higher", "none"]]:
 def _bounds(case: str, metric: dict[str, Any]) -> list[Verdict]:
     """PerfZero's own judgement: a value, without an interval, against its bounds."""
     verdicts = []
-    value, factor = metric["value"], _unit(str(metric["name"]))[0]
+    value, factor = metric["value"], unit_of(str(metric["name"]))[0]
     for kind, key in (("min", "min_value"), ("max", "max_value")):
         limit = metric.get(key)
         if limit is None or not isinstance(value, int | float):

@@ -8,6 +8,8 @@ child       the process that runs one method; standard library only
 process     that process from outside: started, watched, sampled, ended
 report      what `report_benchmark` leaves, decoded without TensorFlow
 verdict     what a method came to: bounds, intervals over trials
+disturbance what a method lost to others
+trust       whether its numbers can be trusted
 schema      the machine in PerfZero's words, strict JSON
 summary     perfzero_summary.json
 record      a method as a case of a run

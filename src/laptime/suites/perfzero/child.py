@@ -40,9 +40,21 @@ class Teller:
         os.write(self._file, line.encode() + b"\n")
 
 
-def figures() -> dict[str, float]:
-    """Memory of this process in bytes (resident, virtual, highest resident) and CPU seconds used so far."""
-    usage = {"cpu": time.process_time()}
+def figures() -> dict[str, Any]:
+    """Memory of this process in bytes (resident, virtual, highest resident), and seconds used so far.
+
+    `cpu`: on CPUs; `waited`: its threads that are alive, for a CPU; `machine`: the first line of /proc/stat,
+    CPU time of the whole machine by kind. What the system does not tell is left out.
+    """
+    usage: dict[str, Any] = {"cpu": time.process_time()}
+    with suppress(OSError, ValueError, IndexError):
+        waits = []
+        for thread in os.listdir("/proc/self/task"):  # noqa: PTH208
+            with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:  # noqa: PTH123
+                waits.append(int(file.read().split()[1]))
+        usage["waited"] = sum(waits) * 1e-9
+    with suppress(OSError), open("/proc/stat", encoding="ascii") as file:  # noqa: PTH123
+        usage["machine"] = file.readline()
     with suppress(OSError, ValueError), open("/proc/self/status", encoding="utf-8") as status:  # noqa: PTH123
         names = {"VmRSS": "rss", "VmSize": "vms", "VmHWM": "peak"}
         for line in status:
@@ -175,16 +187,17 @@ def run(request: dict[str, Any], tell: Teller) -> None:
         phase, begin = "constructor", time.perf_counter()
         instance = cls(**arguments(cls, request))
         tell("constructed", seconds=took(), framework=framework())
-        phase, method = "lookup", getattr(instance, request["method"])
+        phase = "lookup"
+        method = getattr(instance, request["method"])
         reset_peak()
         phase = "method"
-        tell("started", **figures())
+        tell("started", clock=time.perf_counter(), **figures())
         profiler = Profiler(request["profile"], request["profile_folder"], tell)
         begin = time.perf_counter()
         try:
             method()
         finally:
-            seconds, at_end = took(), {**figures(), "unix": time.time()}
+            seconds, at_end = took(), {**figures(), "clock": time.perf_counter(), "unix": time.time()}
             profiler.stop()
         tell("ended", seconds=seconds, framework=framework(), **at_end)
     except BaseException as error:  # SystemExit and KeyboardInterrupt out of a benchmark are failures, too
@@ -195,39 +208,40 @@ def run(request: dict[str, Any], tell: Teller) -> None:
             kind=type(error).__name__,
             message=str(error)[:LONGEST],
             framework=framework(),
+            **({"method": request["method"], "methods": public(cls, "")} if phase == "lookup" else {}),
             **figures(),
+            clock=time.perf_counter(),
         )
         traceback.print_exc()
 
 
-def names(request: dict[str, Any], tell: Teller) -> None:
+def public(cls: Any, pattern: str) -> list[str]:
     """The public methods of a class whose names match a pattern from their first letter on."""
+    return [
+        name
+        for name in dir(cls)
+        if not name.startswith("_") and re.match(pattern, name) and callable(getattr(cls, name))
+    ]
+
+
+def names(request: dict[str, Any], tell: Teller) -> None:
+    """Tell the public methods of a class whose names match a pattern."""
     try:
-        cls = load(request["class"])
-        methods = [
-            name
-            for name in dir(cls)
-            if not name.startswith("_")
-            and re.match(request["pattern"], name)
-            and callable(getattr(cls, name))
-        ]
-        tell("names", names=methods)
+        tell("names", names=public(load(request["class"]), request["pattern"]))
     except BaseException as error:
         tell("raised", phase="import", kind=type(error).__name__, message=str(error)[:LONGEST])
         traceback.print_exc()
 
 
 def upload(request: dict[str, Any], tell: Teller) -> None:
-    """Hand the summary to every function that was named; one that fails does not stop the others."""
-    with open(request["summary"], encoding="utf-8") as file:  # noqa: PTH123
-        text = file.read()
-    for path in request["functions"]:
-        try:
-            load(path)(json.loads(text))
-            tell("uploaded", function=path)
-        except BaseException as error:
-            tell("upload_failed", function=path, message=f"{type(error).__name__}: {error}"[:LONGEST])
-            traceback.print_exc()
+    """Hand the summary to the function that was named."""
+    try:
+        with open(request["summary"], encoding="utf-8") as file:  # noqa: PTH123
+            load(request["function"])(json.load(file))
+        tell("uploaded")
+    except BaseException as error:
+        tell("upload_failed", message=f"{type(error).__name__}: {error}"[:LONGEST])
+        traceback.print_exc()
 
 
 def main() -> None:

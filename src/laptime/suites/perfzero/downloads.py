@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import http.client
+import os
 import re
 import tarfile
+import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -143,11 +145,22 @@ def _unpack(place: Path, *, say: Callable[[str], None]) -> None:
         say(f"{place} is no tar archive and stays as it is")
         return
     try:
-        with tarfile.open(place) as archive:
-            archive.extractall(place.parent, filter="data")
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+        with tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent) as draft:
+            with tarfile.open(place) as archive:
+                archive.extractall(draft, filter="data")
+            _move(Path(draft), place.parent)
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
         place.unlink()  # or it would count as there the next time
         raise OSError(f"the archive cannot be unpacked: {error}") from error
+
+
+def _move(draft: Path, folder: Path) -> None:
+    """Move all files of a folder into another one, which keeps what else it has."""
+    for root, folders, names in os.walk(draft):
+        target = folder / Path(root).relative_to(draft)
+        target.mkdir(exist_ok=True)
+        for name in [*names, *(each for each in folders if Path(root, each).is_symlink())]:
+            Path(root, name).replace(target / name)
 
 
 def _hash(place: Path) -> str:

@@ -12,8 +12,9 @@ from typing import Any
 
 from msgspec import structs
 
-from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError, UserCodeError
 from laptime.kit.text import closest
+from laptime.launch.process import ending
 from laptime.probes import machine
 from laptime.records.environment import Device
 from laptime.suites.perfzero import downloads, methods, process, remote, repos
@@ -124,17 +125,7 @@ def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:
     Raises:
         NoMatch: the class has no such method.
     """
-    request: dict[str, Any] = {
-        "do": "names",
-        "class": pattern.cls,
-        "pattern": pattern.pattern,
-        "python_path": path,
-    }
-    with tempfile.TemporaryDirectory(prefix="laptime-perfzero-") as folder:
-        ended = process.run(
-            request, Path(folder), python=flags.python, timeout=flags.timeout, echo=flags.debug
-        )
-    answer = ended.event("names")
+    answer = _public(pattern.cls, pattern.pattern, flags, path).event("names")
     if answer is None:
         return [""]
     if not answer["names"]:
@@ -144,6 +135,42 @@ def _matches(pattern: Filter, flags: Flags, path: list[str]) -> list[str]:
             next=f"laptime suite perfzero --list --benchmark_methods={pattern.cls}.filter:.*",
         )
     return [str(name) for name in answer["names"]]
+
+
+def _public(cls: str, pattern: str, flags: Flags, path: list[str]) -> process.Ended:
+    """The process that told the public methods of a class, or why it cannot be imported."""
+    request: dict[str, Any] = {"do": "names", "class": cls, "pattern": pattern, "python_path": path}
+    with tempfile.TemporaryDirectory(prefix="laptime-perfzero-") as folder:
+        return process.run(
+            request, Path(folder), python=flags.python, timeout=flags.timeout, echo=flags.debug
+        )
+
+
+def there(conditions: Conditions) -> list[str]:
+    """The methods that would run, as `pkg.mod.Class.method`, each looked up in its class.
+
+    Raises:
+        UserCodeError: a class cannot be imported. UsageError: it has no such method.
+    """
+    for cls in dict.fromkeys(each.cls for each in conditions.methods):
+        ended = _public(cls, "", conditions.flags, conditions.python_path)
+        names = ended.event("names")
+        if names is None:
+            raised = ended.event("raised") or {"kind": "its process", "message": ending(ended.status or 0)}
+            raise UserCodeError(
+                f"{cls} cannot be imported",
+                why=f"{raised['kind']}: {raised['message']}",
+                next="--python_path=FOLDER   makes what is in a folder importable",
+            )
+        for each in conditions.methods:
+            if each.cls == cls and not each.method.startswith("_") and each.method not in names["names"]:
+                near = closest(each.method, names["names"])
+                raise UsageError(
+                    f"{cls} has no method {each.method}",
+                    why=f"it has {', '.join(names['names'][:6]) or 'none'}",
+                    next=f"did you mean {near}?" if near else f"--benchmark_methods={cls}.filter:.* --list",
+                )
+    return [f"{each.cls}.{each.method}" for each in conditions.methods]
 
 
 @contextmanager

@@ -17,11 +17,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, STDOUT
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from msgspec import Struct
 
 from laptime.launch.process import Process
+from laptime.probes.scheduler import Evidence
 from laptime.suites.perfzero import child
 
 PERIOD = 0.5
@@ -40,12 +41,16 @@ class Look(Struct, frozen=True, array_like=True):
         unix: time of day.
         rss, vms: bytes, resident and virtual. Pages that processes share count once for each.
         cpu: percent of one CPU used since the look before.
+        used: CPU seconds used since the first look.
+        waited: seconds since the first look that its threads could run, but had no CPU.
     """
 
     unix: float
     rss: int
     vms: int
     cpu: float
+    used: float = 0.0
+    waited: float = 0.0
 
 
 class Ended(Struct, frozen=True, kw_only=True):
@@ -58,6 +63,7 @@ class Ended(Struct, frozen=True, kw_only=True):
         looks: seen from outside, every half second.
         printed: bytes of output, of which the log keeps what there is room for.
         seconds: from start to end.
+        throttled: seconds in between in which the container's CPU quota stopped it; None: it is not told.
     """
 
     status: int | None
@@ -66,6 +72,7 @@ class Ended(Struct, frozen=True, kw_only=True):
     looks: list[Look]
     printed: int
     seconds: float
+    throttled: float | None = None
 
     def event(self, name: str) -> Event | None:
         """The first event of this name."""
@@ -92,8 +99,10 @@ def run(
     request_file, events_file = folder / ".request.json", folder / ".events.jsonl"
     events_file.unlink(missing_ok=True)
     request_file.write_text(json.dumps({**request, "events": str(events_file.resolve())}))
+    throttled_before = _throttled()
     process = Process(
         [python or sys.executable, child.__file__, str(request_file.resolve())],
+        marked=True,
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=STDOUT,
@@ -110,11 +119,11 @@ def run(
             watch.look()
             tick(process.seconds)
     finally:
+        seconds = process.seconds
         if hung and hasattr(signal, "SIGUSR1"):
             process.send_signal(signal.SIGUSR1)  # faulthandler writes all stacks to the log
             process.ends_within(0.5)
         process.end(grace=GRACE)
-        seconds = process.seconds
         printed = output.close()
         events = _events(events_file)
         for path in (request_file, events_file):
@@ -126,7 +135,21 @@ def run(
         looks=watch.looks,
         printed=printed,
         seconds=seconds,
+        throttled=None if throttled_before is None else (_throttled() or 0.0) - throttled_before,
     )
+
+
+def _throttled() -> float | None:
+    """Seconds in which the CPU quota has stopped this container so far."""
+    with Evidence() as evidence:
+        return evidence.read().throttled_s
+
+
+class _Seen(NamedTuple):
+    """CPU seconds of a process when it was last looked at; the look began at `at`."""
+
+    at: float
+    cpu: float
 
 
 class _Watch:
@@ -135,31 +158,55 @@ class _Watch:
     def __init__(self, pid: int) -> None:
         self.looks: list[Look] = []
         self._pid = pid
-        self._cpu_seconds: dict[int, float] = {}
+        self._seen: dict[Any, _Seen] = {}
+        self._waits: dict[tuple[int, str], int] = {}
         self._at = time.monotonic()
+        self._used = self._waited = 0.0
 
     def look(self) -> None:
         """One look; nothing is noted when the process is gone."""
         import psutil
 
+        began = time.monotonic()
         try:
             first = psutil.Process(self._pid)
             family = [first, *first.children(recursive=True)]
         except psutil.Error:
             return
         rss = vms = 0
-        used = 0.0
+        percent = 0.0
         for each in family:
             with suppress(psutil.Error):
+                at = time.monotonic()
                 memory, times = each.memory_info(), each.cpu_times()
                 rss, vms = rss + memory.rss, vms + memory.vms
-                cpu = float(times.user + times.system)
-                # The time of a child that came since the last look is all new.
-                used += max(0.0, cpu - self._cpu_seconds.get(each.pid, 0.0))
-                self._cpu_seconds[each.pid] = cpu
-        now = time.monotonic()
-        self.looks.append(Look(time.time(), rss, vms, 100.0 * used / max(now - self._at, 1e-3)))
-        self._at = now
+                percent += self._percent(each, _Seen(at, float(times.user + times.system)))
+            self._wait(each.pid)
+        # Ticks of 10 ms can make it a little more than there is.
+        percent = min(percent, 100.0 * (os.cpu_count() or 1))
+        self.looks.append(Look(time.time(), rss, vms, percent, self._used, self._waited * 1e-9))
+        self._at = began
+
+    def _percent(self, process: Any, now: _Seen) -> float:
+        """Percent of a CPU that a process used since the look before; a new one's time is all new.
+
+        That time lies between the beginning of the look before and now, however long either of them was
+        interrupted.
+        """
+        before = self._seen.get(process, _Seen(self._at, 0.0))
+        self._seen[process] = now
+        used = max(0.0, now.cpu - before.cpu)
+        self._used += used
+        return 100.0 * used / max(time.monotonic() - before.at, 1e-3)
+
+    def _wait(self, pid: int) -> None:
+        """Add what the threads of a process have waited since the look before (Linux)."""
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                with suppress(OSError, ValueError, IndexError):
+                    waited = int((thread / "schedstat").read_text().split()[1])
+                    self._waited += max(0, waited - self._waits.get((pid, thread.name), 0))
+                    self._waits[pid, thread.name] = waited
 
 
 class _Output:

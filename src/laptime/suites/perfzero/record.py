@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from laptime.analysis.summary import REPORTED
 from laptime.measure import metrics
 from laptime.probes import host_memory
 from laptime.records.case import Artifact, Case, Failure
@@ -15,7 +16,10 @@ from laptime.records.check import Check
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 from laptime.records.verdict import Held, Verdict
+from laptime.store.imports.perfzero import unit_of
 from laptime.suites.perfzero.methods import Method
+from laptime.suites.perfzero.report import WALL_TIME
+from laptime.suites.perfzero.report import Metric as Reported
 from laptime.suites.perfzero.schema import text
 from laptime.suites.perfzero.summary import NAME, Point
 from laptime.suites.perfzero.verdict import Outcome, Word, held, spreads
@@ -40,11 +44,18 @@ _NEXT = {
 
 
 def case(
-    method: Method, trials: list[Outcome], folder: Path, summary: dict[str, Any], points: list[Point]
+    method: Method,
+    trials: list[Outcome],
+    folder: Path,
+    summary: dict[str, Any],
+    points: list[Point],
+    checks: list[Check],
 ) -> Case:
-    """The case as it stands after these trials; process figures and files are those of the last one."""
-    last = trials[-1]
-    failed = last.report is None or last.state not in ("passed", "bound_violated", "not_a_number")
+    """The case as it stands after these trials; process figures and files are those of the last one.
+
+    It failed when no trial came to a number; when some did, a check says so.
+    """
+    last, failed = trials[-1], not checks
     return Case(
         key=method.name,
         target=method.name,
@@ -52,35 +63,36 @@ def case(
         status="failed" if failed else "ok",
         failure=_failure(last, folder) if failed else None,
         series=[*_reported(trials), *_process(last, summary, points)],
-        checks=[] if failed else _checks(last, len(trials)),
+        checks=checks,
         artifacts=[_artifact(path) for path in (folder / NAME, folder / "perfzero.log") if path.is_file()],
         details={"perfzero": json.loads(text(summary))},
     )
 
 
 def verdicts(method: Method, trials: list[Outcome]) -> list[Verdict]:
-    """One for every bound: whether the mean over the trials keeps it, with its interval from three on."""
+    """One for every bound: whether the mean over the trials keeps it with its interval, from three on."""
     words: dict[Word, Held] = {"kept": "kept", "violated": "broken", "unclear": "undecided"}
     verdicts = []
     for name, each in spreads(trials).items():
-        around = each.ci95 or (each.mean, each.mean)
         for kind, limit, word in (
-            ("min", each.min_value, held(around, each.min_value, None)),
-            ("max", each.max_value, held(around, None, each.max_value)),
+            ("min", each.min_value, held(each, each.min_value, None)),
+            ("max", each.max_value, held(each, None, each.max_value)),
         ):
             if limit is None or word is None:
                 continue
-            sentence = f"{name} {each.mean:.4g}, {kind} {limit:.4g}"
+            sentence = f"{name} {each.value:.4g}, {kind} {limit:.4g}; {each.statistic}"
             if each.ci95 is not None:
                 sentence += f", 95 % interval [{each.ci95[0]:.4g}, {each.ci95[1]:.4g}]"
+            elif len(each.values) > 1:
+                sentence += f", values {each.range[0]:.4g} to {each.range[1]:.4g}"
             verdicts.append(
                 Verdict(
                     kind=kind,  # type: ignore[arg-type]
                     case=method.name,
-                    metric=f"reported/{name}",
+                    metric=f"{REPORTED}{name}",
                     word=words[word],
                     limit=limit,
-                    value=each.mean,
+                    value=each.value,
                     ci95=each.ci95,
                     sentence=sentence,
                 )
@@ -102,26 +114,44 @@ def _failure(outcome: Outcome, folder: Path) -> Failure:
 
 def _reported(trials: list[Outcome]) -> list[Series]:
     """The numbers of the reports, one sample a trial; their units are the benchmark's own."""
-    columns: dict[str, tuple[str, list[tuple[int, float]]]] = {}
+    columns: dict[str, list[tuple[int, Reported]]] = {}
     for index, outcome in enumerate(trials):
         if not outcome.measured or outcome.report is None:
             continue
+        numbers: dict[str, Reported] = {}
         for prefix, each in [("", outcome.report), *((f"{o.name}/", o) for o in outcome.others)]:
-            for at, number in enumerate(each.numbers):
-                unit = "1" if at or outcome.units_doubtful else "s"
-                if math.isfinite(number.value):
-                    columns.setdefault(f"{prefix}{number.name}", (unit, []))[1].append((index, number.value))
+            for number in each.numbers:
+                numbers.setdefault(f"{prefix}{number.name}", number)
+        for name, number in numbers.items():
+            if math.isfinite(number.value):
+                columns.setdefault(name, []).append((index, number))
+    in_seconds = not any(each.units_doubtful for each in trials)
     return [
         Series(
             metric=Metric(
-                tag=f"reported/{name}", unit=unit, title=name, meaning="As the benchmark reported it."
+                tag=f"{REPORTED}{name}",
+                unit="s" if numbers[0][1].name == WALL_TIME and in_seconds else "1",
+                title=name,
+                better=_better(numbers[-1][1]),
+                meaning="As the benchmark reported it.",
             ),
-            samples=[value for _, value in values],
-            process=[index for index, _ in values] if len(values) > 1 else [],
+            samples=[number.value for _, number in numbers],
+            process=[index for index, _ in numbers] if len(numbers) > 1 else [],
             probe="report_benchmark",
         )
-        for name, (unit, values) in columns.items()
+        for name, numbers in columns.items()
     ]
+
+
+def _better(number: Reported) -> Literal["lower", "higher", "none"]:
+    """Which way a reported number should go, from its name, else from its only bound."""
+    name = number.name.partition("#")[0]
+    if name.endswith("_time"):
+        return "lower"
+    known = unit_of(name)[2]
+    if known == "none" and (number.min_value is None) != (number.max_value is None):
+        return "lower" if number.min_value is None else "higher"
+    return known
 
 
 def _process(outcome: Outcome, summary: dict[str, Any], points: list[Point]) -> list[Series]:
@@ -140,28 +170,6 @@ def _process(outcome: Outcome, summary: dict[str, Any], points: list[Point]) -> 
             Series(metric=CPU, samples=cpu, at=at, probe="process"),
         ]
     return series
-
-
-def _checks(outcome: Outcome, trials: int) -> list[Check]:
-    checks = [Check(name="benchmark", outcome="ok", sentence=outcome.sentence)]
-    if outcome.state == "bound_violated":
-        checks = [Check(name="bounds", outcome="note", sentence=outcome.sentence)]
-    if outcome.state == "not_a_number":
-        step = "mend the benchmark: it reported this itself"
-        checks = [Check(name="finite", outcome="fail", sentence=outcome.sentence, next=step)]
-    if outcome.renamed and outcome.report is not None:
-        checks.append(Check(name="name", outcome="note", sentence=f"it reported as {outcome.report.name!r}"))
-    if outcome.units_doubtful:
-        sentence = "the reported wall time is longer than the method ran: it is not in seconds"
-        checks.append(Check(name="units", outcome="note", sentence=sentence))
-    for event in outcome.ended.events:
-        if event["event"] in ("profiler_failed", "profiler_late"):
-            why = event.get("message") or f"the method was over before second {event.get('begin'):g}"
-            checks.append(Check(name="profiler", outcome="note", sentence=f"nothing was profiled: {why}"))
-    if trials < 2:
-        sentence = "one trial: how much the numbers vary is not known (--benchmark_num_trials=5)"
-        checks.append(Check(name="trials", outcome="note", sentence=sentence))
-    return checks
 
 
 def _artifact(path: Path) -> Artifact:

@@ -16,10 +16,13 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 PREFIX = "proto_"
 """Files of one benchmark method are called `proto_<Class>.<method>`."""
+
+
+WALL_TIME = "wall_time"
 
 
 class Metric(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +39,7 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         name: `Class.method`, or what the benchmark called it.
-        wall_time: as reported: mean, median or total seconds, and in some benchmarks microseconds.
+        wall_time: as reported: mean, median or total seconds, in some benchmarks microseconds; 0 without one.
         iters, cpu_time, throughput: as reported; 0 is also what an unset field reads as.
     """
 
@@ -50,8 +53,18 @@ class Report(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def numbers(self) -> list[Metric]:
-        """The wall time and the metrics."""
-        return [Metric(name="wall_time", value=self.wall_time), *self.metrics]
+        """The wall time, where one was reported, and the metrics; no two under one name.
+
+        The second `loss` is called `loss#2`; so is a metric with the name of the wall time.
+        """
+        wall_time = Metric(name=WALL_TIME, value=self.wall_time)
+        count: dict[str, int] = {}
+        numbers = []
+        for each in (wall_time, *self.metrics):
+            nth = count[each.name] = count.get(each.name, 0) + 1
+            name = each.name if nth == 1 else f"{each.name}#{nth}"
+            numbers.append(structs.replace(each, name=name))
+        return numbers if self.wall_time else numbers[1:]
 
 
 Field = tuple[int, int | float | bytes]

@@ -25,11 +25,11 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
 from laptime.store.live_run import LiveRun
-from laptime.suites.perfzero import process, record, report, summary, uploads, verdict
+from laptime.suites.perfzero import process, record, report, summary, trust, uploads, verdict
 from laptime.suites.perfzero.flags import Flags, constructor_arguments, tpu, windows
 from laptime.suites.perfzero.methods import Method
 from laptime.suites.perfzero.prepare import Say, prepare
-from laptime.suites.perfzero.remote import is_url
+from laptime.suites.perfzero.remote import is_url, local
 from laptime.suites.perfzero.schema import text
 from laptime.suites.perfzero.summary import Conditions
 from laptime.suites.perfzero.verdict import Outcome
@@ -45,17 +45,17 @@ def perfzero(flags: Flags, emit: Listener, *, say: Say) -> tuple[Run, list[Lapti
 
 
 def exit_code(run: Run) -> ExitCode:
-    """Interrupted; a method that failed; a bound that was broken; a number that is none; or fine."""
-    verdicts = [case.details["perfzero"]["laptime"]["verdict"] for case in run.cases if case.details]
-    words = {each["word"] for each in verdicts}
-    states = {state for each in verdicts for state in each["states"]}
+    """Interrupted; a method that failed; a bound that was broken; what cannot be decided; or fine."""
+    told = [case.details["perfzero"]["laptime"]["verdict"] for case in run.cases if case.details]
+    states = {state for each in told for state in each["states"]}
+    bounds = {each.word for each in run.verdicts}
     if run.status == "interrupted":
         return ExitCode.INTERRUPTED
-    if states - {"passed", "bound_violated", "not_a_number"}:
+    if states - verdict.MEASURED - verdict.IMPOSSIBLE:
         return ExitCode.USER_CODE
-    if "bound_violated" in states:
+    if "broken" in bounds:
         return ExitCode.NO
-    return ExitCode.UNDECIDED if "not_a_number" in states | words else ExitCode.OK
+    return ExitCode.UNDECIDED if states & verdict.IMPOSSIBLE or "undecided" in bounds else ExitCode.OK
 
 
 class _PerfZeroRun:
@@ -127,7 +127,7 @@ class _PerfZeroRun:
             "python_path": self._conditions.python_path,
             "class_type": flags.benchmark_class_type,
             "constructor": constructor_arguments(flags),
-            "output_dir": f"{scratch.rstrip('/')}/{folder.name}" if scratch else place,
+            "output_dir": _scratch(scratch, folder.name) if scratch else place,
             "root_data_dir": flags.root_data_dir,
             "tpu": tpu(flags),
             "profile": windows(flags),
@@ -151,7 +151,8 @@ class _PerfZeroRun:
     def _written(self, method: Method, folder: Path) -> Case:
         """Put the summary and the curve on disk; the case as it stands."""
         trials = self._trials[method]
-        document = summary.summary(method, folder, trials, self._conditions)
+        checks = trust.checks(trials, virtual=bool(self._conditions.environment.virtual))
+        document = summary.summary(method, folder, trials, self._conditions, checks)
         points = summary.curve(trials[-1].ended)
         lines = b"".join(msgspec.json.encode(point) + b"\n" for point in points)
         try:
@@ -163,7 +164,7 @@ class _PerfZeroRun:
                 f"{folder} takes no results", why=why, next="the run is stored: laptime show last"
             )
             self._faults.append(fault)
-        return record.case(method, trials, folder, document, points)
+        return record.case(method, trials, folder, document, points, checks)
 
     def _folder(self, method: Method, trial: int, *, only: bool) -> Path:
         """A new folder for one trial of one method; one that exists is never written into.
@@ -190,3 +191,8 @@ class _PerfZeroRun:
                 ) from error
             else:
                 return folder
+
+
+def _scratch(where: str, name: str) -> str:
+    """What a class gets as output_dir: a folder under a URL, or a path on this machine, `file://` or not."""
+    return f"{where.rstrip('/')}/{name}" if is_url(where) else str(local(where).resolve() / name)

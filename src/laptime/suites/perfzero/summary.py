@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from laptime.kit.package import __version__
+from laptime.records.check import Check, trust
 from laptime.records.environment import Environment
 from laptime.suites.perfzero.flags import Flags
 from laptime.suites.perfzero.methods import Method
@@ -54,7 +55,9 @@ class Point(Struct, frozen=True, kw_only=True):
     cpu_percent: float
 
 
-def summary(method: Method, folder: Path, trials: list[Outcome], conditions: Conditions) -> dict[str, Any]:
+def summary(
+    method: Method, folder: Path, trials: list[Outcome], conditions: Conditions, checks: list[Check]
+) -> dict[str, Any]:
     """The document of the last of these trials; the ones before it serve the intervals."""
     last, flags = trials[-1], conditions.flags
     framework = _framework(last.ended)
@@ -71,7 +74,7 @@ def summary(method: Method, folder: Path, trials: list[Outcome], conditions: Con
         "ml_framework_info": framework,
         "system_info": system_info(conditions.environment, names),
         "process_info": process_info(last.ended),
-        "laptime": _ours(method, trials, conditions),
+        "laptime": _ours(method, trials, conditions, checks),
     }
 
 
@@ -143,7 +146,7 @@ def process_info(ended: Ended) -> dict[str, int | float]:
     vms = [look.vms for look in inside] + [int(event["vms"]) for event in ends if "vms" in event]
     # The first look's window began before the method did.
     cpu = [look.cpu for look in inside[1:]]
-    if end is not None and float(end.get("seconds", 0.0)) > 0:
+    if end is not None and "clock" in start:
         cpu.append(_mean_percent(start, end))
     figures: dict[str, Sequence[float]] = {"max_rss": rss, "max_vms": vms, "max_cpu_percent": cpu}
     return {name: max(values) for name, values in figures.items() if values}
@@ -174,12 +177,17 @@ def curve(ended: Ended) -> list[Point]:
 
 
 def _mean_percent(start: dict[str, Any], end: dict[str, Any] | None) -> float:
-    """CPU time of the method over its wall time, percent of one CPU; 0 when it had no end."""
-    seconds = float(end.get("seconds", 0.0)) if end else 0.0
+    """CPU time of the method over its wall time, percent of one CPU; 0 when it had no end.
+
+    The clock was read before the CPU time at the start and behind it at the end: no more than there is.
+    """
+    seconds = float(end["clock"]) - float(start["clock"]) if end and "clock" in start else 0.0
     return 100.0 * (float(end["cpu"]) - float(start["cpu"])) / seconds if end and seconds > 0 else 0.0
 
 
-def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict[str, Any]:
+def _ours(
+    method: Method, trials: list[Outcome], conditions: Conditions, checks: list[Check]
+) -> dict[str, Any]:
     last = trials[-1]
     ended, environment = last.ended, conditions.environment
     return {
@@ -190,6 +198,8 @@ def _ours(method: Method, trials: list[Outcome], conditions: Conditions) -> dict
             "word": last.state,
             "sentence": last.sentence,
             "states": [each.state for each in trials],
+            "trust": trust(checks) if checks else "invalid",
+            "reasons": [each.sentence for each in checks if each.outcome in ("fail", "warn")],
         },
         "metrics": {name: msgspec.to_builtins(spread) for name, spread in spreads(trials).items()},
         "reports": [

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from laptime.kit.errors import LaptimeError, UsageError
+from laptime.launch.process import ending
 from laptime.suites.perfzero import process, remote
 from laptime.suites.perfzero.summary import NAME, Conditions
 
@@ -17,11 +18,12 @@ TIMEOUT = 600.0
 def send(folder: Path, conditions: Conditions) -> list[LaptimeError]:
     """Hand a folder and the summary in it to all that the flags name; what went wrong.
 
-    The functions are called in a process of their own, which may import what it likes.
+    Each function is called in a process of its own, which may import what it likes, and may crash.
     """
     flags = conditions.flags
     functions = [name.strip() for name in (flags.result_upload_methods or "").split(",") if name.strip()]
-    faults = _call(functions, folder, conditions) if functions else []
+    called = [_call(name, folder, conditions) for name in functions]
+    faults = [fault for fault in called if fault is not None]
     if flags.output_gcs_url:
         try:
             remote.copy_folder(folder, flags.output_gcs_url)
@@ -30,28 +32,21 @@ def send(folder: Path, conditions: Conditions) -> list[LaptimeError]:
     return faults
 
 
-def _call(functions: list[str], folder: Path, conditions: Conditions) -> list[LaptimeError]:
+def _call(function: str, folder: Path, conditions: Conditions) -> LaptimeError | None:
     flags, summary = conditions.flags, folder / NAME
     request = {
         "do": "upload",
-        "functions": functions,
+        "function": function,
         "summary": str(summary.resolve()),
         "python_path": conditions.python_path,
     }
-    ended = process.run(
-        request, folder, python=flags.python, timeout=TIMEOUT, echo=flags.debug, log="upload.log"
+    log = f"upload-{function[-100:]}.log"
+    ended = process.run(request, folder, python=flags.python, timeout=TIMEOUT, echo=flags.debug, log=log)
+    if ended.event("uploaded") is not None:
+        return None
+    why = f"no answer after {TIMEOUT:g} s" if ended.hung else f"its process {ending(ended.status or 0)}"
+    return UsageError(
+        f"{function} could not upload {summary}",
+        why=str((ended.event("upload_failed") or {}).get("message", why)),
+        next=f"nothing is lost: the summary is there; {folder / log} has the details",
     )
-    done = {event["function"] for event in ended.events if event["event"] == "uploaded"}
-    reasons = {
-        event["function"]: event["message"] for event in ended.events if event["event"] == "upload_failed"
-    }
-    why = f"no answer after {TIMEOUT:g} s" if ended.hung else f"its process ended with {ended.status}"
-    return [
-        UsageError(
-            f"{name} could not upload {summary}",
-            why=reasons.get(name, why),
-            next=f"nothing is lost: the summary is there; {folder / 'upload.log'} has the details",
-        )
-        for name in functions
-        if name not in done
-    ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
-import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from laptime.analysis.quantiles import mean_interval
+from laptime.analysis.trials import over_trials
+from laptime.kit.text import closest
 from laptime.launch.process import ending
 from laptime.suites.perfzero.process import Ended
-from laptime.suites.perfzero.report import Metric, Report
+from laptime.suites.perfzero.report import WALL_TIME, Metric, Report
 
 State = Literal[
     "passed",
@@ -23,13 +23,19 @@ State = Literal[
     "bad_report",
     "reported_twice",
     "not_a_number",
+    "negative",
 ]
 """passed; or the first of these that holds, from how the process ended to what its numbers say."""
 
+MEASURED = frozenset({"passed", "bound_violated"})
+"""The method ended, and its numbers can be used."""
+IMPOSSIBLE = frozenset({"not_a_number", "negative"})
+"""The method ended, and its numbers cannot be what they are said to be."""
+
 Word = Literal["kept", "violated", "unclear"]
 
-TRIALS = 3
-"""Trials from which the mean of a number has an interval (Student's t)."""
+_NEVER_NEGATIVE = (WALL_TIME, "_per_second", "_per_sec")
+"""Endings of the names of times and rates."""
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -56,7 +62,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     @property
     def measured(self) -> bool:
         """Whether its numbers may be used: the method ended, and they are numbers."""
-        return self.report is not None and self.state in ("passed", "bound_violated")
+        return self.report is not None and self.state in MEASURED
 
 
 class Spread(Struct, frozen=True, kw_only=True):
@@ -64,16 +70,23 @@ class Spread(Struct, frozen=True, kw_only=True):
 
     Attributes:
         values: one a trial, in their order.
+        value, statistic: the mean over the trials, and which mean it is (see `over_trials`).
         ci95: 95 % interval of the mean over fresh processes; None below three trials.
-        bound: whether the mean keeps the bounds: kept, violated, or unclear; None without bounds.
+        bound: whether the bounds are kept: kept, violated, or unclear; None without bounds.
     """
 
     values: list[float]
-    mean: float
+    value: float
+    statistic: str
     ci95: tuple[float, float] | None
     min_value: float | None = None
     max_value: float | None = None
     bound: Word | None = None
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """What is held against the bounds: the interval; below three trials every value, as PerfZero does."""
+        return self.ci95 or (min(self.values), max(self.values))
 
 
 def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
@@ -97,7 +110,7 @@ def judge(ended: Ended, reports: list[Report], faults: list[str]) -> Outcome:
 def violations(report: Report) -> list[str]:
     """The bounds that the numbers of a report break; both ends are inclusive."""
     sentences = []
-    for each in report.metrics:
+    for each in report.numbers:
         if each.min_value is not None and not each.value >= each.min_value:
             sentences.append(f"{each.name} is {each.value:g}, below {each.min_value:g}")
         if each.max_value is not None and not each.value <= each.max_value:
@@ -116,27 +129,31 @@ def spreads(trials: list[Outcome]) -> dict[str, Spread]:
 
 
 def _spread(metrics: list[Metric]) -> Spread:
-    values = np.asarray([each.value for each in metrics])
-    ci95 = mean_interval(values, effective=len(values)) if len(values) >= TRIALS else None
-    last, mean = metrics[-1], float(values.mean())
-    return Spread(
-        values=values.tolist(),
-        mean=mean,
-        ci95=ci95,
+    last, trials = metrics[-1], over_trials([each.value for each in metrics])
+    spread = Spread(
+        values=[each.value for each in metrics],
+        value=trials.value,
+        statistic=trials.statistic,
+        ci95=trials.ci95,
         min_value=last.min_value,
         max_value=last.max_value,
-        bound=held(ci95 or (mean, mean), last.min_value, last.max_value),
     )
+    word = held(spread, last.min_value, last.max_value)
+    return structs.replace(spread, bound=word)
 
 
-def held(around: tuple[float, float], least: float | None, most: float | None) -> Word | None:
-    """Whether all of an interval keeps the bounds, or none of it; None without bounds."""
+def held(spread: Spread, least: float | None, most: float | None) -> Word | None:
+    """Whether a number keeps its bounds; None without bounds.
+
+    All of its interval has to keep them, or none of it; without an interval every value, as in PerfZero.
+    """
     if least is None and most is None:
         return None
+    low, high = spread.range
     least, most = -math.inf if least is None else least, math.inf if most is None else most
-    if least <= around[0] and around[1] <= most:
+    if least <= low and high <= most:
         return "kept"
-    return "violated" if around[1] < least or around[0] > most else "unclear"
+    return "violated" if spread.ci95 is None or high < least or low > most else "unclear"
 
 
 def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State, str]:
@@ -154,17 +171,29 @@ def _state(ended: Ended, main: Report | None, faults: list[str]) -> tuple[State,
     odd = [each.name for each in main.numbers if not math.isfinite(each.value)]
     if odd:
         return "not_a_number", f"{', '.join(odd)} {'is' if len(odd) == 1 else 'are'} no finite number"
+    below = [each for each in main.numbers if each.value < 0 and each.name.endswith(_NEVER_NEGATIVE)]
+    if below:
+        return "negative", f"{below[0].name} is {below[0].value:g}: no time or rate is below zero"
     broken = violations(main)
     return ("bound_violated", "; ".join(broken)) if broken else ("passed", "it ran, and every bound is kept")
 
 
-def _raised(event: dict[str, object]) -> tuple[State, str]:
+def _raised(event: dict[str, Any]) -> tuple[State, str]:
     message = " ".join(f"{event.get('kind')}: {event.get('message')}".split())
     if event.get("phase") == "method" and "already exists" in message and "proto_" in message:
         return "reported_twice", "it reported twice under one name; the first report is kept"
-    where = {"import": "importing its class", "constructor": "its constructor", "lookup": "looking it up"}
     phase = str(event.get("phase"))
+    if phase == "lookup":
+        return "raised", _missing(event)
+    where = {"import": "importing its class", "constructor": "its constructor"}
     return "raised", f"{where[phase]} raised {message}" if phase in where else f"it raised {message}"
+
+
+def _missing(event: dict[str, Any]) -> str:
+    """The error of a method that the class does not have, with the nearest one that it has."""
+    method, known = str(event.get("method")), [str(name) for name in event.get("methods", ())]
+    near = closest(method, known) or closest(f"benchmark_{method}", known)
+    return f"its class has no method {method}" + (f"; did you mean {near}?" if near else "")
 
 
 def _where(ended: Ended) -> str:

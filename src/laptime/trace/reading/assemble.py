@@ -68,6 +68,7 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         origin=origin,
         base=base if isinstance(base, int) else 0,
         format=_format(parts, metadata),
+        api=next((part.api for part in parts if part.api), ""),
         texts=texts,
         threads=[Thread(pid, tid, names.get(f"{pid}/{tid}", "")) for pid, tid in keys],
         host=tables["host"],
@@ -77,8 +78,8 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
         flows=tables["flows"],
         accelerators=_accelerators(metadata),
         collectives=[Collective(*row) for row in groups],
-        rank=_whole(distributed.get("rank")),
-        world=_whole(distributed.get("world_size")),
+        rank=whole(distributed.get("rank")),
+        world=whole(distributed.get("world_size")),
         distributed={key: value for key, value in distributed.items() if key not in ("rank", "world_size")},
         facts=_facts(metadata),
         events=sum(part.events for part in parts),
@@ -155,12 +156,12 @@ def _accelerators(metadata: dict[str, Any]) -> list[Accelerator]:
     rows = [row for row in properties if isinstance(row, dict)] if isinstance(properties, list) else []
     return [
         Accelerator(
-            id=_whole(row.get("id")) or 0,
+            id=whole(row.get("id")) or 0,
             name=str(row.get("name", "")),
-            memory=_whole(row.get("totalGlobalMem")) or 0,
-            capability=(_whole(row.get("computeMajor")) or 0, _whole(row.get("computeMinor")) or 0),
-            sms=_whole(row.get("numSms")) or 0,
-            threads_per_sm=_whole(row.get("maxThreadsPerMultiprocessor")) or 0,
+            memory=whole(row.get("totalGlobalMem")) or 0,
+            capability=(whole(row.get("computeMajor")) or 0, whole(row.get("computeMinor")) or 0),
+            sms=whole(row.get("numSms")) or 0,
+            threads_per_sm=whole(row.get("maxThreadsPerMultiprocessor")) or 0,
         )
         for row in rows
     ]
@@ -178,7 +179,8 @@ def _facts(metadata: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _whole(value: Any) -> int | None:
+def whole(value: Any) -> int | None:
+    """A whole number, also one written as a text; None for anything else."""
     if isinstance(value, str) and value.lstrip("-").isdigit():
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

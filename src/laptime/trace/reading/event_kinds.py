@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from laptime.trace.columns import DeviceKind, HostKind
 
+APIS = ("mtia", "xpu")
+"""Accelerators whose categories name them, as `mtia_runtime` does."""
+
+STREAM_WAIT = "event_wait"
+"""What MTIA writes on a stream that waits for an event of another: no work."""
+
 DEVICE, RANGE, SKIP = 10, 20, 99
 """Groups of ranges: below DEVICE a HostKind, from there to RANGE a DeviceKind; RANGE is on a stream."""
 

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from laptime.trace.columns import HostKind, Ints, Kinds, Mask
 from laptime.trace.reading.decode import Args, Begins, Complete, Ends, Event, Events, Instant, Meta
-from laptime.trace.reading.event_kinds import DEVICE, RANGE, group
+from laptime.trace.reading.event_kinds import APIS, DEVICE, RANGE, STREAM_WAIT, group
 
 Columns = dict[str, np.ndarray[Any, Any]]
 
@@ -36,6 +36,7 @@ class Part(Struct):
 
     Attributes:
         columns: "table.column" -> (dtype, bytes).
+        api: accelerator that the categories name, mtia or xpu; "" without.
         texts: named by index columns; threads: (pid, tid) as written; collectives: as tuples.
     """
 
@@ -48,12 +49,12 @@ class Part(Struct):
     lost: int = 0
     absurd: int = 0
     capitals: bool = False
+    api: str = ""
     flows: list[str] = []
     head: bytes = b""
     tail: bytes = b""
     size: int = 0
     truncated: bool = False
-    odd: int = 0
 
     def column(self, name: str) -> Any:
         """One column as an array."""
@@ -114,7 +115,7 @@ class Gather:
         ranges = [event for event in events if type(event) is Complete]
         codes = np.fromiter(map(self._codes.__getitem__, map(_CATEGORY, ranges)), np.int8, len(ranges))
         self._take(ranges, codes, codes < DEVICE, self._host)
-        self._take(ranges, codes, (codes >= DEVICE) & (codes < RANGE), self._device)
+        self._take(ranges, codes, (codes >= DEVICE) & (codes < RANGE), self._work)
         self._take(ranges, codes, codes == RANGE, self._ranges)
         if len(ranges) < len(events):
             self._others(events)
@@ -144,6 +145,9 @@ class Gather:
         part.threads = list(self._keys)
         part.collectives = list(self._collectives)
         part.flows = sorted(self._flows)
+        part.api = next(
+            (api for api in APIS for category in self._codes if category.startswith(f"{api}_")), ""
+        )
         part.capitals = any(category[:1].isupper() and category != "Trace" for category in self._codes)
         return part
 
@@ -174,6 +178,10 @@ class Gather:
         for column, field in _HOST_TEXTS.items():
             columns[column] = _only(described, args, partial(self._raw, field=field))
         self._append("host", columns, keep)
+
+    def _work(self, events: Events, codes: Kinds) -> None:
+        works = np.array([event.name != STREAM_WAIT for event in events], bool)
+        self._take(events, codes, works, self._device)
 
     def _device(self, events: Events, codes: Kinds) -> None:
         args = list(map(_ARGS, events))
@@ -303,14 +311,19 @@ def _stream_of(event: Event) -> int:
 
 
 def _size_of(event: Event) -> int:
-    return event.args.size if 0 <= event.args.size < _LARGEST else -1
+    size = event.args.size
+    return size if size is not None and 0 <= size < _LARGEST else -1
 
 
 def _collective_of(args: Args) -> tuple[str, int, int, str, str, int, int]:
-    elements = (args.elements_in, args.elements_out)
-    return (
-        args.collective, *elements, args.dtype, str(args.group), args.group_size, args.collective_sequence,
-    )  # fmt: skip
+    name, dtype, group = (
+        "" if text is None else str(text) for text in (args.collective, args.dtype, args.group)
+    )
+    elements_in, elements_out, size, sequence = (
+        -1 if number is None else number
+        for number in (args.elements_in, args.elements_out, args.group_size, args.collective_sequence)
+    )
+    return name, elements_in, elements_out, dtype, group, size, sequence
 
 
 def _unwrapped(data: bytes) -> str:

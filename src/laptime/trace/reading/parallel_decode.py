@@ -64,8 +64,8 @@ def read(path: Path, size: int, processes: int, *, exact: bool) -> list[Part] | 
                 worker.wait()
             if worker.stdout:
                 worker.stdout.close()
-    # A stretch that needed the loose way may have been cut in the wrong place: read it again in one go.
-    clean = all(part.odd == 0 for part in parts) and not any(part.tail for part in parts[:-1])
+    # A cut inside the text of an event leaves two halves that no way can read: read it again in one go.
+    clean = all(part.lost == 0 for part in parts) and not any(part.tail for part in parts[:-1])
     return parts if clean else None
 
 
@@ -89,7 +89,7 @@ def gathered(cut: Cut) -> Part:
         collector.add(events)
     part = collector.part()
     part.head, part.tail, part.size = cut.head, cut.tail, cut.size
-    part.truncated, part.lost, part.odd = cut.truncated, cut.lost, cut.odd
+    part.truncated, part.lost = cut.truncated, cut.lost
     return part
 
 

@@ -18,22 +18,22 @@ from typing import Any, TypeVar
 import msgspec
 
 from laptime.kit.errors import UsageError
+from laptime.kit.text import count
 from laptime.trace.columns import Trace
-from laptime.trace.reading import assemble, parallel_decode
+from laptime.trace.reading import assemble, packed, parallel_decode
 from laptime.trace.reading.gather import Imprecise, Part
 from laptime.trace.reading.parallel_decode import gathered
-from laptime.trace.reading.stream import Ahead, Cut
+from laptime.trace.reading.stream import Cut, no_trace
 from laptime.trace.reading.xplane import reading as xplane
 
 LARGE = 48 << 20
 """Bytes from which another process (0.15 s to start) pays for itself."""
 
-_GZIP = b"\x1f\x8b"
 _T = TypeVar("_T")
 
 
 def read(path: Path, *, processes: int | None = None) -> Trace:
-    """One trace file, plain or gzipped; a damaged one as far as it can be read.
+    """One trace file, plain or packed; a damaged one as far as it can be read.
 
     Args:
         path: the file.
@@ -45,8 +45,7 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
     if path.name.endswith(xplane.SUFFIX):
         return xplane.read(path)
     try:
-        with path.open("rb") as file:
-            packed = file.read(2) == _GZIP
+        opener = packed.opener(path)
         size = path.stat().st_size
     except OSError as error:
         raise UsageError(
@@ -55,16 +54,42 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
             next="laptime trace FILE.json, FILE.json.gz or a folder of them",
         ) from error
     with _named(path), _no_collection():
-        if packed:
-            parts, broken = _exactly(lambda exact: _packed(path, exact=exact))
-            return assemble.trace(parts, _metadata(parts), name=path.name, broken=broken)
+        if opener:
+            parts, broken = _exactly(lambda exact: _unpacked(path, opener, exact=exact))
+            return _trace(parts, path.name, broken)
         processes = processes or min(4, len(os.sched_getaffinity(0)))
         if size >= LARGE and processes > 1:
             stretches = _exactly(lambda exact: parallel_decode.read(path, size, processes, exact=exact))
             if stretches is not None:
-                return assemble.trace(stretches, _metadata(stretches), name=path.name)
+                return _trace(stretches, path.name)
         with path.open("rb") as file:
             return _stream(file, path.name)
+
+
+def head(path: Path) -> dict[str, Any]:
+    """The JSON in front of the events, where a file says whose it is; {} where it says nothing.
+
+    Raises:
+        UsageError: it cannot be opened, or it is no trace.
+    """
+    try:
+        opener = packed.opener(path)
+        if opener is None:
+            with path.open("rb") as file:
+                return _head(file.read)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read", why=error.strerror or str(error), next="") from error
+    ahead = packed.Ahead(path, opener)
+    try:
+        return _head(ahead.read)
+    finally:
+        ahead.close()
+
+
+def _head(read: Callable[[int], bytes]) -> dict[str, Any]:
+    cut = Cut(read)
+    cut.find_list()
+    return _metadata([Part(head=cut.head)])
 
 
 def parse(data: bytes, *, name: str = "trace.json") -> Trace:
@@ -78,18 +103,28 @@ def _stream(file: io.BufferedIOBase | io.BufferedReader | io.BytesIO, name: str)
         file.seek(0)
         return [gathered(Cut(file.read, exact=exact))]
 
-    parts = _exactly(whole)
-    return assemble.trace(parts, _metadata(parts), name=name)
+    return _trace(_exactly(whole), name)
 
 
-def _packed(path: Path, *, exact: bool) -> tuple[list[Part], str]:
-    ahead = Ahead(path)
+def _trace(parts: list[Part], name: str, broken: str = "") -> Trace:
+    """The parts as one trace.
+
+    Raises:
+        UsageError: there is no event in them, but something else.
+    """
+    if not any(part.events for part in parts) and (lost := sum(part.lost for part in parts)):
+        raise no_trace(f"of {count(lost, 'element')} in its list none is an event")
+    return assemble.trace(parts, _metadata(parts), name=name, broken=broken)
+
+
+def _unpacked(path: Path, opener: packed.Opener, *, exact: bool) -> tuple[list[Part], str]:
+    ahead = packed.Ahead(path, opener)
     try:
         return [gathered(Cut(ahead.read, exact=exact))], ahead.broken
     except UsageError as error:
         if ahead.broken:
             raise UsageError(
-                "the gzip file is damaged from its beginning",
+                f"{path} is damaged from its beginning",
                 why=ahead.broken,
                 next="write the trace again",
             ) from error

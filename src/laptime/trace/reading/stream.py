@@ -3,31 +3,28 @@
     {"schemaVersion": 1, ..., "traceEvents": [ {...}, {...}, ... ], "traceName": ...}
     \\________________ head ________________/  \\____ chunks ____/ \\____ tail ____/
 
-A chunk ends at a corner `}, {`. A corner may also lie inside a text or a list of an event; then the chunk
-does not decode, and an earlier corner is tried. So whatever decodes was cut rightly.
+A chunk ends at a corner `}, {"`. A corner may also lie inside a list of an event (and at the end of a text,
+else its quote would be escaped); then the chunk does not decode, and an earlier corner is tried. So whatever
+decodes was cut rightly.
 """
 
 from __future__ import annotations
 
-import gzip
-import queue
+import itertools
 import re
-import threading
-import zlib
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import IO, cast
 
 from laptime.kit.errors import UsageError
-from laptime.trace.reading.decode import Events, Refused, loosely, strictly
+from laptime.trace.reading.decode import Events, Refused, loosely, mend, strictly, well_formed
 
 BLOCK = 1 << 20
 """Bytes read at once. Its events stay in the cache of a CPU; larger ones do not, smaller ones cost joins."""
 
-_CORNER = re.compile(rb"\}\s*,\s*(?=\{)")
-_END = re.compile(rb"\}\s*\]|\A\s*\]")
+_CORNER = re.compile(rb'\}\s*,\s*(?=\{\s*")')
+_END, _EMPTY = re.compile(rb"\}\s*\]"), re.compile(rb"\s*\]")
 _ARRAY = re.compile(rb'"traceEvents"\s*:\s*\[')
-_LARGEST_HEAD = 64 << 20
+_LARGEST = 64 << 20
+"""Bytes of the head, the tail, or one event, above which a file is none that a profiler wrote."""
 _TRIES = 4
 
 
@@ -38,7 +35,7 @@ class Cut:
         head, tail: the JSON around the list of events; valid after `events` is exhausted.
         size: bytes seen.
         truncated: the list of events did not end.
-        lost: events that could not be read. odd: chunks that needed the loose way.
+        lost: events that could not be read.
     """
 
     def __init__(
@@ -61,7 +58,6 @@ class Cut:
         self.size = 0
         self.truncated = False
         self.lost = 0
-        self.odd = 0
 
     def events(self) -> Iterator[Events]:
         """Lists of decoded events.
@@ -69,7 +65,7 @@ class Cut:
         Raises:
             UsageError: this is no list of trace events.
         """
-        rest = b"" if self._inside else self._find_array()
+        rest = b"" if self._inside else self.find_list()
         while True:
             block = self._more()
             if not block:
@@ -78,6 +74,8 @@ class Cut:
             events, rest = self._whole(rest)
             if events:
                 yield events
+            elif len(rest) > _LARGEST:
+                raise no_trace(f"{_LARGEST >> 20} MiB of it hold no event")
         yield from self._last(rest)
 
     def _more(self) -> bytes:
@@ -86,24 +84,25 @@ class Cut:
         self.size += len(block)
         return block
 
-    def _find_array(self) -> bytes:
+    def find_list(self) -> bytes:
+        """Set `head`, and return what was read behind it.
+
+        Raises:
+            UsageError: this is no list of trace events.
+        """
         head = b""
         while True:
             block = self._more()
             head += block
             start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
             if start.startswith(b"["):
-                return start[1:]
+                return _of_events(start[1:])
             match = _ARRAY.search(head)
             if match:
                 self.head = head[: match.end()]
-                return head[match.end() :]
-            if not block or len(head) > _LARGEST_HEAD or (start and not start.startswith(b"{")):
-                raise UsageError(
-                    "this is not a PyTorch profiler trace",
-                    why="there is no list called traceEvents in it" if start else "the file is empty",
-                    next="write one with torch.profiler, or laptime profile script.py",
-                )
+                return _of_events(head[match.end() :])
+            if not block or len(head) > _LARGEST or (start and not start.startswith(b"{")):
+                raise no_trace("there is no list called traceEvents in it" if start else "the file is empty")
 
     def _whole(self, text: bytes) -> tuple[Events, bytes]:
         """Events up to a corner near the end of the text, and the rest."""
@@ -115,6 +114,9 @@ class Cut:
             try:
                 return strictly(text[: corner[0]], exact=self._exact), text[corner[1] :]
             except Refused:
+                mended = mend(text[: corner[0]])
+                if well_formed(mended):  # cut rightly: one of its events is odd
+                    return self._loosely(mended), text[corner[1] :]
                 stop = corner[0] - 1
         if (end := self._end_of_list(text)) is not None:
             # The list ended in the middle of this block: all that follows is tail.
@@ -122,14 +124,16 @@ class Cut:
         corner = _last_corner(text, len(text))
         if corner is None:
             return [], text
-        self.odd += 1
-        events, lost = loosely(text[: corner[0]], exact=self._exact)
+        return self._loosely(mend(text[: corner[0]])), text[corner[1] :]
+
+    def _loosely(self, mended: bytes) -> Events:
+        events, lost = loosely(mended, exact=self._exact)
         self.lost += lost
-        return events, text[corner[1] :]
+        return events
 
     def _close(self, text: bytes, after: int, events: Events) -> Events:
         rest = [text[after:]]
-        while block := self._more():
+        while sum(map(len, rest)) < _LARGEST and (block := self._more()):
             rest.append(block)
         self.tail = b"".join(rest)
         self._closed = True
@@ -137,10 +141,10 @@ class Cut:
 
     def _end_of_list(self, text: bytes) -> tuple[int, Events] | None:
         """Where the tail begins, and the events before it."""
-        for tries, match in enumerate(_END.finditer(text)):
-            if tries >= 64:
-                break
-            stop = match.start() + 1 if match.group().startswith(b"}") else match.start()
+        if empty := _EMPTY.match(text):
+            return empty.end(), []
+        for match in itertools.islice(_END.finditer(text), 64):
+            stop = match.start() + 1
             try:
                 return match.end(), strictly(text[:stop], exact=self._exact)
             except Refused:
@@ -162,14 +166,13 @@ class Cut:
             yield self._close(text, *end)
             return
         # Damaged, or cut off: take it loosely up to the end of the list, where there is one.
-        self.odd += 1
         closing = list(_END.finditer(text))
         stop = len(text)
         if closing and not text[closing[0].end() :].lstrip().startswith((b"{", b",{")):
             stop, self.tail = closing[0].start() + 1, text[closing[0].end() :]
         else:
             self.truncated = not self._open_end
-        events, lost = loosely(text[:stop], exact=self._exact)
+        events, lost = loosely(mend(text[:stop]), exact=self._exact)
         self.lost += lost - (1 if self.truncated and lost else 0)
         yield events
 
@@ -178,6 +181,26 @@ class Cut:
             return strictly(text.rstrip().removesuffix(b","), exact=self._exact)
         except Refused:
             return None
+
+
+def _of_events(text: bytes) -> bytes:
+    """The text behind the bracket of the list.
+
+    Raises:
+        UsageError: it is a list of something else.
+    """
+    if text.lstrip()[:1] not in (b"{", b"]", b""):
+        raise no_trace("its list holds something else than events")
+    return text
+
+
+def no_trace(why: str) -> UsageError:
+    """The error of a file that is none."""
+    return UsageError(
+        "this is not a PyTorch profiler trace",
+        why=why,
+        next="write one with torch.profiler, or laptime profile script.py",
+    )
 
 
 def _last_corner(text: bytes, stop: int) -> tuple[int, int] | None:
@@ -198,56 +221,3 @@ def first_corner(text: bytes) -> int | None:
     """Where the first event begins that follows another one; None when there is none."""
     match = _CORNER.search(text)
     return match.end() if match else None
-
-
-class Ahead:
-    """Unpacks a gzip file on a thread of its own (zlib lets go of the interpreter), a few blocks ahead.
-
-    Attributes:
-        broken: why it ended before its end; "" when it did not.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.broken = ""
-        self._blocks: queue.Queue[bytes] = queue.Queue(maxsize=4)
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._work, args=(path,), daemon=True)
-        self._thread.start()
-
-    def read(self, size: int) -> bytes:
-        """The next block, of about `BLOCK` bytes; empty at the end."""
-        return self._blocks.get()
-
-    def close(self) -> None:
-        """Stop early."""
-        self._closed.set()
-        while self._thread.is_alive():
-            try:
-                self._blocks.get(timeout=0.05)
-            except queue.Empty:
-                continue
-
-    def _work(self, path: Path) -> None:
-        try:
-            with gzip.open(path) as opened:
-                file = cast(IO[bytes], opened)
-                while not self._closed.is_set() and (block := file.read1(BLOCK)):  # type: ignore[attr-defined]
-                    self._blocks.put(self._fill(block, file))
-        except (EOFError, OSError, zlib.error) as error:
-            self.broken = str(error) or type(error).__name__
-        self._blocks.put(b"")
-
-    @staticmethod
-    def _fill(block: bytes, file: IO[bytes]) -> bytes:
-        """A full block, as far as the stream goes; what came before a fault is not lost."""
-        parts, size = [block], len(block)
-        while size < BLOCK:
-            try:
-                more = file.read1(BLOCK - size)  # type: ignore[attr-defined]
-            except (EOFError, OSError, zlib.error):
-                break
-            if not more:
-                break
-            parts.append(more)
-            size += len(more)
-        return b"".join(parts)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
 
-SUFFIXES = (".json", ".json.gz", ".xplane.pb")
+SUFFIXES = (".json", ".json.gz", ".json.zip", ".json.xz", ".json.zst", ".xplane.pb")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
 _WORKER = re.compile(r"(?:^|[^a-z])(?:worker|node|gpu|r)[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
 _SESSION = re.compile(r"^(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)$")
@@ -66,6 +66,13 @@ def rank_in(name: str) -> int | None:
         if match:
             return int(match.group(1))
     return None
+
+
+def without_rank(text: str) -> str:
+    """A path in which the rank of its name, or of its folders, is `#`."""
+    for pattern in (_RANK, _WORKER):
+        text = pattern.sub(lambda match: f"{match[0][: match.start(1) - match.start()]}#", text)
+    return text
 
 
 def _inside(folder: Path) -> list[Path]:

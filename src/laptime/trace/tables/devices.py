@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.records.overview import DeviceUse
-from laptime.trace import intervals, names, range_tree
+from laptime.trace import intervals, kernel_families, names, range_tree
 from laptime.trace.columns import DeviceKind, Floats, HostKind, Ints, Mask
 from laptime.trace.intervals import Ranges
 from laptime.trace.view import View
@@ -24,7 +24,7 @@ def use(view: View) -> list[DeviceUse]:
     if end <= begin:
         return []
     device = view.trace.device
-    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)
+    matrix = names.rows(view.trace.texts, device.name, kernel_families.uses_tensor_cores)
     could = eligible(view, matrix)
     inside = (device.start < end) & (device.end > begin)
     return [
@@ -73,6 +73,7 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
     busy = intervals.join(kernels, copies)
     overlapped = intervals.intersect(communication, compute).total
     computing = time(kernel & ~talks)
+    unknown = kernel & ~talks & names.rows(view.trace.texts, device.name, kernel_families.unknown)
     return DeviceUse(
         device=int(device.device[np.argmax(rows)]),
         utilization=kernels.total / window,
@@ -87,6 +88,8 @@ def _of(view: View, rows: Mask, matrix: Mask, could: Mask) -> DeviceUse:
         exposed_communication_ns=communication.total - overlapped,
         memcpy_ns=memcpy.total,
         memset_ns=memset.total,
+        unknown_kernels=len(np.unique(device.name[unknown])),
+        unknown_share=time(unknown) / computing if computing else None,
         exposed_copy_ns=intervals.subtract(copies, kernels).total,
         idle_ns=window - busy.total,
         busy_curve=_curve(busy, begin, end),

@@ -141,15 +141,28 @@ class _Host:
             }
         return self._waits[thread]
 
-    def explaining_threads(self, thread: int, ranges: Ranges) -> Iterator[tuple[int, Ranges]]:
-        """Which thread explains which ranges: the launching thread where it works, else another one, else
-        the loop's thread."""
-        for speaker in dict.fromkeys([thread, self.loop, *self.launching]):
-            if speaker not in self._busy:
-                self._busy[speaker] = phases.cover(self.view, self._working, speaker)
-            yield speaker, intervals.intersect(ranges, self._busy[speaker])
-            ranges = intervals.subtract(ranges, self._busy[speaker])
+    def explaining_threads(self, launched: dict[int, Ranges]) -> Iterator[tuple[int, Ranges]]:
+        """Which thread explains which ranges: the launching thread where it works, else the loop's, else
+        another one, else the loop's thread although it does nothing.
+
+        Args:
+            launched: by launching thread; no two overlap.
+        """
+        for thread, ranges in launched.items():
+            yield thread, intervals.intersect(ranges, self._work_of(thread))
+        left = [intervals.subtract(ranges, self._work_of(thread)) for thread, ranges in launched.items()]
+        ranges = intervals.join(*left) if left else intervals.EMPTY
+        for thread in dict.fromkeys([self.loop, *self.launching]):
+            if not len(ranges.start):
+                return
+            yield thread, intervals.intersect(ranges, self._work_of(thread))
+            ranges = intervals.subtract(ranges, self._work_of(thread))
         yield self.loop, ranges
+
+    def _work_of(self, thread: int) -> Ranges:
+        if thread not in self._busy:
+            self._busy[thread] = phases.cover(self.view, self._working, thread)
+        return self._busy[thread]
 
     def _mask(self, rows: Index) -> Mask:
         mask = np.zeros(len(self.view.trace.host), bool)
@@ -168,15 +181,17 @@ def _after_launch(ledger: _Ledger, gaps: _Gaps) -> None:
 
 def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> None:
     """What the host did instead of launching."""
-    by_thread = defaultdict[int, list[Ranges]](list)
+    launched = dict[int, Ranges]()
     for thread in np.unique(gaps.thread).tolist():
         on_thread = (gaps.thread == thread) & (gaps.launched > gaps.start)
         ranges = Ranges(gaps.start[on_thread], gaps.launched[on_thread])
         if thread == NONE:
             _without_launch(ledger, host, ranges)
             continue
-        for speaker, part in host.explaining_threads(thread, ranges):
-            by_thread[speaker].append(part)
+        launched[thread] = ranges
+    by_thread = defaultdict[int, list[Ranges]](list)
+    for speaker, part in host.explaining_threads(launched):
+        by_thread[speaker].append(part)
     rests = dict[int, Ranges]()
     spent = list[Ranges]()
     for speaker, parts in by_thread.items():

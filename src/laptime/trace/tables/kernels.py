@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from laptime.records.tables import KernelRow
-from laptime.trace import names
+from laptime.trace import kernel_families, names
 from laptime.trace.columns import NONE, DeviceKind, Floats, Index, Mask, Rows
 from laptime.trace.groups import Groups, group
 from laptime.trace.links import of_host
@@ -51,8 +51,9 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
     longest, shortest = np.zeros(size, np.int64), np.full(size, np.iinfo(np.int64).max)
     np.maximum.at(longest, groups.of, duration)
     np.minimum.at(shortest, groups.of, duration)
-    kind = np.argmax([groups.sums(duration * (kinds(view)[rows] == at)) for at in range(len(KINDS))], axis=0)
-    matrix = names.uses_tensor_cores([texts[name] for name in groups.codes[0]])
+    of_kind = kinds(view)[rows]
+    kind = np.argmax([groups.sums(duration * (of_kind == at)) for at in range(len(KINDS))], axis=0)
+    matrix = kernel_families.uses_tensor_cores([texts[name] for name in groups.codes[0]])
     eligible = groups.sums(_eligible(view)[rows]) > 0
     per_sm = _means(groups, device.blocks_per_sm[rows], duration)
     occupancy = _means(groups, device.occupancy[rows], duration)
@@ -65,6 +66,7 @@ def _table(view: View, rows: Rows, groups: Groups) -> list[KernelRow]:
             name=name,
             group=KINDS[kind[at]],
             **launch,
+            family=kernel_families.name_of(name),
             tensor_cores=bool(matrix[at]),
             operator_eligible=bool(eligible[at]),
             calls=int(calls[at]),

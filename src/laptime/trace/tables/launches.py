@@ -1,5 +1,6 @@
 """How the host feeds the device: calls, delays, and the queue between the two.
 
+- launch: a call; the activities that a CUDA graph replays have one launch together.
 - delay: end of the launch call to start of the work, 0 where the work began inside the call (HTA's launch
   delay). A CUDA graph has one, that of its first activity.
 - queue: activities whose launch call has begun and which have not begun themselves, on all accelerators
@@ -48,7 +49,7 @@ def launches(view: View) -> Launches | None:
     begin, end = view.window
     edges = np.linspace(begin, end, BUCKETS + 1).astype(np.int64)
     return Launches(
-        launches=len(linked),
+        launches=len(calls.row),
         unlaunched=len(device) - len(linked),
         lost=_lost(view),
         graph=int(graph.sum()),
@@ -79,13 +80,12 @@ def _lost(view: View) -> int:
 
 class _Calls(NamedTuple):
     """Calls that launched something: host rows; ns of the call and of all that it launched; ns from its end
-    to the first of that; how many activities it launched and how many of them are short."""
+    to the first of that; how many short activities it launched."""
 
     row: Index
     host_ns: Ints
     device_ns: Ints
     delay: Ints
-    number: Ints
     short: Ints
 
 
@@ -95,10 +95,9 @@ def _calls(view: View, short: Mask) -> _Calls:
     # Device rows are in the order of time: the first of a call is its earliest.
     rows, first, of = np.unique(launch[linked], return_index=True, return_inverse=True)
     delay = np.maximum(device.start[linked[first]] - host.end[rows], 0)
-    number = np.bincount(of, minlength=len(rows))
     device_ns = np.bincount(of, (device.end - device.start)[linked], len(rows)).astype(np.int64)
     few = np.bincount(of, short[linked], len(rows)).astype(np.int64)
-    return _Calls(rows, host.end[rows] - host.start[rows], device_ns, delay, number, few)
+    return _Calls(rows, host.end[rows] - host.start[rows], device_ns, delay, few)
 
 
 class _Queue(NamedTuple):
@@ -151,9 +150,10 @@ def _per_operator(view: View, calls: _Calls) -> list[LaunchRow]:
     operators, of = np.unique(name, return_inverse=True)
     order = np.lexsort((calls.delay[launched], of))
     bounds = np.append(np.searchsorted(of[order], np.arange(len(operators))), len(launched))
-    number, short, host_ns, device_ns = (
+    number = np.bincount(of, minlength=len(operators))
+    short, host_ns, device_ns = (
         np.bincount(of, column[launched], len(operators)).astype(np.int64)
-        for column in (calls.number, calls.short, calls.host_ns, calls.device_ns)
+        for column in (calls.short, calls.host_ns, calls.device_ns)
     )
     most = np.lexsort((-device_ns, -number))[:MOST]
     return [

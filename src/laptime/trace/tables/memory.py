@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import LiveAtPeak, Memory, MemoryPoint, MemoryRow
-from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents
+from laptime.trace import range_tree
+from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask, MemoryEvents, Rows
 from laptime.trace.groups import group
 from laptime.trace.links import of_host
 from laptime.trace.view import View
@@ -45,13 +46,14 @@ class _Owners(NamedTuple):
     Attributes:
         innermost: per event, a host row; NONE outside of all.
         around: host row of the next operator around that; NONE without.
-        event, name: pairs, one for every event and name of an operator around it.
+        inside: what lies in which operator. outermost: per row of it, whether it is an operator in no other
+            one of its name.
     """
 
     innermost: Index
     around: Index
-    event: Ints
-    name: Ints
+    inside: range_tree.Subtrees
+    outermost: Mask
 
 
 def memory(view: View) -> list[Memory]:
@@ -104,39 +106,34 @@ def _owners(view: View) -> _Owners:
     host, links, events = view.trace.host, view.links, view.trace.memory
     innermost = np.full(len(events), NONE, np.int32)
     taking = links.calls.rows
+    above = range_tree.outlasting(host, links.calls)
     bounds = np.searchsorted(host.thread[taking], np.arange(len(view.trace.threads) + 1))
-    for thread in np.flatnonzero(np.bincount(events.thread[events.thread >= 0])).tolist():
+    for on_thread in _by_thread(events):
+        thread = int(events.thread[on_thread[0]])
         rows = taking[bounds[thread] : bounds[thread + 1]]
         if not len(rows):
             continue
-        on_thread = np.flatnonzero(events.thread == thread)
         # The last range to begin is the innermost, unless it is over: then one of those around it.
         last = np.searchsorted(host.start[rows], events.at[on_thread], side="right") - 1
         at = np.where(last >= 0, rows[last], NONE)
         over = (at >= 0) & (host.end[at] <= events.at[on_thread])
         while over.any():
-            at[over] = links.calls.parent[at[over]]
+            at[over] = above[at[over]]
             over = (at >= 0) & (host.end[at] <= events.at[on_thread])
         innermost[on_thread] = of_host(links.operator_of, at)
-    above = links.operator_around()
-    return _Owners(innermost, of_host(above, innermost), *_named(innermost, above, host.name))
+    operator = host.kind == HostKind.OPERATOR
+    inside = range_tree.subtrees(links.calls)
+    outermost = inside.outermost(np.where(operator, host.name, NONE).astype(np.int32))
+    return _Owners(innermost, of_host(links.operator_around(), innermost), inside, outermost)
 
 
-def _named(innermost: Index, above: Index, names: Index) -> tuple[Ints, Ints]:
-    """(event, name) pairs: every operator around every event, innermost first, each name once."""
-    event, row, levels = np.arange(len(innermost)), innermost, list[Index]()
-    events, rows = [event[:0]], [event[:0]]
-    while (inside := row >= 0).any():
-        event, row, levels = event[inside], row[inside], [each[inside] for each in levels]
-        name = names[row]
-        fresh = np.ones(len(name), bool)
-        for each in levels:
-            fresh &= each != name
-        events.append(event[fresh])
-        rows.append(name[fresh].astype(np.int64))
-        levels.append(name)
-        row = above[row]
-    return np.concatenate(events), np.concatenate(rows)
+def _by_thread(events: MemoryEvents) -> list[Ints]:
+    """Rows of the events of each thread, in time order."""
+    rows = np.argsort(events.thread, kind="stable")
+    rows = rows[events.thread[rows] >= 0]
+    if not len(rows):
+        return []
+    return np.split(rows, np.flatnonzero(np.diff(events.thread[rows])) + 1)
 
 
 def _calls(view: View) -> Ints:
@@ -149,33 +146,37 @@ def _calls(view: View) -> Ints:
 
 
 def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[MemoryRow]:
-    events = view.trace.memory
-    mine = np.zeros(len(events), bool)
-    mine[rows] = True
-    pick = mine[owners.event]
-    event, name = owners.event[pick], owners.name[pick]
-    texts = view.trace.texts
-    used = np.flatnonzero(np.bincount(name, minlength=len(texts)))
-    innermost = view.trace.host.name[owners.innermost[event]] == name if len(event) else np.empty(0, bool)
-    size = events.bytes[event]
+    host, texts, events = view.trace.host, view.trace.texts, view.trace.memory
+    innermost = owners.innermost[rows]
+    size, innermost = events.bytes[rows][innermost >= 0], innermost[innermost >= 0]
+    grown = size > 0
+    outermost = owners.inside.rows[owners.outermost]
 
-    def total(weights: Ints | Mask, take: Mask) -> list[int]:
-        sums = np.bincount(name[take], weights[take].astype(np.float64), minlength=len(texts))
-        return [int(each) for each in sums[used]]
+    def of_name(row: Rows, values: Ints | Mask) -> Ints:
+        return np.bincount(host.name[row], values, minlength=len(texts)).astype(np.int64)
 
-    everything, grown = np.ones(len(event), bool), size > 0
+    def total(values: Ints | Mask) -> Ints:
+        own = np.bincount(innermost, values, minlength=len(host)).astype(np.int64)
+        return of_name(outermost, owners.inside.sums(own)[owners.outermost])
+
+    used = np.flatnonzero(total(np.ones(len(size), np.int64)))
+    gains = np.where(grown, size, 0)
     columns = (  # in the order of the row's fields
-        [int(each) for each in calls[used]],
-        total(size, everything),
-        total(size, innermost),
-        total(grown, grown),
-        total(grown, grown & innermost),
-        total(size, grown),
-        total(size, grown & innermost),
+        calls,
+        total(size),
+        of_name(innermost, size),
+        total(grown),
+        of_name(innermost, grown),
+        total(gains),
+        of_name(innermost, gains),
     )
     names = [texts[index] for index in used]
     fields = MemoryRow.__struct_fields__
-    table = [MemoryRow(**dict(zip(fields, row, strict=True))) for row in zip(names, *columns, strict=True)]
+    numbers = zip(*(column[used].tolist() for column in columns), strict=True)
+    table = [
+        MemoryRow(**dict(zip(fields, (name, *row), strict=True)))
+        for name, row in zip(names, numbers, strict=True)
+    ]
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
 
 

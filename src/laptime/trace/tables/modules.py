@@ -108,27 +108,24 @@ def _hierarchies(view: View, used: Rows) -> tuple[list[Node], Index]:
 
     `TOP(Net)::forward.fc(Linear)::forward.` is a `fc(Linear)` in a `Net`. Parts without a type are graphs.
     """
-    numbers, nodes = dict[tuple[str, ...], int](), list[Node]()
+    numbers, nodes = dict[tuple[int, str], int](), list[Node]()
     of_text = np.full(len(view.trace.texts) + 1, NONE, np.int32)  # the last one is NONE
     for text in used[used >= 0].tolist():
-        path = tuple(
-            kind if instance == "TOP" else f"{instance}({kind})"
-            for instance, kind in _PART.findall(view.trace.texts[text])
-            if kind and instance != "SELF"
-        )
-        for depth in range(1, len(path) + 1):
-            if path[:depth] not in numbers:
-                numbers[path[:depth]] = len(nodes)
-                nodes.append(Node(numbers.get(path[: depth - 1], NONE), path[depth - 1], path[depth - 1]))
-        of_text[text] = numbers.get(path, NONE)
+        at = NONE
+        for instance, kind in _PART.findall(view.trace.texts[text]):
+            if not kind or instance == "SELF":
+                continue
+            part = kind if instance == "TOP" else f"{instance}({kind})"
+            if (at, part) not in numbers:
+                numbers[at, part] = len(nodes)
+                nodes.append(Node(at, part, part))
+            at = numbers[at, part]
+        of_text[text] = at
     return nodes, of_text
 
 
 def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
     """Per node: how often a range enters it from outside, in the order of the ranges."""
-
-    def path(at: int) -> set[int]:
-        return {at} | path(nodes[at].parent) if at >= 0 else set()
 
     before = np.append(NONE, node[:-1])[: len(node)]
     before[np.diff(thread, prepend=NONE) != 0] = NONE
@@ -137,7 +134,12 @@ def _entries(nodes: list[Node], node: Index, thread: Index) -> Ints:
     for earlier, now, number in zip(
         *(codes.tolist() for codes in pairs.codes), pairs.sizes().tolist(), strict=True
     ):
-        calls[list(path(now) - path(earlier))] += number
+        while now != earlier:  # up to the node around both; parents come before children
+            if now > earlier:
+                calls[now] += number
+                now = nodes[now].parent
+            else:
+                earlier = nodes[earlier].parent
     return calls
 
 

@@ -3,8 +3,8 @@
 The definitions are those of the PyTorch Profiler TensorBoard plugin (kineto, tb_plugin): the tree is
 containment on a thread; an operator whose only child has its name is one with it; host self time is without
 children and own runtime calls; device self time is what own runtime calls launched, device total that of its
-children, too. Sums of durations, not unions. Unlike there, driver calls launch, too, and `External id` is not
-believed.
+children, too. Sums of durations, not unions. Unlike there, driver calls launch, too, `External id` is not
+believed, and the device time of an operator in one of its own name counts once in their total.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from laptime.records.tables import OperatorRow, StackRow
-from laptime.trace import names, stacks
-from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask, Rows
+from laptime.trace import kernel_families, names, range_tree, stacks
+from laptime.trace.columns import NONE, DeviceKind, Floats, HostKind, Index, Ints, Mask
 from laptime.trace.groups import Groups, group
-from laptime.trace.view import View
+from laptime.trace.view import View, once
 
 WITH_STACKS = 60
 """Rows, from the top, that say where they are called from."""
@@ -36,7 +36,7 @@ class Calls(NamedTuple):
 
     Attributes:
         own: the operator that this one is one with: itself for most. NONE for rows that are no operators.
-        up: the operator around it, one that is its own; NONE without.
+        within: what lies in which range.
         host_self: ns.
         device_self: ns of the activities it launched itself, how many (`kernels`), ns in tensor-core kernels.
         could: use tensor cores: it is named so, or launched a kernel that does.
@@ -44,7 +44,7 @@ class Calls(NamedTuple):
     """
 
     own: Index
-    up: Index
+    within: range_tree.Subtrees
     host_self: Ints
     device_self: Floats
     kernels: Ints
@@ -67,10 +67,11 @@ def operators_by_shape(view: View) -> list[OperatorRow]:
     return _table(view, calls, rows, group(host.name[rows], host.shapes[rows]))
 
 
+@once
 def calls_of(view: View) -> Calls:
     """Self times and launched work of every operator call."""
     host, device, links = view.trace.host, view.trace.device, view.links
-    call, up = _merged(view)
+    call = _merged(view)
     inside = links.calls.rows
     inside = inside[(links.calls.parent[inside] >= 0) & ((call[inside] == inside) | (call[inside] == NONE))]
     around = links.calls.parent[inside]
@@ -83,22 +84,18 @@ def calls_of(view: View) -> Calls:
     launched = np.flatnonzero(links.operator >= 0)
     by = call[links.operator[launched]]
     duration = (device.end - device.start)[launched]
-    matrix = names.rows(view.trace.texts, device.name, names.uses_tensor_cores)[launched]
+    matrix = names.rows(view.trace.texts, device.name, kernel_families.uses_tensor_cores)[launched]
     matrix &= device.kind[launched] == DeviceKind.KERNEL
     could = names.rows(view.trace.texts, host.name, names.is_tensor_core_eligible)
     could &= call == np.arange(len(host))
     could[by[matrix]] = True
-    eligible = could.copy()
-    at: Rows = np.flatnonzero(eligible)
-    while len(at):
-        at = up[at]
-        at = at[at >= 0]
-        at = at[~eligible[at]]
-        eligible[at] = True
+    within = range_tree.subtrees(links.calls)
+    eligible = np.zeros(len(host), bool)
+    eligible[within.rows] = within.sums(could) > 0
     size = len(host)
     return Calls(
         own=call,
-        up=up,
+        within=within,
         host_self=host_self,
         device_self=np.bincount(by, duration, minlength=size).astype(np.float64),
         kernels=np.bincount(by, minlength=size),
@@ -108,8 +105,8 @@ def calls_of(view: View) -> Calls:
     )
 
 
-def _merged(view: View) -> tuple[Index, Index]:
-    """`own` and `up` of `Calls`."""
+def _merged(view: View) -> Index:
+    """`own` of `Calls`."""
     host, links = view.trace.host, view.links
     parent = links.calls.parent
     node = (host.kind == HostKind.OPERATOR) | (host.kind == HostKind.ANNOTATION)
@@ -124,10 +121,7 @@ def _merged(view: View) -> tuple[Index, Index]:
         above = call_rows[call_rows[same]]
         same, above = same[above != call_rows[same]], above[above != call_rows[same]]
         call_rows[same] = above
-    up = np.full(len(host), NONE, np.int32)
-    up[rows] = links.operator_of[around]
-    up[up >= 0] = call_rows[up[up >= 0]]
-    return call_rows, up
+    return call_rows
 
 
 def _listed(view: View, calls: Calls) -> Ints:
@@ -179,16 +173,12 @@ def _table(view: View, calls: Calls, rows: Ints, groups: Groups) -> list[Operato
 
 
 def _with_children(calls: Calls, number: Index, groups: int, weights: Floats) -> Floats:
-    """Per group: weights of its operators and of all in them. `number` is the group of a host row."""
-    totals = np.zeros(groups)
-    at: Rows = np.flatnonzero(weights)
-    weights = weights[at]
-    while len(at):
-        of = number[at]
-        totals += np.bincount(of[of >= 0], weights[of >= 0], minlength=groups)
-        at = calls.up[at]
-        at, weights = at[at >= 0], weights[at >= 0]
-    return totals
+    """Per group: weights of its operators and of all in them, once where one lies in another of its group.
+    `number` is the group of a host row."""
+    outermost = calls.within.outermost(number)
+    totals = calls.within.sums(weights.astype(np.int64))[outermost]
+    of = number[calls.within.rows[outermost]]
+    return np.bincount(of, totals, minlength=groups).astype(np.float64)
 
 
 def _dtypes(view: View, rows: Ints, groups: Groups) -> dict[int, list[str]]:

@@ -84,10 +84,12 @@ def typical(steps: Steps) -> int:
 def device_type(trace: Trace) -> str:
     """What the accelerators of a trace are: cuda, hip, mtia, xpu ...; cpu when none did any work.
 
-    As the memory events say, else by the names of the calls that launch.
+    As the categories or the memory events say, else by the names of the calls that launch.
     """
     if not len(trace.device):
         return "cpu"
+    if trace.api:
+        return trace.api
     kinds = np.unique(trace.memory.device_type[trace.memory.device_type > 0])
     if len(kinds) == 1 and int(kinds[0]) in DEVICES:
         return DEVICES[int(kinds[0])]

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from laptime.launch import interpreter
+from laptime.launch.instances import Instances
 from laptime.launch.worker_process import CommandFailed, InProcessWorker, Worker, WorkerProcess
 from laptime.measure import metrics
 from laptime.measure.passes import PEAK
@@ -20,6 +21,7 @@ from laptime.records.metric import Metric
 from laptime.records.plan import Variant
 from laptime.records.regime import Regime
 from laptime.records.series import Label, Series
+from laptime.verbs.bench import instances
 from laptime.verbs.bench.planning import axes_of
 
 Emit = Callable[[Event], None]
@@ -30,7 +32,14 @@ MEMORY_SHARE = 0.9
 
 
 def fresh_process(variant: Variant) -> Worker:
-    """A worker in a process of its own, in the Python that its backend is installed for."""
+    """A worker in a process of its own, or in several where the variant has instances."""
+    if cpus := instances.cpus_of(variant):
+        return Instances(lambda: _process(variant), cpus)
+    return _process(variant)
+
+
+def _process(variant: Variant) -> WorkerProcess:
+    """A worker process in the Python that its backend is installed for."""
     if not variant.python:
         return WorkerProcess(name=variant.target)
     python, environ = interpreter.path_of(variant.python), interpreter.environment(variant.python)

@@ -18,6 +18,7 @@ from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Vari
 from laptime.records.regime import Regime
 from laptime.records.run import Subject
 from laptime.targets import Program, Recipe, parse
+from laptime.verbs.bench import instances
 from laptime.verbs.bench.backend_selection import check_installed, select_backends
 
 DTYPES = ("float32", "bfloat16", "float16")
@@ -94,7 +95,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
     recipes = [_named(target) if in_memory else parse(target) for target in request.targets]
     paired = select_backends(recipes, request.backends)
     check_installed(paired.pairs, request.python)
-    variants = _variants(request, paired.pairs)
+    variants, left_out = instances.variants(request, _variants(request, paired.pairs), in_memory=in_memory)
     for python in {variant.python: None for variant in variants if variant.python}:
         interpreter.environment(python)  # says now what it lacks
     if request.train:
@@ -110,7 +111,7 @@ def plan(request: BenchRequest, *, in_memory: bool = False) -> Plan:
         settings=_settings(request, precision=precision, budget=budget, processes=processes),
         variants=_without_twins(variants),
         # Backends that were looked up, not asked for, are missed by nobody.
-        notes=[] if request.origins.get("backends") == "machine" else paired.left_out,
+        notes=[*([] if request.origins.get("backends") == "machine" else paired.left_out), *left_out],
         subjects=[Subject(target=r.target, source=r.source, sha256=r.sha256) for r in recipes],
         batches=batches,
         precision=precision,
@@ -198,6 +199,8 @@ def _settings(
         **request.origins,
     }
     values = {name: filled.get(name, getattr(request, name)) for name in RECORDED}
+    if request.instances:
+        values["instances"] = request.instances
     return {
         name: Setting(value=None if value in ("", [], {}) else value, origin=origins.get(name, "default"))
         for name, value in values.items()

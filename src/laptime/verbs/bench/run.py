@@ -38,7 +38,7 @@ from laptime.records.plan import BenchRequest, Setting
 from laptime.records.regime import Regime
 from laptime.records.run import Run
 from laptime.store.live_run import LiveRun
-from laptime.verbs.bench import batch_search, opening, regimes
+from laptime.verbs.bench import batch_search, known_work, opening, regimes
 from laptime.verbs.bench.case_worker import CaseWorker, OpenSession, fresh_process
 from laptime.verbs.bench.last_passes import completed_cases
 from laptime.verbs.bench.peak_rounds import WARM, PeakRounds
@@ -105,7 +105,7 @@ class _Bench:
         self._peaks = PeakRounds(planned.variants, wanted=not request.timing_only)
         self._is_comparison = len(planned.variants) > 1
         self._is_budget_given = request.budget is not None
-        self._now = clock.now
+        self._clock, self._now = clock, clock.now
         self._started = clock.now()
         self._round = 0
         self._largest: int | None = None  # batch that fits, when the search has found its limit
@@ -213,13 +213,13 @@ class _Bench:
         self._live(EnvironmentChanged(environment))
 
     def _complete_cases(self) -> None:
-        """Add to every case what its calls get, and to the plan the batch where none was asked for."""
+        """Add what is known by now: a case's inputs and the machine's best so far; the plan's own batch."""
         for worker in self._workers:
             for batch, inputs in worker.inputs.items():
-                if inputs:
-                    case = self._case(worker, batch)
-                    details = {**case.details, "inputs": inputs}
-                    self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
+                case = self._case(worker, batch)
+                added = {"inputs": inputs, "known_work": known_work.best_known(self._clock)}
+                details = {**case.details, **{name: value for name, value in added.items() if value}}
+                self._live(CaseChanged(msgspec.structs.replace(case, details=details)))
         if self._request.batch is None:
             sizes = {case.axes["batch"]: None for case in self._live.run().cases}
             settings = {**self._plan.settings, "batch": Setting(value=[*sizes], origin="machine")}
@@ -361,8 +361,6 @@ class _Bench:
         virtual = bool(self._live.run().environment.virtual)
         return relabel(self._case(worker, batch), virtual=virtual)[0]
 
-    # The end.
-
     def _finish(self, status: str) -> None:
         run = self._live.run()
         for worker in self._workers:
@@ -376,6 +374,9 @@ class _Bench:
             finished = completed(case, run.environment, run.plan)
             done.append(finished)
             self._live(CaseChanged(finished))
+        if status == "complete" and done and all(case.status == "failed" for case in done):
+            status = "failed"
+        known_work.remember(done, self._clock)
         for comparison in comparisons(done):
             self._live(ComparisonAdded(comparison))
         kinds = {finding.kind for finding in run.findings}

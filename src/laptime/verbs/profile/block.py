@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import warnings
@@ -14,8 +15,9 @@ from laptime.instrument.importing import WhenImported
 from laptime.instrument.spawned import observe_ranks
 from laptime.instrument.step_observer import StepObserver
 from laptime.launch.script import Outcome, Program
-from laptime.records.event import Listener, ignore
+from laptime.records.event import Listener
 from laptime.records.run import Run, Subject
+from laptime.reports.formats import text
 from laptime.store.live_run import LiveRun
 from laptime.store.recording import recorded
 from laptime.verbs.profile.failures import no_step
@@ -37,6 +39,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         stack: record call stacks and modules. memory: record memory.
         trace: folder to keep the trace in; None keeps it beside the run, if that is saved.
         save: keep the run under .laptime/.
+        show: print the report to stdout at the end.
 
     Attributes:
         run: what was found; None until the block has ended.
@@ -57,7 +60,9 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         trace: Path | str | None = None,
         name: str = "",
         save: bool = False,
+        show: bool = True,
     ) -> None:
+        self._show = show
         self._request = ProfileRequest(
             program="with laptime.profile()",
             steps=steps,
@@ -96,6 +101,9 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:
                 self.run = self._analysed(program, outcome)
+                if self._show:
+                    width = shutil.get_terminal_size((100, 24)).columns
+                    sys.stdout.write(text.render(self.run, width=width) + "\n")
             elif kind is None:
                 raise no_step(program, outcome)
 
@@ -104,9 +112,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             self._emit = emit
             return analysed(self._live, self._request, program, outcome, Path(self._work.name))
 
-        if not self._request.save:
-            return work(ignore)
-        run, complaint = recorded(work)
+        run, complaint = recorded(work, save=self._request.save)
         if complaint is not None:
             warnings.warn(str(complaint), stacklevel=3)
         return run

@@ -7,6 +7,7 @@ from statistics import median
 import numpy as np
 from msgspec import structs
 
+from laptime import rules
 from laptime.analysis.quantiles import interval
 from laptime.instrument.result import Observed
 from laptime.kit.text import count
@@ -39,9 +40,10 @@ SLOW = 1.5
 
 
 def reconciled(profile: Profile, observed: Observed) -> Profile:
-    """The profile with the untraced step beside it, and oneDNN's primitives."""
+    """The profile with the untraced step beside it, by which it is judged anew, and oneDNN's primitives."""
     primitives = [Primitive(**row) for row in observed.primitives or []]
-    return structs.replace(profile, reconciled=_beside(profile, observed), primitives=primitives)
+    profile = structs.replace(profile, reconciled=_beside(profile, observed), primitives=primitives)
+    return structs.replace(profile, verdict=rules.verdict(profile))
 
 
 def _beside(profile: Profile, observed: Observed) -> Reconciled | None:

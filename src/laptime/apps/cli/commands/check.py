@@ -19,6 +19,7 @@ from laptime.records.run import Run
 from laptime.records.verdict import Verdict, conclusion, exit_code, summary
 from laptime.store import lookup
 from laptime.verbs import check as verb
+from laptime.verbs import regressions
 from laptime.verbs.check import Rules, with_verdicts
 
 if TYPE_CHECKING:
@@ -80,11 +81,11 @@ def command(
         run = _measured(as_measured(earlier, request) if earlier else request, against_rev, voice)
         if code := measuring.exit_code(run):
             return measuring.deliver(run, reports, format="json" if as_json else "text", voice=voice) or code
-    verdicts = verb.of_revision(run, rules) if against_rev else []
-    now = verb.present(run) if against_rev else run
+    verdicts = regressions.of_revision(run, rules) if against_rev else []
+    now = regressions.present(run) if against_rev else run
     verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
-        verdicts += verb.against_run(now, baseline, rules, force=force)
+        verdicts += regressions.against_run(now, baseline, rules, force=force)
     output.result(output.json_text(_document(run, verdicts)) if as_json else _text(verdicts))
     failed = output.write(with_verdicts(run, verdicts), reports, voice=voice)
     for error in failed:
@@ -93,7 +94,16 @@ def command(
 
 
 def _refuse_nothing(reference: str | None, rules: Rules) -> None:
-    if reference or any(budget.max is not None or budget.min is not None for budget in rules.budget):
+    if reference:
+        return
+    unheld = next((budget for budget in rules.budget if budget.regression), None)
+    if unheld is not None:
+        raise UsageError(
+            f"the budget of {unheld.case!r} allows a regression of {unheld.regression}, but against nothing",
+            why="neither --against, --against-rev, nor against = in [check] names a baseline",
+            next="laptime check last --against last~1",
+        )
+    if rules.budget:
         return
     raise UsageError(
         "there is nothing to check against",

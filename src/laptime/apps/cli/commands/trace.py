@@ -32,6 +32,9 @@ _SUFFIXES = (".json", ".json.gz")
     type=_PATH,
     help="Write a small trace that Perfetto opens, with counters for utilisation and queue length.",
 )
+@click.option(
+    "--rank", type=click.IntRange(min=0), metavar="N", help="Show the tables of rank N instead of the first."
+)
 @store_options
 @report_options
 @voice_options
@@ -42,6 +45,7 @@ def command(
     paths: tuple[Path, ...],
     against: tuple[Path, ...],
     slim: Path | None,
+    rank: int | None,
     name: str,
     save: bool,
     outputs: tuple[str, ...],
@@ -50,8 +54,8 @@ def command(
     """Say where the time of a step goes in profiler traces, and what to change.
 
     Reads traces of torch.profiler (.json, .json.gz) from any version and device, and .xplane.pb files of
-    TensorFlow. Several files, or a folder, are the ranks of one job. A truncated JSON file is read up to
-    where it ends.
+    TensorFlow; packed by gzip, zip, xz or zstd, too. Several files are the ranks of one job; of a folder,
+    those that belong together. A truncated JSON file is read up to where it ends.
 
     \b
     laptime trace trace.json.gz -o report.html
@@ -66,7 +70,9 @@ def command(
         _check_slim(slim)
     with progress(quiet=voice.quiet) as show:
         run, complaint = recorded(
-            lambda emit: verb.trace(list(paths), emit, against=list(against), name=name, slim=slim),
+            lambda emit: verb.trace(
+                list(paths), emit, against=list(against), name=name, slim=slim, rank=rank
+            ),
             show,
             save=save,
         )

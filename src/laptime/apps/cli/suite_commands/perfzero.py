@@ -105,7 +105,7 @@ def command(
     laptime suite perfzero --benchmark_methods=bench.Tiny.filter:benchmark_ --benchmark_num_trials=5
     """
     from laptime.suites.perfzero.flags import Flags
-    from laptime.suites.perfzero.prepare import prepare
+    from laptime.suites.perfzero.prepare import prepare, there
     from laptime.suites.perfzero.run import exit_code
 
     voice = context.find_object(Voice) or Voice()
@@ -113,13 +113,13 @@ def command(
     given = typed(context, settings).items()
     flags = structs.replace(Flags(), **{k: [*v] if isinstance(v, tuple) else v for k, v in given})
     if only_list:
-        output.result("\n".join(f"{m.cls}.{m.method}" for m in prepare(flags, say=voice.say).methods))
+        output.result("\n".join(there(prepare(flags, say=voice.say))))
         return ExitCode.OK
     run, faults = _carried_out(flags, save=save, voice=voice)
     if as_json:
         output.show(run, format="json")
     else:
-        output.result(_text(run))
+        output.result(_text(run, save=save))
     faults += output.write(run, reports, voice=voice)
     for fault in faults:
         voice.complain(fault)
@@ -143,39 +143,58 @@ def _carried_out(flags: Any, *, save: bool, voice: Voice) -> tuple[Run, list[Lap
     return run, [*faults, *([complaint] if complaint else [])]
 
 
-def _text(run: Run) -> str:
+def _text(run: Run, *, save: bool) -> str:
     """A line for every method: what it came to, its numbers, and where the summary lies."""
-    rows, notes = [], []
+    rows, states = [], []
     for case in run.cases:
         summary = case.details.get("perfzero")
         if summary is None:
-            rows.append([one_line(case.key), "not run", "", "", ""])
+            rows.append([one_line(case.key), "not run", "", "", "", "", ""])
             continue
         ours = summary["laptime"]
-        word = ours["verdict"]["word"]
+        states.append(ours["verdict"]["word"])
+        metrics = {name: metric for name, metric in ours["metrics"].items() if name != "wall_time"}
+        statistics = {metric["statistic"] for metric in ours["metrics"].values()}
         rows.append(
             [
                 one_line(case.key),
-                word.replace("_", " "),
+                states[-1].replace("_", " "),
+                case.trust if case.status == "ok" else "-",
                 _number(ours["metrics"].get("wall_time")),
-                one_line(
-                    ", ".join(f"{n} {_number(m)}" for n, m in ours["metrics"].items() if n != "wall_time")
-                ),
+                one_line(", ".join(f"{name} {_number(metric)}" for name, metric in metrics.items())),
+                ", ".join(sorted(statistics)),
                 one_line(summary["execution_id"]),
             ]
         )
-        if word != "passed":
-            notes.append(f"{one_line(case.key)}: {one_line(ours['verdict']['sentence'])}")
-    states = [row[1] for row in rows]
     head = f"perfzero: {states.count('passed')} of {count(len(rows), 'method')} passed"
-    table = output.table(["method", "result", "wall_time", "metrics", "folder"], rows, right=["wall_time"])
-    where = f"results: {run.plan['workspace'].value}/output/   run: {run.id}"
-    return "\n\n".join(part for part in (head, table, "\n".join(notes), where) if part)
+    titles = ["method", "result", "verdict", "wall_time", "metrics", "numbers are", "folder"]
+    table = output.table(titles, rows, right=["wall_time"])
+    where = f"results: {run.plan['workspace'].value}/output/   run: {run.id if save else 'not stored'}"
+    return "\n\n".join(part for part in (head, table, "\n".join(_notes(run)), where) if part)
+
+
+def _notes(run: Run) -> list[str]:
+    """What failed, what was not kept, and what speaks against the numbers; equal sentences once."""
+    of: dict[str, list[str]] = {}
+    for case in run.cases:
+        summary = case.details.get("perfzero")
+        bad = [check.sentence for check in case.checks if check.outcome in ("fail", "warn")]
+        if case.status == "failed" and summary is not None:
+            bad = [summary["laptime"]["verdict"]["sentence"]]
+        for sentence in bad:
+            of.setdefault(sentence, []).append(case.key)
+    for verdict in run.verdicts:
+        if verdict.word != "kept":
+            of.setdefault(f"{verdict.word}: {verdict.sentence}", []).append(verdict.case)
+    return [
+        one_line(f"{cases[0] if len(cases) == 1 else count(len(cases), 'method')}: {sentence}")
+        for sentence, cases in of.items()
+    ]
 
 
 def _number(metric: dict[str, Any] | None) -> str:
     """The mean over trials, with its interval where there is one; in the benchmark's own unit."""
     if metric is None:
         return "-"
-    mean, ci95 = metric["mean"], metric["ci95"]
-    return f"{mean:.5g}" if ci95 is None else f"{mean:.5g} [{ci95[0]:.4g}, {ci95[1]:.4g}]"
+    value, ci95 = metric["value"], metric["ci95"]
+    return f"{value:.5g}" if ci95 is None else f"{value:.5g} [{ci95[0]:.4g}, {ci95[1]:.4g}]"

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from msgspec import structs
 
+from laptime.analysis.stat import Stat
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.measuring_options import time_option
@@ -178,12 +179,14 @@ def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> s
 
 
 def _rows(run: Run) -> list[tuple[str, ...]]:
-    from laptime.analysis.summary import headline, main_throughput
+    from laptime.analysis.summary import headline, main_throughput, throughputs
     from laptime.reports import _words as words
 
     rows: list[tuple[str, ...]] = []
+    timed, served = _regimes(run)
     for case in run.cases:
-        stat, rate = headline(case, run.constants), main_throughput(case, run.constants)
+        stat, rates = headline(case, run.constants), throughputs(case, run.constants)
+        rate = rates.get(served) if served else main_throughput(case, run.constants)
         margin = f"±{words.percent(stat.precision)}" if stat and stat.precision is not None else "-"
         verdicts = [verdict.word for verdict in run.verdicts if verdict.case == case.key]
         budget = next((word for word in ("broken", "undecided", "kept") if word in verdicts), "-")
@@ -191,14 +194,30 @@ def _rows(run: Run) -> list[tuple[str, ...]]:
             (
                 one_line(str(case.axes.get("benchmark", case.target))),
                 _case(case, run),
-                shown(stat.value, stat.unit, stat.ci95) if stat else "-",
+                _number(stat, named=not timed),
                 margin,
-                shown(rate.value, rate.unit, rate.ci95) if rate else "-",
+                _number(rate, named=not served),
                 budget,
                 case.trust if case.status == "ok" else case.status,
             )
         )
     return rows
+
+
+def _regimes(run: Run) -> tuple[str, str]:
+    """The regimes of all latencies and of all throughputs; "" where the cases share none."""
+    from laptime.analysis.summary import headline, shared_throughput_regime
+
+    timed = {stat.regime for case in run.cases if (stat := headline(case, run.constants))}
+    served = shared_throughput_regime(run.cases, run.constants)
+    return (timed.pop() or "" if len(timed) == 1 else ""), served or ""
+
+
+def _number(stat: Stat | None, *, named: bool) -> str:
+    """A number, with its regime where the column does not name it."""
+    if stat is None:
+        return "-"
+    return f"{shown(stat.value, stat.unit, stat.ci95)}{f' {stat.regime}' if named and stat.regime else ''}"
 
 
 def _case(case: Case, run: Run) -> str:
@@ -218,8 +237,10 @@ def _text(run: Run) -> str:
     """The table of all cases, and under it what was not kept, and what failed."""
     from laptime.verbs.check import summary
 
-    titles = ("benchmark", "case", "latency", "95 %", "items/s", "budget", "verdict")
-    lines = [output.table(titles, _rows(run), right=("latency", "95 %", "items/s")), ""]
+    latency, rate = (f"{title}, {name}" if name else title for title, name in zip(
+        ("latency", "items/s"), _regimes(run), strict=True))  # fmt: skip
+    titles = ("benchmark", "case", latency, "95 %", rate, "budget", "verdict")
+    lines = [output.table(titles, _rows(run), right=(latency, "95 %", rate)), ""]
     for verdict in run.verdicts:
         if verdict.word != "kept":
             lines.append(one_line(f"{verdict.word}: {verdict.case}: {verdict.sentence}"))

@@ -13,6 +13,7 @@ from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
     batches,
     comparisons,
+    cores,
     costs,
     data,
     lines,
@@ -99,6 +100,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
         samples.section(run, stats),
         processes.section(run),
         costs.section(run, stats),
+        cores.section(run),
         machine.section(run),
     ]
 

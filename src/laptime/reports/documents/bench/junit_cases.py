@@ -1,6 +1,7 @@
-"""A benchmark as test cases: one a check of a budget or baseline; without them, one a measured case.
+"""A benchmark as test cases: one for every budget or baseline, every case, and every check of its numbers.
 
-Broken is a failure; undecided and invalid numbers are errors, because a pipeline must not pass on them.
+Broken is a failure; undecided, invalid and failed are errors, because a pipeline must not pass on them. What
+has no number stands there, too, whatever else was asked of the run.
 """
 
 from __future__ import annotations
@@ -11,16 +12,22 @@ from laptime.records.case import Case
 from laptime.records.run import Run
 from laptime.records.verdict import Verdict
 from laptime.reports.document import TestCase
+from laptime.reports.documents import checks
 
 
 def junit_cases(run: Run) -> list[TestCase]:
     """The times in them are those that were measured, summed over samples."""
     cases = {case.key: case for case in run.cases}
-    if run.verdicts:
-        return [_verdict(verdict, cases.get(verdict.case)) for verdict in run.verdicts]
-    nothing = "nothing was measured"
-    empty = TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=nothing)
-    return [_measured(case) for case in run.cases] or [empty]
+    judged = [_verdict(verdict, cases.get(verdict.case)) for verdict in run.verdicts]
+    # A verdict that there should have been a number is what its case has to say.
+    told = {verdict.case for verdict in run.verdicts if verdict.kind == "measured"}
+    measured = [_measured(case) for case in run.cases if case.key not in told]
+    checked = [checks.test_case(check, case.key) for case in run.cases for check in case.checks]
+    if not run.cases:
+        nothing = "nothing was measured"
+        empty = TestCase(group=run.verb, name="cases", outcome="error", kind="invalid", sentence=nothing)
+        measured = [empty]
+    return [*judged, *measured, *checked, *checks.test_cases(run)]
 
 
 def _verdict(verdict: Verdict, case: Case | None) -> TestCase:

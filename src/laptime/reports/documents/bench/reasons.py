@@ -13,7 +13,7 @@ from laptime.kit.units import percent
 from laptime.records.case import Case, Failure
 from laptime.records.check import Check, Outcome
 from laptime.records.run import Run
-from laptime.records.series import DISTURBED, Label
+from laptime.records.series import DISTURBED, UNSETTLED, Label
 from laptime.reports._words import label, printable, processes
 
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
@@ -112,12 +112,11 @@ def disturbed(run: Run) -> str:
     labels: Counter[int] = Counter()
     for series in (s for case in run.cases for s in case.series if s.metric.tag == "latency"):
         labels.update(series.label or {0: len(series.samples)})
-    unsettled = Label.WARM_UP | Label.RESUMED | Label.RECOMPILED
     settled = hit = 0
     causes: Counter[str] = Counter()
     for bits, number in labels.items():
         outside = Label(bits) & DISTURBED
-        if not bits & unsettled:
+        if not bits & UNSETTLED:
             settled += number
             hit += number if outside else 0
             causes.update({word: number for word in outside.words})

@@ -40,6 +40,7 @@ KINDS = (
     Kind("recompiled", "recompiled", "square", int(Label.RECOMPILED)),
     Kind("warmup", "warm-up", "triangle", int(Label.WARM_UP)),
     Kind("resumed", "resumed after another case", "diamond", int(Label.RESUMED)),
+    Kind("resumed", "while not all instances worked", "diamond", int(Label.ALONE)),
     Kind("disturbed", "disturbed", "cross", int(DISTURBED)),
     Kind("garbage", "garbage collected", "ring", int(Label.GC)),
     Kind("late", "started late", "ring", int(Label.LATE)),

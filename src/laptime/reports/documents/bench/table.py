@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import throughput_regime
+from laptime.analysis.summary import REPORTED, throughput_regime
 from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.metric import Metric
@@ -132,12 +132,19 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     if energy is not None:
         columns.append((energy, tags[energy].title, ""))
     # What a user's benchmark reported itself, in runs without timings of laptime's.
-    names = dict.fromkeys(tag for numbers in stats for tag in numbers if tag.startswith("reported/"))
+    names = dict.fromkeys(tag for numbers in stats for tag in numbers if tag.startswith(REPORTED))
     reported = [tag for tag in names if tag.count("/") == 1] if not regimes else []
     columns += [
-        (tag, words.printable(tag.removeprefix("reported/")), "reported") for tag in reported[:_MOST_REPORTED]
+        (tag, words.printable(tag.removeprefix(REPORTED)), _over(stats, tag))
+        for tag in reported[:_MOST_REPORTED]
     ]
     return columns
+
+
+def _over(stats: list[Stats], tag: str) -> str:
+    """What a reported number is: one trial's, or the mean of how many; its note says which mean."""
+    kinds = {numbers[tag].note.removeprefix("geometric ") for numbers in stats if tag in numbers}
+    return kinds.pop() if len(kinds) == 1 else "means of trials"
 
 
 def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:

@@ -9,6 +9,8 @@ from laptime.records.profile import Profile
 from laptime.reports.document import Card
 from laptime.reports.documents.profile import words
 
+_TITLES = {"data": "waiting for data"}
+
 
 def cards(profile: Profile) -> list[Card]:
     """Key numbers, each with what it means."""
@@ -50,14 +52,13 @@ def _mean(uses: list[DeviceUse], name: str) -> str:
 
 def _cpu(profile: Profile) -> Iterator[Card]:
     overview, untraced = profile.overview, profile.reconciled
-    wait, step_ns = overview.breakdown.dataloader_ns, overview.step_ns
-    if untraced and untraced.loader_wait_ns is not None:
-        wait, step_ns = untraced.loader_wait_ns, untraced.untraced_ns
-    if wait:
-        yield _part("waiting for data", wait, step_ns)
-    for phase in overview.phases:
-        if phase.name in ("forward", "backward", "optimizer"):
-            yield _part(phase.name, phase.host_ns, overview.step_ns)
+    # All parts are those of one measurement, so that they sum to no more than its step.
+    parts, step_ns = {phase.name: phase.host_ns for phase in overview.phases}, overview.step_ns
+    if untraced and untraced.parts_ns:
+        parts, step_ns = untraced.parts_ns, untraced.untraced_ns
+    for name in ("data", "forward", "backward", "optimizer"):
+        if ns := parts.get(name):
+            yield _part(_TITLES.get(name, name), ns, step_ns)
     if untraced and untraced.threads_busy is not None:
         note = "CPU time over wall time, untraced"
         yield Card(title="threads busy", figure=f"{untraced.threads_busy:.2f}", note=note)

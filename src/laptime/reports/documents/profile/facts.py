@@ -15,6 +15,7 @@ from laptime.reports.documents.profile import words
 _DEVICES = 4  # devices with a sentence of their own
 _SECOND = 0.1  # a second kind of copies below this share of the first has no sentence
 _SHORT = 0.005  # waits and copies below this share of the steps have none
+_UNKNOWN = 0.02  # kernels of unknown families below this share of compute are not told
 
 
 def facts(profile: Profile) -> list[tuple[str, str]]:
@@ -58,6 +59,42 @@ def stragglers(profile: Profile) -> list[str]:
     ]
 
 
+def _workload(profile: Profile) -> Iterator[str]:
+    """What was traced, as far as the trace tells."""
+    traced = profile.workload
+    if traced is None or traced.kind == "unknown":
+        return
+    parts = (
+        [f"{traced.server}, {traced.stage}" if traced.stage else traced.server]
+        if traced.server
+        else [traced.kind]
+    )
+    parts += [f"optimizer {traced.optimizer}"] if traced.optimizer else []
+    replayed = f"{words.percent(traced.graph_share)} of the device's activities replayed from graphs"
+    parts += ["compiled"] if traced.compiled else []
+    parts += [replayed] if traced.graph_share else [] if traced.compiled else ["eager"]
+    parts += [f"gradients exchanged as {traced.gradient_dtype}"] if traced.gradient_dtype else []
+    parts += ["a DataLoader"] if traced.loader else []
+    yield ", ".join(parts)
+    for row in traced.host_work[:3]:
+        names = ", ".join(words.operator(name, 48) for name, _ in row.names[:2])
+        yield (
+            f"{_HOST_WORK[row.kind]}: {words.time(row.host_ns)} in all, {words.time(row.longest_ns)} at a"
+            " time" + (f" ({names})" if names else "")
+        )
+
+
+_HOST_WORK = {
+    "capture": "graphs are captured",
+    "initialisation": "initialisation",
+    "autotuning": "kernels are tried",
+    "compilation": "compilation",
+    "collection": "garbage collection",
+    "preprocessing": "samples are prepared in the loop",
+    "stretch": "the host launches nothing",
+}
+
+
 def _untraced(profile: Profile) -> Iterator[str]:
     untraced = profile.reconciled
     if untraced is None:
@@ -88,6 +125,11 @@ def _devices(profile: Profile) -> Iterator[str]:
             eligible = use.tensor_core_eligible or 0.0
             more = f" ({words.percent(eligible)} could)" if eligible > use.tensor_core_share else ""
             parts.append(f"tensor cores {words.percent(use.tensor_core_share)} of compute{more}")
+        if (use.unknown_share or 0.0) >= _UNKNOWN:
+            kernels = count(use.unknown_kernels, "kernel")
+            parts.append(
+                f"{words.percent(use.unknown_share or 0.0)} of compute in {kernels} of unknown families"
+            )
         yield (f"device {use.device}: " if len(devices) > 1 else "") + ", ".join(parts)
     if len(devices) > _DEVICES:
         yield f"and {count(len(devices) - _DEVICES, 'more device')}"
@@ -127,9 +169,9 @@ def _communication(profile: Profile) -> Iterator[str]:
         latest, times = Counter(row.last for row in collectives).most_common(1)[0]
         largest = max(row.skew_ns for row in collectives)
         yield (
-            f"{count(len(collectives), 'collective')} on all ranks: {words.share(waiting, duration)} of "
-            f"their time is waiting for the last to arrive, at most {words.time(largest)} after the first; "
-            f"rank {latest} is last in {times}"
+            f"{count(len(collectives), 'collective')} on {words.ranks(profile)}: "
+            f"{words.share(waiting, duration)} of their time is waiting for the last to arrive, at most "
+            f"{words.time(largest)} after the first; rank {latest} is last in {times}"
         )
 
 
@@ -156,8 +198,9 @@ def launches(profile: Profile) -> Iterator[str]:
         return
     parts = []
     if launches.launches:
+        calls = profile.workload.launch_calls if profile.workload is not None else launches.launches
         parts.append(
-            f"{count(launches.launches, 'call')} of {words.time(launches.host_median_ns)}, work starts "
+            f"{count(calls, 'call')} of {words.time(launches.host_median_ns)}, work starts "
             f"{words.time(launches.delay_median_ns)} later (p95 {words.time(launches.delay_p95_ns)}), "
             f"{launches.queue_mean:.{0 if launches.queue_mean >= 10 else 1}f} queued on average"
         )
@@ -217,6 +260,7 @@ def _per_step(ns: float, profile: Profile) -> str:
 
 
 _TOPICS: dict[str, Callable[[Profile], Iterator[str]]] = {
+    "program": _workload,
     "untraced": _untraced,
     "device": _devices,
     "host": _host,

@@ -63,7 +63,7 @@ def collectives(profile: Profile) -> list[Table]:
         Field("type", "dtype", "code"),
         Field("latency", "latency_ns", "short", "shortest duration over ranks: the transfer alone"),
         Field("skew", "skew_ns", "short", "start of the last rank after that of the first"),
-        Field("waiting", "waiting_ns", "short", "of all ranks together", bar=True),
+        Field("waiting", "waiting_ns", "short", "of all ranks given, together", bar=True),
         Field("first", lambda row: str(row.first), note="rank"),
         Field("last", lambda row: str(row.last), note="rank"),
         Field("bus bandwidth", "bus_bandwidth", "rate", "as nccl-tests define it"),

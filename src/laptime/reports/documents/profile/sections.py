@@ -28,6 +28,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
         _why(profile),
+        _against(profile),
         _time(profile),
         _tables("idle-time", "Why the device was idle", facts.idle(profile), tables.idle(profile)),
         _tables("synchronised", "Synchronisations", "In all steps.", tables.synchronisations(profile)),
@@ -40,7 +41,6 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _ranks(run, profile),
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
         _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
-        _against(profile),
         _next(run, profile),
         _memory(profile),
         _timeline(profile),
@@ -127,7 +127,7 @@ def _ranks(run: Run, profile: Profile) -> doc.Section:
     return doc.Section(
         id="by-rank",
         title="Ranks",
-        note=f"Times per step.{more}",
+        note=f"Times per step.{more} Other tables are those of rank {profile.rank}; --rank shows another's.",
         blocks=[
             bars.ranks(profile),
             *_views(jobs.ranks(profile)),

@@ -27,7 +27,7 @@ PARTS = {
 }
 CAUSES = {
     "data": "waiting for data",
-    "host": "host too slow",
+    "host": "host at work",
     "synchronisation": "after a synchronisation",
     "copy": "host in a copy",
     "communication": "waiting for ranks",
@@ -97,6 +97,14 @@ def where(run: Run, profile: Profile) -> list[str]:
     return phrases + words.took(run)
 
 
+def ranks(profile: Profile) -> str:
+    """Ranks whose files were given: `all 8 ranks`, `2 of 128 ranks`; `2 ranks` of a job of unknown size."""
+    given, world = len(profile.ranks), profile.world
+    if not world or world < given:
+        return count(given, "rank")
+    return f"all {given:,} ranks" if given == world else f"{given:,} of {world:,} ranks"
+
+
 def _devices(run: Run, profile: Profile) -> str:
     """The accelerators by name, `4 x cuda (NVIDIA A100)`; the CPU's name only where it was this machine's."""
     several = f"{len(profile.accelerators)} x " if len(profile.accelerators) > 1 else ""
@@ -160,13 +168,15 @@ def first_operator(operators: list[tuple[str, int]]) -> str:
 
 
 def warnings(run: Run, profile: Profile) -> list[str]:
-    """What is wrong with the files, the comparison and the numbers."""
+    """What is wrong with the files, the comparison and the numbers; which files are of other jobs."""
     texts = []
     for file in profile.files:
         notes = file.warnings or [_CUT] * file.truncated
         texts += [f"{file.name}: {text}" if len(profile.files) > 1 else text for text in notes]
     texts += profile.against.warnings if profile.against else []
     for check in run.checks:
-        if check.outcome in ("warn", "fail") and not any(text in check.sentence for text in texts):
+        if (check.outcome in ("warn", "fail") or check.name == "job") and not any(
+            text in check.sentence for text in texts
+        ):
             texts.append(check.sentence)
     return [words.printable(text) for text in texts]

@@ -1,0 +1,153 @@
+"""Writes docs/oci-aws.md: an article's 16 cores at OCI and AWS; `--check` only tells whether it is fresh."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+
+import _pages
+
+from laptime.kit.money import usd
+from laptime.pricing import machine_table
+from laptime.pricing.bounds import bound
+from laptime.pricing.formulas import HOURS_PER_MONTH, per_month
+from laptime.pricing.lookup import find
+from laptime.records.cost import Work
+from laptime.records.machine import Machine
+
+SIXTEEN = (
+    *("oci:VM.Standard.E3.Flex:16:32", "oci:VM.Standard.E4.Flex:16:32", "oci:VM.Standard.E5.Flex:16:32"),
+    *("oci:VM.Standard.E6.Flex:16:32", "oci:VM.Standard3.Flex:16:32", "oci:VM.Standard.A1.Flex:16:32"),
+    *("aws:m5.8xlarge", "aws:c5a.8xlarge", "aws:c6a.8xlarge", "aws:c6i.8xlarge", "aws:c7i.8xlarge"),
+    *("aws:c8a.4xlarge", "aws:c8g.4xlarge"),
+)
+
+SAME = {
+    "Zen 3": ("aws:c6a.8xlarge", "oci:VM.Standard.E4.Flex:16:64"),
+    "Ice Lake": ("aws:c6i.8xlarge", "oci:VM.Standard3.Flex:16:64"),
+    "Zen 5": ("aws:c8a.4xlarge", "oci:VM.Standard.E6.Flex:16:32"),
+}
+"""The same microarchitecture, cores and memory at both."""
+
+COLUMNS = (
+    *("machine", "OCPU", "vCPU", "cores", "GB", "USD/h", "USD a month", "float32 TFLOP/s"),
+    *("USD a TFLOP-hour", "the same in bfloat16", "seen"),
+)
+
+HEADER = """# 16 cores at OCI and at AWS
+
+An article compared the monthly bill of "16 cores, 32 GB" at both: 588 USD against 1,153 USD. This page
+does it again from list prices whose day and source stand in
+[machines.csv](../src/laptime/data/machines.csv) and
+[flex_shapes.csv](../src/laptime/data/flex_shapes.csv), and says what the two numbers were. `make docs`
+writes it; `python scripts/oci_aws.py --check` tells whether it still says what the tables say.
+
+## What 588 and 1,153 were
+"""
+
+BETWEEN = """
+So 588 USD is not the bill of 32 GB, which is {small} USD for a month of 730 h: it is, to the dollar,
+that of 256 GB, the shape's default of 16 GB an OCPU, for 750 h. 1,153 USD is within 0.1 % that of an
+m5.8xlarge, which has 32 **vCPUs** and 128 GB, for the same 750 h. Where the article took them from was
+not found; this is a reconstruction from prices that fit. Three things were mixed up:
+
+- **OCPU, vCPU, core.** An OCPU of an x86 shape is a physical core with both of its threads, so 2 vCPUs;
+  of Arm it is one core (A1) or two (A2, A4), each one vCPU. A vCPU of AWS is a thread, but a whole core
+  of Graviton and of the AMD families 7a and 8a. 16 OCPUs are to be compared with 32 vCPUs of m5, and
+  with 16 of c8a.
+- **Memory.** 256 GB of one against 128 GB of the other, and 32 GB in the text.
+- **Hours.** 730 h are a month (8,760 / 12); 750 are not.
+
+## The same 16 cores
+
+List prices on demand, each as old as the day beside it. The last columns are what the cores cannot
+exceed, so the price of a TFLOP-hour is a lower bound, not a measurement.
+"""
+
+FOOTER = """
+On the same silicon, with the same memory, an hour at AWS costs {same} as much as at OCI. That is the
+price of an hour, **not of a model**: in bfloat16 the AMX cores of c7i have on paper far more FLOPs for a
+dollar than any shape of OCI in the table, none of which has AMX. Which of the two holds for a model,
+only a measurement says.
+
+## Do it with your model
+
+On each machine:
+
+```sh
+laptime bench torchvision:resnet50 --threads 1,2,4,8,16,32 --instances 1,2,4,8 --name e3
+```
+
+which ends in a table of cores; and where the run files of all (`.laptime/runs/MONTH/ID.json`) were
+brought together:
+
+```sh
+E3=oci:VM.Standard.E3.Flex:16:32
+laptime cost e3.json --machine $E3 --slo latency=100ms@p99          # the cheapest number of cores
+laptime cost e3.json m5.json --machine $E3 --machine aws:m5.8xlarge  # USD per 1 M calls of each
+laptime cost e3.json --machine $E3 --where                          # what the others cannot beat
+```
+
+`--usd-per-hour` takes your own price instead, `laptime cost update` today's lists. [What the words
+mean](cost.md).
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    table = machine_table.load(today=datetime.now(UTC).date(), only_own=True)
+    readings = [
+        ("E3.Flex, 16 OCPU, 32 GB (as the article says)", find("oci:VM.Standard.E3.Flex:16:32", table)),
+        ("E3.Flex, 16 OCPU, 256 GB (16 GB an OCPU)", find("oci:VM.Standard.E3.Flex:16:256", table)),
+        ("m5.8xlarge, 32 vCPU, 128 GB", find("aws:m5.8xlarge", table)),
+    ]
+    lines = [HEADER, "| reading | USD/h | 730 h | 750 h |", "| --- | ---: | ---: | ---: |"]
+    for name, each in readings:
+        bills = usd(per_month(each.usd_per_hour)), usd(750 * each.usd_per_hour)
+        lines.append(f"| {name} | {each.usd_per_hour:.3f} | {' | '.join(bills)} |")
+    assert HOURS_PER_MONTH == 730
+    lines.append(BETWEEN.format(small=usd(per_month(readings[0][1].usd_per_hour))))
+    lines.append(f"| {' | '.join(COLUMNS)} |")
+    lines.append("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |")
+    lines += [_row(find(name, table)) for name in SIXTEEN]
+    return "\n".join([*lines, FOOTER.replace("{same}", _same(table))])
+
+
+def _same(table: machine_table.Table) -> str:
+    """How many times as dear, by silicon."""
+    ratios = {
+        name: find(there, table).usd_per_hour / find(here, table).usd_per_hour
+        for name, (there, here) in SAME.items()
+    }
+    told = [f"{ratio:.1f} times ({name})" for name, ratio in ratios.items()]
+    return f"{', '.join(told[:-1])} and {told[-1]}"
+
+
+def _row(each: Machine) -> str:
+    single, half = (_peak(each, dtype) for dtype in ("float32", "bfloat16"))
+    ocpus = "" if each.ocpus is None else f"{each.ocpus:g}"
+    cells = [
+        f"`{each.name}` ({' or '.join(each.cpu)})",
+        ocpus,
+        f"{each.vcpus:g}",
+        f"{each.cores:g}",
+        f"{each.memory:g}",
+        f"{each.usd_per_hour:.3f}",
+        usd(per_month(each.usd_per_hour)),
+        f"{single:.2f}",
+        usd(each.usd_per_hour / single),
+        usd(each.usd_per_hour / half),
+        each.seen,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _peak(each: Machine, dtype: str) -> float:
+    """TFLOP/s that nothing with these cores exceeds."""
+    best = bound(Work(flops={dtype: 1e12}), each)
+    assert best is not None
+    return best.rate
+
+
+if __name__ == "__main__":
+    sys.exit(_pages.run("oci-aws", page, of="sections"))

@@ -1,0 +1,105 @@
+"""How throughput grows with threads and with instances: efficiency, and where hyperthreads stop paying.
+
+    efficiency    rate / (threads x instances x rate of one thread)
+    siblings      more threads at work than physical cores: some share one
+
+Efficiency is told against one thread where that was measured, else against the fewest threads, per thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import throughput_regime, throughputs
+from laptime.records.case import Case
+from laptime.records.constants import TODAY, Constants
+
+
+class Scaled(NamedTuple):
+    """One number of threads and instances.
+
+    Attributes:
+        workers: threads of all instances. rate, ci95: units per second of all instances.
+        cores: physical ones kept busy; None where nobody knows how many there are.
+        siblings: some of the threads share a core.
+    """
+
+    case: str
+    threads: int
+    instances: int
+    workers: int
+    rate: float
+    ci95: tuple[float, float] | None
+    efficiency: float
+    cores: float | None
+    siblings: bool | None
+
+
+def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | None = None) -> list[Scaled]:
+    """Rows by workers, for cases that differ in threads or instances alone; none where fewer than two do.
+
+    Args:
+        cores: physical cores of the machine; None unknown.
+    """
+    usable = [case for case in cases if case.status == "ok" and case.trust != "invalid" and _threads(case)]
+    group = [case for case in usable if _others(case) == _others(usable[0])]
+    if len({(_threads(case), case.instances) for case in group}) < 2:
+        return []
+    rates = _rates(group, constants)
+    if not rates:
+        return []
+    least, slowest = min(rates, key=lambda pair: _workers(pair[0]))
+    base = (slowest.value or 0.0) / _workers(least)
+    rows = [_scaled(case, stat, base, cores) for case, stat in rates]
+    return sorted(rows, key=lambda row: (row.workers, row.instances))
+
+
+def _rates(group: Sequence[Case], constants: Constants) -> list[tuple[Case, Stat]]:
+    by_case = [(case, throughputs(case, constants)) for case in group]
+    regime = throughput_regime([rates for _, rates in by_case], on_cpu=True, constants=constants)
+    return [(case, rates[regime]) for case, rates in by_case if regime and rates[regime].value]
+
+
+def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:
+    workers, rate = _workers(case), stat.value or 0.0
+    return Scaled(
+        case=case.key,
+        threads=_threads(case),
+        instances=case.instances,
+        workers=workers,
+        rate=rate,
+        ci95=stat.ci95,
+        efficiency=rate / (workers * base) if base else 0.0,
+        cores=None if cores is None else min(float(workers), cores),
+        siblings=None if cores is None else workers > cores,
+    )
+
+
+def siblings_pay(rows: Sequence[Scaled]) -> Scaled | None:
+    """The fastest row with shared cores, if it is surely faster than the fastest without; else None."""
+    apart = [row for row in rows if row.siblings is False]
+    shared = [row for row in rows if row.siblings]
+    if not apart or not shared:
+        return None
+    best, above = max(apart, key=lambda row: row.rate), max(shared, key=lambda row: row.rate)
+    if best.ci95 is None or above.ci95 is None:
+        return None
+    return above if above.ci95[0] > best.ci95[1] else None
+
+
+def _threads(case: Case) -> int:
+    number = case.axes.get("threads", 0)
+    return number if isinstance(number, int) else 0
+
+
+def _workers(case: Case) -> int:
+    return _threads(case) * case.instances
+
+
+def _others(case: Case) -> tuple[object, ...]:
+    return (
+        case.target,
+        *((name, value) for name, value in case.axes.items() if name not in ("threads", "instances")),
+    )

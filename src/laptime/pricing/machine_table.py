@@ -1,0 +1,267 @@
+"""All machines whose price is known: laptime's own, what an update fetched, the user's contracts.
+
+    data/machines.csv, data/flex_shapes.csv    laptime's own, dated, with a source a row
+    CACHE/prices/machines.csv, flex_shapes.csv  fetched on this machine
+    machines.local.csv                          the user's: in the current folder, or in the store
+
+The same machine in a later file replaces that in an earlier one. Columns of `machines.local.csv` are those of
+`data/machines.csv`; provider, shape, usd_per_hour and seen must be there.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from laptime.kit.errors import UsageError
+from laptime.pricing.validation import reason, without_duplicates
+from laptime.records.cost import Refused
+from laptime.records.machine import FlexShape, Machine, Origin
+from laptime.store import cache, folder
+
+LOCAL = "machines.local.csv"
+MACHINES, FLEX = "machines.csv", "flex_shapes.csv"
+NEEDED = ("provider", "shape", "usd_per_hour", "seen")
+COLUMNS = (
+    *("provider", "region", "shape", "vcpus", "cores", "cpu", "memory_gib", "accelerator", "accelerators"),
+    *("accelerator_memory_gib", "usd_per_hour", "spot_usd_per_hour", "seen", "source"),
+)
+FLEX_COLUMNS = (
+    *("provider", "shape", "usd_per_ocpu_hour", "usd_per_gb_hour", "vcpus_per_ocpu", "cores_per_ocpu"),
+    *("max_ocpus", "max_memory_gb", "min_gb_per_ocpu", "max_gb_per_ocpu", "spot_factor", "ocpu_part"),
+    *("memory_part", "cpu", "seen", "source"),
+)
+_FIELDS = {
+    "memory_gib": "memory",
+    "accelerator_memory_gib": "accelerator_memory",
+    "max_memory_gb": "max_memory",
+    "min_gb_per_ocpu": "min_gb",
+    "max_gb_per_ocpu": "max_gb",
+}
+"""Fields of the records whose columns have another name: units stand in the heads of files."""
+_LONGEST = 1 << 24
+
+
+class Table(Struct, frozen=True, kw_only=True):
+    """Machines and flexible shapes by key, and the rows that were refused."""
+
+    machines: list[Machine]
+    flex: list[FlexShape]
+    refused: list[Refused] = []
+
+
+def load(*, today: date | None = None, local: Path | None = None, only_own: bool = False) -> Table:
+    """Everything that is known of prices; a damaged file costs its damaged rows only.
+
+    Args:
+        today: no price was seen later.
+        local: file of the user's own; None looks in the usual places.
+        only_own: laptime's own file alone, the same on every machine.
+
+    Raises:
+        UsageError: the file named by `local` cannot be read.
+    """
+    today = today or datetime.now(UTC).date()
+    own = files("laptime") / "data"
+    machines: dict[tuple[str, str, str], Machine] = {}
+    flex: dict[str, FlexShape] = {}
+    refused: list[Refused] = []
+    updated, path = fetched(), local or _local()
+    sources: list[tuple[Origin, str, bytes | None]] = [
+        ("builtin", MACHINES, (own / MACHINES).read_bytes()),
+        ("builtin", FLEX, (own / FLEX).read_bytes()),
+        ("updated", MACHINES, _bytes(updated / MACHINES)),
+        ("updated", FLEX, _bytes(updated / FLEX)),
+        ("local", str(path), _bytes(path, needed=local is not None) if path else None),
+    ]
+    for origin, name, data in sources:
+        if data is None or (only_own and origin != "builtin"):
+            continue
+        if name == FLEX:
+            shapes, faults = read_flex(data, origin=origin)
+            flex.update({each.name: each for each in shapes})
+        else:
+            rows, faults = read_machines(data, name=name, origin=origin, today=today)
+            if origin == "local":  # a contract holds wherever the table has the shape
+                machines = {
+                    k: v
+                    for k, v in machines.items()
+                    if k[:2] not in {r.key[:2] for r in rows if not r.region}
+                }
+            machines.update({each.key: each for each in rows})
+        refused += faults
+    return Table(machines=list(machines.values()), flex=list(flex.values()), refused=refused)
+
+
+def fetched() -> Path:
+    """The folder of what `laptime cost update` fetched."""
+    return cache.folder() / "prices"
+
+
+def _local() -> Path | None:
+    return next((path for path in (Path(LOCAL), folder.home() / LOCAL) if path.is_file()), None)
+
+
+def _bytes(path: Path, *, needed: bool = False) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        if needed:
+            raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
+        return None
+
+
+def read_machines(
+    data: bytes, *, name: str = MACHINES, origin: Origin = "builtin", today: date
+) -> tuple[list[Machine], list[Refused]]:
+    """The machines of a file, and its rows that cannot be right."""
+    refused: list[Refused] = []
+    good: list[tuple[int, Machine]] = []
+    for line, row in _rows(data, NEEDED, refused, name):
+        try:
+            machine = _machine(row, origin)
+            why = reason(machine, today)
+        except ValueError as error:
+            machine, why = None, str(error)
+        if machine is None or why:
+            refused.append(Refused(file=name, line=line, name=_name(row), reason=why))
+        else:
+            good.append((line, machine))
+    kept, again = without_duplicates(good, "key")
+    for line, machine in again:
+        refused.append(Refused(file=name, line=line, name=machine.name, reason="it stands there twice"))
+    return kept, refused
+
+
+def read_flex(
+    data: bytes, *, name: str = FLEX, origin: Origin = "builtin"
+) -> tuple[list[FlexShape], list[Refused]]:
+    """The same of flexible shapes."""
+    refused: list[Refused] = []
+    good: list[tuple[int, FlexShape]] = []
+    for line, row in _rows(data, ("provider", "shape", "seen"), refused, name):
+        try:
+            good.append((line, _flex(row, origin)))
+        except ValueError as error:
+            refused.append(Refused(file=name, line=line, name=_name(row), reason=str(error)))
+    kept, again = without_duplicates(good, "name")
+    for line, shape in again:
+        refused.append(Refused(file=name, line=line, name=shape.name, reason="it stands there twice"))
+    return kept, refused
+
+
+def _name(row: dict[str, str]) -> str:
+    return f"{row.get('provider') or '?'}:{row.get('shape') or '?'}"
+
+
+def _rows(
+    data: bytes, needed: Sequence[str], refused: list[Refused], name: str
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Rows with the line each ends on. A cut row, a NUL or a wrong byte costs its own row only."""
+    text = data.decode("utf-8-sig", errors="replace").replace("\0", "\N{REPLACEMENT CHARACTER}")
+    csv.field_size_limit(_LONGEST)
+    reader = csv.reader(io.StringIO(text, newline=""))
+    head: list[str] | None = None
+    while True:
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            refused.append(Refused(file=name, line=reader.line_num, name="", reason=f"it is no CSV: {error}"))
+            continue
+        if cells is None:
+            return
+        if head is None:
+            head = [cell.strip() for cell in cells]
+            missing = [column for column in needed if column not in head]
+            if missing:
+                why = f"its head lacks {', '.join(missing)}"
+                refused.append(Refused(file=name, line=reader.line_num, name="", reason=why))
+                return
+        elif any(cell.strip() for cell in cells) and not cells[0].startswith("#"):
+            row = dict(zip(head, (cell.strip() for cell in cells), strict=False))
+            if why := _damage(row, cells, head, needed):
+                refused.append(Refused(file=name, line=reader.line_num, name=_name(row), reason=why))
+            else:
+                yield reader.line_num, row
+
+
+def _damage(row: dict[str, str], cells: Sequence[str], head: Sequence[str], needed: Sequence[str]) -> str:
+    missing = [column for column in needed if not row.get(column)]
+    if missing:
+        return f"it lacks {', '.join(missing)}"
+    if len(cells) > len(head):
+        return f"it has {len(cells)} cells, its head {len(head)}"
+    return (
+        "it has bytes that are no text" if any("\N{REPLACEMENT CHARACTER}" in cell for cell in cells) else ""
+    )
+
+
+def _number(row: dict[str, str], column: str) -> float | None:
+    try:
+        return float(row[column]) if row.get(column) else None
+    except ValueError:
+        raise ValueError(f"its {column} {row[column]!r} is no number") from None
+
+
+def _needed(row: dict[str, str], column: str) -> float:
+    value = _number(row, column)
+    if value is None or not 0 < value < float("inf"):
+        raise ValueError(f"its {column} is {'missing' if value is None else f'{value:g}'}")
+    return value
+
+
+def _machine(row: dict[str, str], origin: Origin) -> Machine:
+    numbers = ("vcpus", "cores", "memory_gib", "accelerator_memory_gib", "spot_usd_per_hour")
+    return Machine(
+        provider=row["provider"].lower(),
+        region=row.get("region", ""),
+        shape=row["shape"],
+        cpu=[name for name in row.get("cpu", "").split("|") if name],
+        accelerator=row.get("accelerator", ""),
+        accelerators=_number(row, "accelerators") or (1.0 if row.get("accelerator") else 0.0),
+        usd_per_hour=_number(row, "usd_per_hour") or 0.0,
+        seen=row["seen"],
+        source=row.get("source", ""),
+        origin=origin,
+        **{_FIELDS.get(column, column): _number(row, column) for column in numbers},
+    )
+
+
+def _flex(row: dict[str, str], origin: Origin) -> FlexShape:
+    numbers = FLEX_COLUMNS[FLEX_COLUMNS.index("usd_per_ocpu_hour") : FLEX_COLUMNS.index("spot_factor")]
+    sizes = {_FIELDS.get(column, column): _needed(row, column) for column in numbers}
+    words = {column: row.get(column, "") for column in ("ocpu_part", "memory_part", "seen", "source")}
+    named: dict[str, Any] = {**sizes, **words}
+    return FlexShape(
+        provider=row["provider"].lower(),
+        shape=row["shape"],
+        cpu=[name for name in row.get("cpu", "").split("|") if name],
+        spot_factor=_number(row, "spot_factor"),
+        origin=origin,
+        **named,
+    )
+
+
+def written(rows: Sequence[Machine] | Sequence[FlexShape], columns: Sequence[str]) -> bytes:
+    """Rows as such a file: what `laptime cost update` keeps."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        fields = structs.asdict(row)
+        fields["cpu"] = "|".join(fields["cpu"])
+        values = [fields[_FIELDS.get(column, column)] for column in columns]
+        writer.writerow(
+            [
+                "" if each is None else repr(each).removesuffix(".0") if isinstance(each, float) else each
+                for each in values
+            ]
+        )
+    return out.getvalue().encode()

@@ -1,0 +1,314 @@
+"""The throughputs that a run has, of any kind of run, with the conditions under which each holds.
+
+bench, suite   a case each: its throughput, or the highest that keeps a promise about latency
+a load test    a case each: the highest rate at which its own promise was held (`records.cost.AT_SLO`)
+tune           the script as it is, and as it was tuned; both measured afresh
+profile        the untraced step, where the run knows it, else the traced one
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import structs
+
+from laptime.analysis import tuned
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, main_throughput, summarize
+from laptime.kit.errors import ExitCode, LaptimeError, UsageError
+from laptime.kit.text import count
+from laptime.pricing.promises import ONE_BY_ONE, Promise, judge
+from laptime.records.case import AS_GIVEN, Case
+from laptime.records.check import Trust, trust
+from laptime.records.cost import AT_SLO, Excluded, Interval, Speed, Unit
+from laptime.records.run import Run
+from laptime.records.tuning import Measured, Tuning
+
+_NS = 1e9
+_UNITS: tuple[Unit, ...] = ("call", "item", "sample", "step", "request", "token")
+
+
+class InvalidNumbers(LaptimeError):
+    """The run's numbers do not mean what they say: no cost is made of them."""
+
+    exit_code = ExitCode.UNDECIDED
+
+
+class Speeds(NamedTuple):
+    """What a run has, and which of its cases have none, with the reason."""
+
+    speeds: list[Speed]
+    excluded: list[Excluded]
+
+
+def speeds(run: Run, *, wanted: Promise | None = None, samples_per_step: float | None = None) -> Speeds:
+    """All throughputs of a run.
+
+    Args:
+        wanted: only rates at which this promise is kept.
+        samples_per_step: of a training whose run does not tell it.
+
+    Raises:
+        InvalidNumbers: all that it has is invalid.
+        UsageError: it has no throughput; or none that keeps the promise.
+    """
+    if run.tuning is not None:
+        made = _of_tuning(run, run.tuning, samples_per_step)
+    elif run.profile is not None:
+        made = _of_profile(run, samples_per_step)
+    else:
+        made = _of_cases(run, wanted)
+    if not made.speeds:
+        raise _nothing(run, made.excluded, wanted)
+    return made
+
+
+def verdict(run: Run) -> Trust:
+    """The verdict of a run that may have no cases: what its checks say, trusted without any."""
+    return run.trust if run.cases else trust(run.checks)
+
+
+def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> LaptimeError:
+    reasons = "; ".join(dict.fromkeys(f"{each.reason}" for each in excluded)) or "it measured no time"
+    if excluded and all(each.reason.startswith("invalid") for each in excluded):
+        return InvalidNumbers(
+            f"the numbers of run {run.id} are invalid: they have no cost",
+            why=reasons,
+            next=f"laptime show {run.id}",
+        )
+    if wanted is not None and run.cases:
+        return UsageError(
+            f"no case of run {run.id} keeps {wanted.text}",
+            why=reasons,
+            next="laptime bench TARGET --batch 1 --rate 20   measures more of it",
+        )
+    return UsageError(
+        f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   what it has"
+    )
+
+
+# Cases.
+
+
+def _of_cases(run: Run, wanted: Promise | None) -> Speeds:
+    made: list[Speed] = []
+    excluded: list[Excluded] = []
+    for case in run.cases:
+        reason = _unusable(case)
+        speed = None
+        if not reason:
+            speed, reason = _of_case(run, case, wanted)
+        if speed is None:
+            excluded.append(Excluded(case=case.key, reason=reason))
+        else:
+            made.append(speed)
+    units = {speed.unit for speed in made}
+    if units == {"call", "item"}:  # beside batches, a call of one is an item
+        made = [structs.replace(speed, unit="item") for speed in made]
+    return Speeds(made, excluded)
+
+
+def _unusable(case: Case) -> str:
+    if case.status in ("failed", "skipped"):
+        return f"{case.status}: {case.failure.what}" if case.failure else case.status
+    if case.trust == "invalid":
+        why = next((check.sentence for check in case.checks if check.outcome == "fail"), case.status)
+        return f"invalid: {why}"
+    return ""
+
+
+def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None, str]:
+    """The speed of one case, or why it has none."""
+    stats = summarize(case, run.constants)
+    if (held := stats.get(AT_SLO)) is not None:
+        if held.value is None or held.value <= 0:
+            return None, f"no rate held {case.details.get('slo', 'its promise')}"
+        return _speed(run, case, stats, held, at=str(case.details.get("slo", "its promise"))), ""
+    if wanted is not None:
+        return _keeping(run, case, stats, wanted)
+    rate = main_throughput(case, run.constants)
+    if rate is None or not rate.value:
+        return None, "no throughput was measured"
+    at = {"paced": "a given rate"}.get(
+        rate.regime or "", "training" if case.axes.get("train") else "saturation"
+    )
+    return _speed(run, case, stats, rate, at=at), ""
+
+
+def _keeping(run: Run, case: Case, stats: dict[str, Stat], wanted: Promise) -> tuple[Speed | None, str]:
+    """The highest of its rates that keeps the promise."""
+    best: tuple[Stat, float] | None = None
+    reasons = []
+    for regime in ONE_BY_ONE:
+        rate = stats.get(f"throughput/{regime}")
+        if rate is None or not rate.value:
+            continue
+        judged = judge(wanted, stats, regime)
+        if judged.word != "kept":
+            reasons.append(f"{regime}: {judged.reason}")
+        elif judged.latency is not None and (best is None or rate.value > (best[0].value or 0.0)):
+            best = rate, judged.latency
+    if best is None:
+        return None, "; ".join(reasons) or "no call was timed one by one"
+    how = ", one call at a time" if best[0].regime == "isolated" else ""
+    return _speed(run, case, stats, best[0], at=wanted.text + how, tail=best[1]), ""
+
+
+def _speed(
+    run: Run, case: Case, stats: dict[str, Stat], rate: Stat, *, at: str, tail: float | None = None
+) -> Speed:
+    median = headline(case, run.constants)
+    told = str(case.details.get("unit", ""))
+    unit: Unit = next((unit for unit in _UNITS if unit == told), _unit(case))
+    threads = case.axes.get("threads")
+    memory = {place: stats.get(f"memory/{place}/peak") for place in ("host", "device")}
+    return Speed(
+        run=run.id,
+        case=case.key,
+        label=_label(case, run),
+        target=case.target,
+        axes=case.axes,
+        unit=unit,
+        rate=rate.value or 0.0,
+        ci95=rate.ci95,
+        at=at,
+        latency=median.value if median else None,
+        latency_ci95=median.ci95 if median else None,
+        tail=tail,
+        verdict=case.trust,
+        batch=float(case.batch),
+        threads=threads if isinstance(threads, int) else None,
+        instances=case.instances,
+        device=str(case.axes.get("device", "cpu")),
+        host_memory=memory["host"].value if memory["host"] else None,
+        device_memory=memory["device"].value if memory["device"] else None,
+    )
+
+
+def _unit(case: Case) -> Unit:
+    if case.axes.get("train"):
+        return "sample"
+    return "call" if case.batch == 1 or case.axes.get("batch") == AS_GIVEN else "item"
+
+
+def _label(case: Case, run: Run) -> str:
+    """What tells a case from the others of its run."""
+    others = [other for other in run.cases if other is not case]
+    names = [name for name in case.axes if any(other.axes.get(name) != case.axes[name] for other in others)]
+    words = [f"{name} {case.axes[name]}" for name in names if name != "again"]
+    if any(other.target != case.target for other in others):
+        words.insert(0, case.target)
+    return ", ".join(words) or case.target
+
+
+# Training runs.
+
+
+def _of_tuning(run: Run, tuning: Tuning, samples_per_step: float | None) -> Speeds:
+    outcome = tuned.outcome(run)
+    target = run.subjects[0].target if run.subjects else run.name or run.id
+    word: Trust = "noisy" if outcome in ("unclear", "gate undecided") else verdict(run)
+    if word == "invalid":
+        why = next((check.sentence for check in run.checks if check.outcome == "fail"), outcome)
+        return Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
+    made, excluded = [], []
+    for label, measured in (("as it is", tuning.baseline), ("tuned", tuning.final)):
+        if measured is None or measured.step <= 0:
+            excluded.append(Excluded(case=label, reason=f"it was not measured afresh ({outcome})"))
+        elif label == "tuned" and outcome in ("gate failed", "patch fails"):
+            excluded.append(Excluded(case=label, reason=f"invalid: {outcome}, it is not the same training"))
+        else:
+            made.append(_of_steps(run, target, label, measured, word, samples_per_step))
+    return Speeds(made, excluded)
+
+
+def _of_steps(
+    run: Run, target: str, label: str, measured: Measured, word: Trust, samples_per_step: float | None
+) -> Speed:
+    told = measured.throughput * measured.step
+    batch = samples_per_step or (told if told > 1.5 else 1.0)
+    return _step_speed(
+        run,
+        case=label,
+        target=target,
+        seconds=measured.step,
+        ci95=measured.ci95,
+        batch=batch,
+        is_sample=samples_per_step is not None or told > 1.5,
+        verdict=word,
+        peak=measured.peak,
+    )
+
+
+def _of_profile(run: Run, samples_per_step: float | None) -> Speeds:
+    profile = run.profile
+    assert profile is not None
+    target = run.subjects[0].target if run.subjects else run.name or run.id
+    word = verdict(run)
+    if word == "invalid":
+        why = next((check.sentence for check in run.checks if check.outcome == "fail"), "")
+        return Speeds([], [Excluded(case=target, reason=f"invalid: {why}")])
+    known = profile.reconciled
+    if known is not None and known.untraced_ns > 0:
+        ends = known.untraced_ci95_ns
+        ci95 = None if ends is None else (ends[0] / _NS, ends[1] / _NS)
+        label, step = "untraced step", known.untraced_ns / _NS
+    elif profile.overview.step_median_ns > 0:
+        # A profiler slows a step down: this cost is an upper bound, and no better than noisy.
+        label, step, ci95 = "step under the profiler", profile.overview.step_median_ns / _NS, None
+        word = "noisy"
+    else:
+        return Speeds([], [Excluded(case=target, reason="it has no steps")])
+    world = profile.world or 1
+    speed = _step_speed(
+        run,
+        case=label,
+        target=target,
+        seconds=step,
+        ci95=ci95,
+        batch=samples_per_step or 1.0,
+        is_sample=samples_per_step is not None,
+        verdict=word,
+        peak=next((memory.peak for memory in profile.memory if memory.device != "cpu"), None),
+    )
+    return Speeds([structs.replace(speed, instances=world, device=profile.device_type)], [])
+
+
+def _step_speed(
+    run: Run,
+    *,
+    case: str,
+    target: str,
+    seconds: float,
+    ci95: Interval,
+    batch: float,
+    is_sample: bool,
+    verdict: Trust,
+    peak: float | None,
+) -> Speed:
+    devices = [device.name for device in run.environment.devices if device.name != "cpu"]
+    device = devices[0] if devices else "cpu"
+    memory = None if peak is None else float(peak)
+    return Speed(
+        run=run.id,
+        case=case,
+        label=case,
+        target=target,
+        unit="sample" if is_sample else "step",
+        rate=batch / seconds,
+        ci95=None if ci95 is None else (batch / ci95[1], batch / ci95[0]),
+        at="training",
+        latency=seconds,
+        latency_ci95=ci95,
+        verdict=verdict,
+        batch=batch,
+        device=device,
+        host_memory=memory if device == "cpu" else None,
+        device_memory=memory if device != "cpu" else None,
+    )
+
+
+def described(excluded: list[Excluded]) -> str:
+    """`2 cases have no cost: ...`."""
+    reasons = "; ".join(dict.fromkeys(each.reason for each in excluded))
+    return f"{count(len(excluded), 'case')} without a cost: {reasons}" if excluded else ""

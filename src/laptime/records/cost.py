@@ -1,0 +1,270 @@
+"""What runs cost: prices that were counted with, a line a measured speed, what other machines cannot beat.
+
+All money is USD. Rates are units per second; a unit is a call, an item of a batch, a sample of a training, a
+training step, a request or a token. Format history:
+
+    laptime.cost/1   first version
+
+Rules: keys are added, never renamed or retyped. NaN and infinity are written as null.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from laptime.records.case import Axis
+from laptime.records.check import Trust
+from laptime.records.machine import Machine
+
+Unit = Literal["call", "item", "sample", "step", "request", "token"]
+Interval = tuple[float, float] | None
+
+AT_SLO = "throughput/at_slo"
+"""Tag of a series of highest rates at which a promise was held; the case's detail `slo` has it in words."""
+
+
+class Training(Struct, frozen=True, kw_only=True):
+    """What a training costs. `ci95`: 95 % interval of `usd`. `hours`: of all epochs together."""
+
+    samples: float
+    epochs: float
+    hours: float
+    usd_per_epoch: float
+    usd: float
+    ci95: Interval = None
+
+
+class Monthly(Struct, frozen=True, kw_only=True):
+    """What serving a given rate costs for a month of 730 hours.
+
+    Attributes:
+        rate: units per second that come.
+        machines: so many run all month. utilization: share of what they can do that is used.
+        usd_per_million: per 1 M units that are really served.
+    """
+
+    rate: float
+    machines: int
+    utilization: float
+    usd: float
+    usd_per_million: float
+
+
+class Speed(Struct, frozen=True, kw_only=True):
+    """A throughput that a run has, and the conditions under which it holds.
+
+    Attributes:
+        run: id. case: key in the run. label: what tells it from the others, `batch 8`.
+        rate, ci95: units per second.
+        at: the promise that was held there, else "saturation", "training", "a given rate".
+        latency: median of a call (of a step), seconds. tail: the percentile of the promise.
+        verdict: of the case.
+        batch: units in a call. threads, instances: of the program, where they were set.
+        device: as frameworks write it. host_memory, device_memory: peaks in bytes, None unknown.
+    """
+
+    run: str
+    case: str
+    label: str
+    target: str
+    axes: dict[str, Axis] = {}
+    unit: Unit
+    rate: float
+    ci95: Interval = None
+    at: str
+    latency: float | None = None
+    latency_ci95: Interval = None
+    tail: float | None = None
+    verdict: Trust = "trusted"
+    batch: float = 1.0
+    threads: int | None = None
+    instances: int = 1
+    device: str = "cpu"
+    host_memory: float | None = None
+    device_memory: float | None = None
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """What one speed costs on the machine that it was measured on.
+
+    Attributes:
+        machine: name of the machine. usd_per_hour: of it, or of the `share` of it that was used.
+        usd_per_million: per 1 M units, at the utilization of the whole document.
+        cheapest: none of its run costs less.
+    """
+
+    kind: Literal["measured"] = "measured"
+    speed: Speed
+    machine: str
+    usd_per_hour: float
+    share: float = 1.0
+    usd_per_million: float
+    ci95: Interval = None
+    units_per_usd: float
+    usd_per_month: float
+    training: Training | None = None
+    monthly: Monthly | None = None
+    cheapest: bool = False
+
+
+class Priced(Struct, frozen=True, kw_only=True):
+    """A machine that a cost was counted with, and how it was known: flag, machine, run, dmi, metadata."""
+
+    machine: Machine
+    known_by: str
+    age: str = ""
+    age_days: int | None = None
+
+
+class Saving(Struct, frozen=True, kw_only=True):
+    """One line against another of the same work.
+
+    Attributes:
+        ratio: cost before over cost after, with `ci95`. word: cheaper, dearer, unclear.
+        paired: the interval comes from a comparison that was interleaved.
+        usd_per_month, usd_per_training: saved, at the rate and the size that were asked about.
+    """
+
+    before: str
+    after: str
+    usd_before: float
+    usd_after: float
+    ratio: float
+    ci95: Interval = None
+    word: Literal["cheaper", "dearer", "unclear"] = "unclear"
+    paired: bool = False
+    usd_per_month: float | None = None
+    usd_per_training: float | None = None
+
+
+class Elsewhere(Struct, frozen=True, kw_only=True):
+    """What a machine that is not at hand can do at best, or is predicted to do.
+
+    Attributes:
+        kind: bounded (a proof), predicted (an estimate with an interval).
+        word: ruled out (its best case costs more than what was measured, or breaks the promise), open,
+            does not fit (in its memory), unknown (no peaks are known).
+        rate: units per second; of a bound, no more than this. latency: seconds, no less than this.
+        usd_per_million: of a bound, no less than this. ci95: of a prediction.
+        limit: what the bound comes from: compute or memory.
+    """
+
+    kind: Literal["bounded", "predicted"]
+    word: Literal["ruled out", "open", "does not fit", "unknown", "estimate"]
+    machine: Machine
+    age: str = ""
+    rate: float | None = None
+    latency: float | None = None
+    usd_per_million: float | None = None
+    ci95: Interval = None
+    limit: str = ""
+    reason: str = ""
+
+
+class Prediction(Struct, frozen=True, kw_only=True):
+    """How predictions were made, and how wrong they are on the machines that were measured.
+
+    Attributes:
+        machines: measured ones. error: of leaving one out, as a factor (1.2 is 20 %), the geometric mean;
+            worst: the largest. why_not: why nothing is predicted.
+    """
+
+    machines: list[str]
+    error: float | None = None
+    worst: float | None = None
+    why_not: str = ""
+
+
+class Cores(Struct, frozen=True, kw_only=True):
+    """A number of threads and instances, on the smallest machine that has the cores for them.
+
+    Attributes:
+        efficiency: rate over that of one thread, per thread.
+        cores: physical ones that it keeps busy, None where the hypervisor hides them.
+        siblings: some threads share a core.
+        machine: sized down to these cores and to the measured memory. holds: the promise; None without one.
+    """
+
+    threads: int
+    instances: int
+    case: str
+    rate: float
+    ci95: Interval = None
+    efficiency: float | None = None
+    cores: float | None = None
+    siblings: bool | None = None
+    holds: bool | None = None
+    machine: str = ""
+    usd_per_hour: float | None = None
+    usd_per_million: float | None = None
+    cheapest: bool = False
+
+
+class Excluded(Struct, frozen=True, kw_only=True):
+    """A case that has no cost, and why."""
+
+    case: str
+    reason: str
+
+
+class RunFacts(Struct, frozen=True, kw_only=True):
+    """Of a run that costs were counted for."""
+
+    id: str
+    name: str
+    verb: str
+    started: str
+    verdict: Trust
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """A row of a price file that was left out. `line`: in its file, the first is 1."""
+
+    file: str
+    line: int
+    name: str
+    reason: str
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """What a call cannot do without, whoever computes it: what bounds rest on.
+
+    Attributes:
+        flops: by dtype. weights: bytes of parameters that are read.
+        source: where it comes from, in words.
+    """
+
+    flops: dict[str, float]
+    weights: float = 0.0
+    source: str = ""
+
+
+class Cost(Struct, frozen=True, kw_only=True):
+    """The whole answer of `laptime cost`.
+
+    Attributes:
+        today: the day that ages of prices are counted to.
+        utilization: share of an hour in which the machine works, for USD per 1 M.
+        lines: measured, the runs in the order given. elsewhere: machines that are not at hand.
+    """
+
+    schema: Literal["laptime.cost/1"] = "laptime.cost/1"
+    laptime: str
+    today: str
+    currency: Literal["USD"] = "USD"
+    hours_per_month: float = 730.0
+    utilization: float = 1.0
+    slo: str = ""
+    runs: list[RunFacts]
+    machines: list[Priced]
+    lines: list[Line]
+    savings: list[Saving] = []
+    cores: list[Cores] = []
+    elsewhere: list[Elsewhere] = []
+    work: Work | None = None
+    prediction: Prediction | None = None
+    excluded: list[Excluded] = []
+    warnings: list[str] = []
+    refused: list[Refused] = []

@@ -1,0 +1,143 @@
+"""What runs cost as a document: the answer, a line a speed, the bill, what other machines cannot beat."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from laptime.kit.money import usd, usd_interval
+from laptime.kit.text import count
+from laptime.records.cost import Cost, Line
+from laptime.reports import document as doc
+from laptime.reports import json_parts
+from laptime.reports.documents.cost import bills, elsewhere, lines, words
+from laptime.reports.documents.cost.chart import chart, points
+
+
+def document(cost: Cost) -> doc.Document:
+    """Everything that a report says about a cost."""
+    return doc.Document(
+        verb="cost",
+        title=words.title(cost),
+        verdict=_headline(cost),
+        conditions=words.conditions(cost),
+        warnings=[*cost.warnings, *_refused(cost)],
+        cards=bills.cards(cost),
+        sections=[
+            lines.section(cost),
+            bills.section(cost),
+            lines.savings(cost),
+            _chart(cost),
+            lines.cores(cost),
+            elsewhere.section(cost),
+            _prices(cost),
+        ],
+        data=partial(data, cost),
+        embedded=not cost.elsewhere,  # a thousand machines are half a megabyte
+        about="Prices are list prices of the days beside them, without taxes, storage and traffic. "
+        "The same numbers for machines: laptime cost --json.",
+    )
+
+
+def data(cost: Cost) -> dict[str, Any]:
+    """The cost for machines; an interval that is open to one side has a null end."""
+    document: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(cost))
+    return document
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the document, made from the record; every key is required."""
+    published = json_parts.published(Cost)
+    for definition in published["$defs"].values():
+        for field in definition["properties"].values():
+            for kind in field.get("anyOf", []):
+                if kind.get("type") == "array" and "prefixItems" in kind:
+                    kind["prefixItems"] = [{"type": ["number", "null"]}] * 2
+    return published
+
+
+def _headline(cost: Cost) -> doc.Headline:
+    """What was asked last is answered first: the saving, else the cheapest line."""
+    best = words.best(cost)
+    if len(cost.savings) == 1:
+        saving = cost.savings[0]
+        word = {"cheaper": f"{saving.ratio:.2f}x cheaper", "dearer": f"{1 / saving.ratio:.2f}x dearer"}
+        sentence = f"{usd(saving.usd_before)} -> {usd(saving.usd_after)} USD per 1 M {words.units(cost)}"
+        around = f" (ratio {saving.ratio:.2f} {usd_interval(saving.ci95)})".replace(" )", ")")
+        tone: doc.Tone = {"cheaper": "trusted", "dearer": "invalid"}.get(saving.word, "noisy")  # type: ignore[assignment]
+        return doc.Headline(
+            word=word.get(saving.word, "unclear"),
+            tone=tone,
+            sentence=sentence + around,
+            next=_next(cost, best),
+        )
+    text = f"per 1 M {words.units(cost)} {usd_interval(best.ci95)}".rstrip()
+    of = f", {best.speed.label}" if len(cost.lines) > 1 else ""
+    noisy = f"; the measurement is {best.speed.verdict}" if best.speed.verdict != "trusted" else ""
+    price = f"on {best.machine} at {usd(best.usd_per_hour)} USD/h"
+    return doc.Headline(
+        word=f"{usd(best.usd_per_million, best.ci95)} USD",
+        tone="noisy" if best.speed.verdict == "noisy" else "trusted",
+        sentence=f"{text}, {words.at(best.speed)}{of}, {price}{noisy}",
+        next=_next(cost, best),
+    )
+
+
+def _next(cost: Cost, best: Line) -> list[str]:
+    run, commands = best.speed.run, []
+    if not cost.slo and best.speed.at == "saturation":
+        commands.append(f"laptime cost {run} --slo latency=100ms@p99")
+    if not cost.elsewhere and best.speed.at != "training":
+        commands.append(f"laptime cost {run} --where")
+    return commands[:1]
+
+
+def _refused(cost: Cost) -> list[str]:
+    if not cost.refused:
+        return []
+    first = cost.refused[0]
+    more = f", and {count(len(cost.refused) - 1, 'more row')}" if len(cost.refused) > 1 else ""
+    return [f"{first.file}, line {first.line} ({first.name or 'no row'}) was left out: {first.reason}{more}"]
+
+
+def _chart(cost: Cost) -> doc.Section:
+    drawn = points(cost)
+    blocks: list[doc.Block] = []
+    if drawn:
+        note = "Down and to the left is better. Vertical bars are 95 % intervals."
+        if any(point.kind == "bounded" for point in drawn):
+            note += " Squares are bounds: a machine lies above and to the right of its square, or on it."
+        blocks = [doc.Chart(title="", draw=partial(chart, drawn, words.units(cost)), note=note)]
+    return doc.Section(id="chart", title="Cost against latency", blocks=blocks, detail="page")
+
+
+def _prices(cost: Cost) -> doc.Section:
+    """Every price with who said so and when; rows that were refused."""
+    rows = [
+        doc.Row(
+            cells=[
+                each.machine.name,
+                each.machine.region or "-",
+                doc.Cell(text=usd(each.machine.usd_per_hour), value=each.machine.usd_per_hour),
+                each.age or "typed",
+                each.machine.source or "-",
+                each.known_by,
+            ]
+        )
+        for each in cost.machines
+    ]
+    titles: dict[str, doc.Kind] = {"machine": "code", "region": "text", "USD/h": "number"}
+    columns = doc.columns({**titles, "age": "text", "source": "text", "known by": "text"})
+    faults = [doc.Row(cells=[each.file, each.line, each.name or "-", each.reason]) for each in cost.refused]
+    heads = doc.columns({"file": "code", "line": "count", "machine": "code", "why": "text"})
+    return doc.Section(
+        id="prices",
+        title="Prices",
+        detail="folded",
+        blocks=[
+            doc.Table(id="price", columns=columns, rows=rows),
+            doc.Table(id="refused", columns=heads, rows=faults, title="Rows that were left out", most=50),
+        ],
+    )

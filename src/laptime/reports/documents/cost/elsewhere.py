@@ -1,0 +1,119 @@
+"""Machines that are not at hand: what they cannot beat, and what they are predicted to do, each marked."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from laptime.kit.money import usd, usd_interval
+from laptime.kit.text import count
+from laptime.kit.units import percent, show
+from laptime.records.cost import Cost, Elsewhere
+from laptime.reports import document as doc
+from laptime.reports.documents.cost import words
+
+_BRIEF = 12
+"""Rows on a terminal."""
+_MOST = 150
+"""Rows on the page; `--json` has all."""
+
+
+def section(cost: Cost) -> doc.Section:
+    """Sentences, then the machines that could be cheaper, then those that cannot."""
+    rows = cost.elsewhere
+    worth = [row for row in rows if row.word in ("estimate", "open")]
+    rest = [row for row in rows if row.word not in ("estimate", "open")]
+    open_ = _table("open", "Machines that could cost less", worth, cost, brief=_BRIEF)
+    blocks: list[doc.Block] = [doc.Facts(rows=_facts(cost)), open_] if rows else []
+    if rest:
+        table = _table("ruled-out", "", rest, cost, brief=0)
+        title = f"{count(len(rest), 'machine')} that cannot"
+        blocks.append(doc.Folded(title=title, blocks=[table], detail="page"))
+    return doc.Section(
+        id="elsewhere",
+        title="Other machines",
+        blocks=blocks,
+        note="Nothing here was measured. A bound is a proof: the machine does no better. A prediction is an "
+        "estimate with an interval, made between machines that were measured.",
+    )
+
+
+def _facts(cost: Cost) -> list[tuple[str, str]]:
+    words_of = Counter(row.word for row in cost.elsewhere)
+    best = words.best(cost)
+    price = f"{usd(best.usd_per_million, best.ci95)} USD per 1 M {words.units(cost)}"
+    measured = f"{price} measured on {best.machine}"
+    rows = []
+    if number := words_of["ruled out"]:
+        rows.append(
+            ("ruled out", f"{count(number, 'machine')}: even their best case costs more than {measured}")
+        )
+    if number := words_of["open"]:
+        rows.append(("open", f"{count(number, 'machine')} could cost less: their bound is below {measured}"))
+    if number := words_of["estimate"]:
+        rows.append(("predicted", f"{count(number, 'machine')}, between those that were measured"))
+    if number := words_of["does not fit"]:
+        rows.append(("memory", f"{count(number, 'machine')} too small for it"))
+    if number := words_of["unknown"]:
+        rows.append(("unknown", f"{count(number, 'machine')} whose peak is not known"))
+    if cost.work is not None:
+        flops = " + ".join(f"{show(number, 'FLOP')} in {dtype}" for dtype, number in cost.work.flops.items())
+        rows.append(("bound", f"a call needs at least {flops}: {cost.work.source}"))
+    if cost.prediction is not None:
+        rows.append(("prediction", _quality(cost)))
+    return rows
+
+
+def _quality(cost: Cost) -> str:
+    quality = cost.prediction
+    assert quality is not None
+    if quality.why_not:
+        return f"none: {quality.why_not}"
+    wrong = f"off by {percent((quality.error or 1) - 1)}, at most {percent((quality.worst or 1) - 1)}"
+    return f"from {', '.join(quality.machines)}; each left out and predicted from the others: {wrong}"
+
+
+def _table(id: str, title: str, rows: list[Elsewhere], cost: Cost, *, brief: int) -> doc.Table:
+    unit = words.units(cost)
+    columns = [
+        doc.Column(title="machine", kind="code"),
+        doc.Column(title="kind"),
+        doc.Column(title=f"USD per 1 M {unit}", kind="number"),
+        doc.Column(title="throughput", kind="number", priority=1),
+        doc.Column(title="a call", kind="number", priority=2),
+        doc.Column(title="limit", priority=3),
+        doc.Column(title="USD/h", kind="number"),
+        doc.Column(title="price seen", priority=1),
+        doc.Column(title="what is in it", detail="page"),
+        doc.Column(title="why", detail="page"),
+        doc.Column(title="source", detail="page"),
+    ]
+    drawn = [_row(row, detail="brief" if at < brief else "page") for at, row in enumerate(rows)]
+    return doc.Table(id=id, title=title, columns=columns, rows=drawn, total=len(rows), most=_MOST)
+
+
+def _row(row: Elsewhere, *, detail: doc.Detail) -> doc.Row:
+    is_bound = row.kind == "bounded"
+    kind = "bound" if is_bound else "prediction"
+    known = row.usd_per_million is not None
+    kind = kind if known else row.word
+    least, most = ("at least ", "at most ") if is_bound else ("", "")
+    return doc.Row(
+        cells=[
+            row.machine.name,
+            doc.Cell(text=kind, tone="" if is_bound else "unclear"),
+            doc.Cell(
+                text=f"{least}{usd(row.usd_per_million, row.ci95)}" if known else "-",
+                value=row.usd_per_million,
+                interval=usd_interval(row.ci95),
+            ),
+            doc.Cell(text=f"{most}{show(row.rate, '1/s')}" if row.rate else "-", value=row.rate),
+            doc.Cell(text=f"{least}{show(row.latency, 's')}" if row.latency else "-", value=row.latency),
+            row.limit or "-",
+            doc.Cell(text=usd(row.machine.usd_per_hour), value=row.machine.usd_per_hour),
+            row.machine.seen or "-",
+            words.machine(row.machine) or "-",
+            row.reason or "-",
+            row.machine.source or "-",
+        ],
+        detail=detail,
+    )

@@ -1,0 +1,94 @@
+"""The host works for long without launching anything, and the device has nothing to do meanwhile.
+
+Launching faster (compiling, graphs) does not shorten this; only the work itself can.
+
+Lies when: the host waits for something that the trace does not show (a file, another process, a lock), or the
+step is the first one.
+Source: our own: 1 ms and 20 times the usual distance between two launches; 5 % of the step.
+"""
+
+from __future__ import annotations
+
+from laptime.kit.units import show
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.records.workload import HostWorkKind
+from laptime.rules import _facts
+from laptime.rules._evidence import finding
+from laptime.rules._hidden import mistaken
+from laptime.rules._reading import (
+    DATA_WAIT,
+    MANY_LAUNCHES,
+    NOTABLE,
+    idle,
+    idle_seconds,
+    launches_per_step,
+    per_step,
+    share,
+    times,
+)
+
+NEEDS = frozenset({"!beginning"})
+GENERAL = 1
+_SERVERS = {
+    "vLLM": "prepare the next step while the device works: vllm serve ... --async-scheduling",
+    "SGLang": "prepare the next step while the device works: SGLang's overlap scheduler",
+}
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Name what the host was in, where the file tells it."""
+    row = next(iter(_facts.host_work(profile, "stretch")), None)
+    steps = profile.overview.steps
+    few = (launches_per_step(profile) or MANY_LAUNCHES) < MANY_LAUNCHES
+    if (row is None and not few) or (row is not None and row.calls < steps / 2):
+        return None  # once in a while: uneven_steps speaks of it
+    server = profile.workload.server if profile.workload is not None else ""
+    gain = _gain(profile, few, bool(server))
+    if share(profile, gain) < (NOTABLE if few else DATA_WAIT):
+        return None
+    cause = idle(profile, "host")
+    names = [name for name, _ in (row.names if row is not None else cause.operators if cause else [])[:3]]
+    longest = f", up to {show(row.longest_ns * 1e-9, 's')} at a time" if row is not None else ""
+    return finding(
+        profile,
+        "host-work",
+        f"the host works without launching anything{longest}, while the device has nothing to do:"
+        f" {times(profile, gain)}, in {', '.join(names) or 'Python'}",
+        gain=gain,
+        gain_is="idle time of the device while the host launches nothing for long",
+        evidence={
+            "names": names,
+            "stretches": row.calls if row is not None else 0,
+            "idle_s_per_step": per_step(profile, row.idle_ns) if row is not None else gain,
+        },
+        rows=[f"operators/{name}" for name in names],
+        change=_SERVERS.get(server, "") or _change(names),
+        next="" if row is not None and row.stack else "with_stack=True names the lines of the program",
+        stack=row.stack if row is not None else cause.stack if cause is not None else [],
+        reaches={"host": gain, "synchronisation": gain if server else 0.0},
+    )
+
+
+def _gain(profile: Profile, few: bool, server: bool) -> float:
+    """Seconds per step. What comes to light behind a wait counts as the wait's, but in a server: that has to
+    read its tokens in every step."""
+    late = idle_seconds(profile, "host") - mistaken(profile)
+    if few:
+        known: tuple[HostWorkKind, ...] = (
+            "initialisation",
+            "capture",
+            "autotuning",
+            "compilation",
+            "collection",
+            "preprocessing",
+        )
+        return max(0.0, late - _facts.host_seconds(profile, *known))
+    if server:
+        late += idle_seconds(profile, "synchronisation")
+    return min(late, _facts.host_seconds(profile, "stretch"))
+
+
+def _change(names: list[str]) -> str:
+    what = f"{names[0]}: " if names and names[0] != "Python" else ""
+    return f"{what}do it in another thread or process, once in many steps, or while the device works"

@@ -1,0 +1,121 @@
+"""What was traced: training or inference, a server and its stage, eager, compiled or replayed from graphs.
+
+Every fact is read off names that the program's libraries gave to what they do. Lies when: a program names its
+own ranges like theirs, or a trace without annotations and stacks keeps silent about all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from laptime.records.workload import CollectiveUse, Workload
+from laptime.trace import names, phases
+from laptime.trace.columns import HostKind
+from laptime.trace.links import of_host
+from laptime.trace.tables import collective_use, fusible, host_work
+from laptime.trace.view import View
+
+_SERVERS = {
+    "vLLM": re.compile(r"(^|/)vllm/|^vllm::|^_C_cache_ops::|^execute_(context|model)_\d|^_ZN4vllm|vllm::"),
+    "SGLang": re.compile(r"(^|/)sglang/|^sgl_kernel::|^step\[(DECODE|EXTEND|PREFILL|MIXED|TARGET)"),
+    "TensorRT-LLM": re.compile(r"(^|/)tensorrt_llm/|^(trtllm|tensorrt_llm)::"),
+    "Text Generation Inference": re.compile(r"(^|/)text_generation_server/"),
+    "LMDeploy": re.compile(r"(^|/)lmdeploy/"),
+    "an inference server": re.compile(
+        r"paged_attention|reshape_and_cache|PagedKV|kv_indptr|Batch(Decode|Prefill)With", re.IGNORECASE
+    ),
+}
+_CONTEXT = re.compile(r"execute_context_(\d+)\(\d+\)_generation_(\d+)\(")
+_STEP = re.compile(r"^step\[(DECODE|EXTEND|PREFILL|MIXED|TARGET_VERIFY)")
+_is_capture = names.matching(r"StreamBeginCapture")
+_is_compiled = names.matching(
+    r"^Torch-Compiled Region|^## Call CompiledFxGraph|^CompiledFunction|^triton_(poi|red|per|tem|mm|for)_"
+    r"|torch/_inductor/"
+)
+_OPTIMIZER = re.compile(r"^Optimizer\.(?:step|zero_grad)#(\w+)")
+
+
+def workload(view: View) -> Workload:
+    """All facts of one file."""
+    trace, device, launch = view.trace, view.trace.device, view.links.launch
+    called = np.unique(launch[launch >= 0])
+    graph = np.flatnonzero(names.rows(trace.texts, of_host(trace.host.name, called), names.is_graph_launch))
+    replayed = names.rows(trace.texts, of_host(trace.host.name, launch), names.is_graph_launch)
+    replayed |= device.graph > 0
+    training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
+    works = bool(phases.at_work(view).any())
+    stage, uses = _stage(view), collective_use.uses(view)
+    return Workload(
+        kind="training" if training else "inference" if works else "unknown",
+        server="" if training else _server(view),
+        stage=stage,
+        compiled=_compiled(view),
+        graph_share=float(replayed.mean()) if len(device) else 0.0,
+        graph_launches=len(graph),
+        launch_calls=len(called),
+        loader=bool(phases.loading(view).any()),
+        optimizer=_optimizer(view),
+        gradient_dtype=_gradients(uses),
+        host_work=host_work.host_work(view),
+        empty_waits=host_work.empty_waits(view),
+        collectives=uses,
+        fusible=fusible.fusible(view),
+    )
+
+
+def _used(view: View) -> list[str]:
+    """Every name of a host range, then every name of a kernel."""
+    rows = [*np.unique(view.trace.host.name).tolist(), *np.unique(view.trace.device.name).tolist()]
+    return [view.trace.texts[row] for row in rows]
+
+
+def _server(view: View) -> str:
+    """The inference server whose names are in the trace; "" for none."""
+    texts = _used(view)
+    found = ((text, name) for text in texts for name, words in _SERVERS.items() if words.search(text))
+    return next(found, ("", ""))[1]
+
+
+def _stage(view: View) -> str:
+    """What the server did: by its own ranges; "" where they do not tell."""
+    host, texts = view.trace.host, view.trace.texts
+    calls = (host.kind == HostKind.RUNTIME) | (host.kind == HostKind.DRIVER)
+    used = [texts[row] for row in np.unique(host.name[calls]).tolist()]
+    if bool(_is_capture(used).any()):
+        return "capture"
+    ranges = [texts[row] for row in np.unique(host.name[host.kind == HostKind.ANNOTATION]).tolist()]
+    return _only(filter(None, map(_kind_of_step, ranges)))
+
+
+def _kind_of_step(text: str) -> str:
+    if scheduled := _CONTEXT.match(text):
+        context, generation = int(scheduled[1]), int(scheduled[2])
+        return "prefill" if context and not generation else "mixed" if context else "decode"
+    if step := _STEP.match(text):
+        return {"DECODE": "decode", "TARGET_VERIFY": "decode", "MIXED": "mixed"}.get(step[1], "prefill")
+    return ""
+
+
+def _only(stages: Iterable[str]) -> str:
+    kinds = set(stages)
+    return "" if not kinds else kinds.pop() if len(kinds) == 1 else "mixed"
+
+
+def _compiled(view: View) -> bool:
+    return bool(_is_compiled(_used(view)).any())
+
+
+def _optimizer(view: View) -> str:
+    host = view.trace.host
+    rows = np.flatnonzero(phases.named(view, names.is_optimizer))
+    match = _OPTIMIZER.match(view.trace.texts[host.name[rows[0]]]) if len(rows) else None
+    return match[1] if match else ""
+
+
+def _gradients(uses: list[CollectiveUse]) -> str:
+    """Dtype of the reductions in the backward that take most time."""
+    reductions = [use for use in uses if use.kind in ("all_reduce", "reduce_scatter") and use.in_backward]
+    return max(reductions, key=lambda use: use.total_ns).dtype if reductions else ""

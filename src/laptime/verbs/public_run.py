@@ -1,0 +1,120 @@
+"""A run as Python code gets it: the record, with its numbers, reports and a short text at hand."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, main_throughput, summarize
+from laptime.kit import registry
+from laptime.kit.errors import Unavailable, UsageError
+from laptime.records import run as records
+from laptime.records.case import Case
+from laptime.reports import formats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LINES = 5
+"""Of the text that stands for a run in a console."""
+
+
+class Run(records.Run, frozen=True, kw_only=True):
+    """What `laptime.bench` and `laptime.load` return.
+
+    `run.latency` and `run.throughput` are the headline of a run with one case; `run.cases` holds all of
+    them, with the raw samples. Printed, it is its own first lines.
+    """
+
+    @classmethod
+    def of(cls, run: records.Run) -> Self:
+        """The same run."""
+        return cls(**{name: getattr(run, name) for name in run.__struct_fields__})
+
+    @property
+    def latency(self) -> Stat | None:
+        """Median seconds of a call, with its 95 % interval; None where nothing was timed.
+
+        Raises:
+            UsageError: the run has several cases.
+        """
+        return headline(self._only_case(), self.constants)
+
+    @property
+    def throughput(self) -> Stat | None:
+        """Items per second, likewise."""
+        return main_throughput(self._only_case(), self.constants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON report as plain data: what `--json` prints, without the raw samples."""
+        document: dict[str, Any] = msgspec.json.decode(registry.load("reports", "json").render(self))
+        return document
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a statistic of a case: axes of the case, tag, value, unit, low, high, n, regime.
+
+        Raises:
+            Unavailable: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise Unavailable(
+                "pandas is not installed",
+                why="a DataFrame is made by it",
+                next="pip install pandas, or run.to_dict()",
+            ) from error
+        return pd.DataFrame([row for case in self.cases for row in _rows(case, self)])
+
+    def report(self, path: Path | str) -> None:
+        """Write a report; its suffix says which: .html .md .txt .json .xml .csv.
+
+        Raises:
+            UsageError: no report has this suffix.
+            OSError: the file cannot be written.
+        """
+        file = Path(path)
+        report = registry.load("reports", formats.format_of(file))
+        file.write_text(report.render(self), encoding="utf-8")
+
+    def __repr__(self) -> str:
+        return "\n".join(self._lines()[:LINES])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return f"<pre>{html.escape(chr(10).join(self._lines()))}</pre>"
+
+    def _lines(self) -> list[str]:
+        text: str = registry.load("reports", "text").render(self)
+        return [line for line in text.splitlines() if line.strip()]
+
+    def _only_case(self) -> Case:
+        if len(self.cases) != 1:
+            raise UsageError(
+                f"this run has {len(self.cases)} cases",
+                why="each has a latency and a throughput of its own",
+                next="laptime.analysis.summary.headline(run.cases[0]), or run.to_pandas()",
+            )
+        return self.cases[0]
+
+
+def _rows(case: Case, run: records.Run) -> list[dict[str, Any]]:
+    return [
+        {
+            **case.axes,
+            "case": case.key,
+            "verdict": case.trust,
+            "tag": stat.tag,
+            "value": stat.value,
+            "unit": stat.unit,
+            "low": stat.ci95[0] if stat.ci95 else None,
+            "high": stat.ci95[1] if stat.ci95 else None,
+            "n": stat.n,
+            "regime": stat.regime,
+        }
+        for stat in summarize(case, run.constants).values()
+    ]
