@@ -279,9 +279,8 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    items = case.batch * case.instances
-    rate = throughput(series, batch=items, constants=constants)
-    return _served(load, _spared(case, series, rate, constants), items)
+    rate = throughput(series, batch=case.items, constants=constants)
+    return _served(load, _spared(case, series, rate, constants), case.items)
 
 
 def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:
