@@ -22,6 +22,8 @@ LEVEL = 0.95
 BATCHES = 20
 NOTHING = 1.1
 """A correlation time that samples which do not repeat each other show by chance."""
+ALIKE = 1e-3
+"""Share of the median within which the order of samples is that of the clock's last digits."""
 FEWEST_INDEPENDENT = 10
 """Of many samples that are worth fewer independent ones than this, an interval covers too rarely."""
 _NORMAL = NormalDist()
@@ -73,9 +75,10 @@ def effective_size(samples: Floats, q: float = 0.5) -> float:
     n = len(samples)
     if n < 8:
         return float(n)
-    # Few samples in a tail hide how they follow each other; the middle shows it.
-    time = max(_correlation_time((samples <= np.quantile(samples, at)).astype(float)) for at in {q, 0.5})
-    return _worth(n, time)
+    low, middle, high = np.quantile(samples, (0.25, 0.5, 0.75))
+    # Few samples in a tail hide how they follow each other; the middle shows it, unless it is all alike.
+    places = {q, 0.5} if high - low > ALIKE * middle else {q}
+    return _worth(n, max(_correlation_time((samples <= np.quantile(samples, at)) * 1.0) for at in places))
 
 
 def effective_size_of_mean(samples: Floats) -> float:
