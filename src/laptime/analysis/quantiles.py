@@ -78,7 +78,8 @@ def effective_size(samples: Floats, q: float = 0.5) -> float:
     low, middle, high = np.quantile(samples, (0.25, 0.5, 0.75))
     # Few samples in a tail hide how they follow each other; the middle shows it, unless it is all alike.
     places = {q, 0.5} if high - low > ALIKE * middle else {q}
-    return _worth(n, max(_correlation_time((samples <= np.quantile(samples, at)) * 1.0) for at in places))
+    below = [(samples <= np.quantile(samples, at)).astype(float) for at in places]
+    return _worth(n, max(map(_correlation_time, below)))
 
 
 def effective_size_of_mean(samples: Floats) -> float:
