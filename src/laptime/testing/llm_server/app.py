@@ -42,6 +42,7 @@ class ScriptedApp:
             web.post("/v1/chat/completions", self._generate),
             web.get("/v1/models", self._models),
             web.get("/metrics", self._metrics),
+            web.get("/health", self._health),
             web.get("/truth", self._truth),
         ])  # fmt: skip
         app.cleanup_ctx.append(self._engine_task)
@@ -163,6 +164,9 @@ class ScriptedApp:
             "max_model_len": self.script.context,
         }
         return web.json_response({"object": "list", "data": [model]})
+
+    async def _health(self, http: web.Request) -> web.Response:
+        return web.Response()
 
     async def _metrics(self, http: web.Request) -> web.Response:
         if not self.script.metrics:
