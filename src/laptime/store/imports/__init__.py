@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
@@ -29,8 +30,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
-        # Other tools write NaN and infinities, which strict JSON has not.
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _decoded(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -53,3 +53,13 @@ def read(path: Path, format: str = "") -> list[Run]:
             next="laptime import --help",
         ) from error
     return runs
+
+
+def _decoded(text: str) -> Any:
+    """A JSON document, or JSON Lines as a list. Other tools write NaN and infinities: strict JSON has not."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data"):
+            raise
+    return [json.loads(line) for line in text.splitlines() if line.strip()]
