@@ -35,6 +35,8 @@ from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
+ANSWERED = "load/answered"
+"""Tag of what a server answered per second: with many requests under way latency does not tell it."""
 REPORTED = "reported/"
 """Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
@@ -53,7 +55,7 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
                 _if_served(load, _spared(case, series, stat, constants))
                 for stat in latency(series, constants)
             ]
-            stats.append(_throughput(case, series, constants))
+            stats += [_throughput(case, series, constants)] if case.find(ANSWERED) is None else []
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -118,7 +120,9 @@ def throughput_regime(
 
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
-    """Throughput of a case by regime."""
+    """Throughput of a case by regime; none where it was counted, not derived."""
+    if case.find(ANSWERED) is not None:
+        return {}
     return {
         series.regime or "": _throughput(case, series, constants)
         for series in case.series

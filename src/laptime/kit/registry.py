@@ -20,6 +20,7 @@ ROOMS = {
     "backends": "laptime.backends",
     "probes": "laptime.probes",
     "checks": "laptime.measure.checks",
+    "load_checks": "laptime.loadgen.checks",
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
     "imports": "laptime.store.imports",

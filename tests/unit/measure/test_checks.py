@@ -308,7 +308,9 @@ def levels(*parts: tuple[int, float]) -> Case:
     [
         (levels((200, 0.01)), "ok", "settled"),
         (levels((20, 0.02), (200, 0.01)), "ok", "settled"),
-        (levels((60, 0.008), (200, 0.01)), "note", "slowed down"),
+        (levels((60, 0.008), (600, 0.01)), "note", "slowed down"),
+        (levels((60, 0.008), (500, 0.01)), "warn", "in the middle"),
+        (levels((60, 0.0138), (500, 0.01)), "warn", "in the middle"),
         (levels((100, 0.01), (100, 0.013), (100, 0.01)), "warn", "wanders"),
         (labelled(50, 1.0, Label.WARM_UP), "warn", "never settled"),
     ],
@@ -322,7 +324,7 @@ def test_settled(of: Any, word: str, words: str) -> None:
 
 def test_settled_says_by_how_much_it_slowed_down() -> None:
     """From 8 ms to 10 ms is 25 % slower."""
-    found = check("settled", levels((60, 0.008), (200, 0.01)))
+    found = check("settled", levels((60, 0.008), (600, 0.01)))
     assert found is not None
     assert "by 25%" in found.sentence
 

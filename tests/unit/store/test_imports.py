@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from fixtures import runs
-from laptime.analysis.summary import headline
+from fixtures.served import AIPERF_LINES, AIPERF_SUMMARY, GUIDELLM, VLLM
+from laptime.analysis.summary import headline, throughputs
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
@@ -90,7 +91,14 @@ PERFZERO = {
     "system_info": {"cpu_model": "AMD EPYC", "logical_cpu_count": 2, "hostname": "vm"},
     "process_info": {"max_rss": 407236608, "max_cpu_percent": 99.5},
 }
-KNOWN: dict[str, Any] = {"pytest_benchmark": PYTEST, "asv": ASV, "perfzero": PERFZERO}
+KNOWN: dict[str, Any] = {
+    "pytest_benchmark": PYTEST,
+    "asv": ASV,
+    "perfzero": PERFZERO,
+    "vllm_bench": VLLM,
+    "guidellm": GUIDELLM,
+    "aiperf": AIPERF_SUMMARY,
+}
 
 
 def read(folder: Path, document: Any, format: str = "") -> list[Run]:
@@ -240,11 +248,71 @@ def test_perfzero_has_its_metrics_in_si_and_its_bounds_as_verdicts(tmp_path: Pat
         ({**ASV, "results": {"a.time_x": [[0.0], []]}}, "is not what asv writes"),
         ({**PERFZERO, "benchmark_result": {}}, "is not what perfzero writes"),
         ({**PERFZERO, "execution_timestamp": 1e300}, "is not what perfzero writes"),
+        ({**VLLM, "ttfts": [0.2]}, "is not what vllm_bench writes"),
+        ({**VLLM, "latencies": [None] * 4}, "is not what vllm_bench writes"),
+        ({**VLLM, "duration": 0}, "is not what vllm_bench writes"),
+        ({**VLLM, "errors": ["no"] * 4}, "is not what vllm_bench writes"),
+        ({**GUIDELLM, "benchmarks": []}, "is not what guidellm writes"),
+        ({**AIPERF_SUMMARY, "benchmark_duration": {"unit": "weeks", "avg": 1}}, "is not what aiperf writes"),
+        ([{"metadata": {"credit_issued_ns": 0}, "metrics": {}}], "is not what aiperf writes"),
+        (AIPERF_LINES[:-9], "is not JSON"),
     ],
 )
 def test_damaged_files_are_errors_in_three_lines(document: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         read(tmp_path, document)
+
+
+@pytest.mark.parametrize("document", [VLLM, GUIDELLM, AIPERF_LINES])
+def test_requests_count_from_when_they_were_due(document: Any, tmp_path: Path) -> None:
+    (run,) = read(tmp_path, document)
+    (case,) = run.cases
+    found = {series.metric.tag: series.samples for series in case.series}
+    assert found["latency"] == pytest.approx([0.24, 0.38, 0.52], abs=1e-6)
+    assert found["load/ttft"] == pytest.approx([0.2, 0.34, 0.48], abs=1e-6)
+    assert found["load/tpot"] == pytest.approx([0.01] * 3, abs=1e-6)
+    assert {check.name: check.outcome for check in case.checks} == {
+        "imported": "warn",
+        "answers": "warn",
+        "waited": "note",
+    }
+    assert "1 of 4 requests failed" in case.checks[1].sentence
+    assert not throughputs(case)
+
+
+def test_load_generators_say_what_they_drove_and_what_was_answered(tmp_path: Path) -> None:
+    (vllm,), (guidellm,), (aiperf,) = (read(tmp_path, each) for each in (VLLM, GUIDELLM, AIPERF_SUMMARY))
+    assert [run.id[:15] for run in (vllm, guidellm, aiperf)] == [
+        "20261123-023301", "20261123-024851", "20261123-024851",
+    ]  # fmt: skip
+    assert vllm.name == "night"
+    assert vllm.cases[0].axes == aiperf.cases[0].axes == {"rate": 10.0, "concurrency": 1}
+    assert guidellm.cases[0].axes == {"arrivals": "constant", "rate": 10.0}
+    for run in (vllm, guidellm, aiperf):
+        found = {series.metric.tag: series.samples for series in run.cases[0].series}
+        assert run.cases[0].target == "tiny"
+        assert (found["load/answered"], found["load/output_tokens"]) == ([4.0], [20.0])
+
+
+def test_without_requests_a_median_stands_for_them(tmp_path: Path) -> None:
+    bare = {key: value for key, value in VLLM.items() if key not in ("ttfts", "itls", "latencies")}
+    for document, latency in ((bare, None), (AIPERF_SUMMARY, 0.38)):
+        (run,) = read(tmp_path, document)
+        found = {series.metric.tag: series for series in run.cases[0].series}
+        assert latency == (found["latency"].samples[0] if "latency" in found else None)
+        assert found["load/ttft"].samples == pytest.approx([0.2])
+        assert found["load/tpot"].samples == pytest.approx([0.01])
+        assert "the median" in found["load/ttft"].note
+
+
+def test_older_vllm_does_not_tell_what_it_waited(tmp_path: Path) -> None:
+    older = {key: value for key, value in VLLM.items() if key not in ("latencies", "queue_times")}
+    (run,) = read(tmp_path, {**older, "itls": [[0.01] * 4, [0.01] * 4, [], [0.02, 0.02]]})
+    latency = run.cases[0].find("latency", "paced")
+    assert latency is not None
+    assert latency.samples == pytest.approx([0.24] * 3)
+    assert "wrote no more down" in latency.note
+    assert "waited" not in [check.name for check in run.cases[0].checks]
 
 
 def test_what_we_export_we_import(tmp_path: Path) -> None:

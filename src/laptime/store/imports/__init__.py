@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from msgspec import structs
 
@@ -33,8 +34,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
-        # Other tools write NaN and infinities, which strict JSON has not.
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _decoded(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -90,3 +90,13 @@ def unseen(run: Run, stored: Iterable[Run]) -> Run | None:
 
 def _content(case: Case) -> tuple[object, ...]:
     return (case.key, *((series.key, *series.samples) for series in case.series))
+
+
+def _decoded(text: str) -> Any:
+    """A JSON document, or JSON Lines as a list. Other tools write NaN and infinities: strict JSON has not."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data"):
+            raise
+    return [json.loads(line) for line in text.splitlines() if line.strip()]

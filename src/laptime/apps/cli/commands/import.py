@@ -1,4 +1,4 @@
-"""Import results of pytest-benchmark, asv or PerfZero as runs."""  # noqa: N999 (the word on the command line)
+"""Import results of other tools as runs."""  # noqa: N999 (the word on the command line)
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from laptime.store import files, folder, imports
     "format_",
     metavar="NAME",
     default="",
-    help="pytest_benchmark, asv or perfzero. [default: by content]",
+    help="pytest_benchmark, asv, perfzero, guidellm, aiperf or vllm_bench. [default: by content]",
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
 @pass_voice
 def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) -> int:
-    """Import results of pytest-benchmark, asv or PerfZero as runs.
+    """Import results of pytest-benchmark, asv, PerfZero, guidellm, AIPerf or vLLM as runs.
 
     They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
     because these files do not say what disturbed the measurement. Importing a file again changes nothing;
@@ -36,6 +36,7 @@ def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) ->
 
     \b
     laptime import .benchmarks/*/*.json
+    laptime import bench.json guidellm.json artifacts/profile_export.jsonl
     laptime import .asv/results/*/*-*.json && laptime history --by commit
     """
     code: ExitCode = ExitCode.OK
