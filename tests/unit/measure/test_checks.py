@@ -184,6 +184,17 @@ def test_the_worse_of_two_comparisons_is_told() -> None:
     assert "the original" not in answer.sentence
 
 
+def test_comparisons_that_say_the_same_are_told_once() -> None:
+    details = {
+        "outputs": {"against_torch": exported(rms=2e-6, absolute=2e-5)},
+        "outputs_compared": exported(against="torch"),
+    }
+    answer = check("agreement", case(details=details))
+    assert answer is not None
+    assert "agree with those of the original and torch: largest error" in answer.sentence
+    assert answer.sentence.count("largest error") == 1
+
+
 def test_outputs_of_another_shape_are_another_program() -> None:
     reason = {"against": "the original", "reason": "outputs differ in shape: [(1, 2)] against [(1, 3)]"}
     answer = check("agreement", case(details={"outputs": {"against_torch": reason}}))

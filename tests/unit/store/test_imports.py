@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from fixtures import runs
 from fixtures.served import AIPERF_LINES, AIPERF_SUMMARY, GUIDELLM, VLLM
@@ -16,7 +18,8 @@ from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import asv as to_asv
 from laptime.reports.formats import pytest_benchmark as to_pytest_benchmark
-from laptime.store import imports
+from laptime.store import files, imports
+from laptime.verbs.history import history
 
 PYTEST = {
     "machine_info": {
@@ -155,6 +158,68 @@ def test_asv_has_a_case_a_combination_and_leaves_failures_out(tmp_path: Path) ->
     assert found["suite.time_by/param1=3"].samples == [0.3, 0.2, 0.3]
     assert found["suite.time_sort"].calls == [22921]
     assert (found["suite.peakmem_all"].metric.unit, found["suite.track_loss"].samples) == ("B", [-0.5])
+
+
+def test_asv_parameters_have_the_names_of_benchmarks_json(tmp_path: Path) -> None:
+    machine = tmp_path / "results" / "m"
+    machine.mkdir(parents=True)
+    known = {"suite.time_by": {"param_names": ["n"], "params": [["1", "2", "3"]]}, "version": 2}
+    (machine.parent / "benchmarks.json").write_text(json.dumps(known))
+    (run,) = read(machine, ASV)
+    assert {case.key for case in run.cases if case.axes} == {"suite.time_by/n=1", "suite.time_by/n=3"}
+    known["suite.time_by"] = {"param_names": ["n", "m"]}  # of another version of the benchmark
+    (machine.parent / "benchmarks.json").write_text(json.dumps(known))
+    (run,) = read(machine, ASV)
+    assert {case.key for case in run.cases if case.axes} == {
+        "suite.time_by/param1=1",
+        "suite.time_by/param1=3",
+    }
+
+
+def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    command = import_module("laptime.apps.cli.commands.import").command
+    path = tmp_path / "results.json"
+    few = {name: ASV["results"][name] for name in ("suite.time_sort", "suite.time_by")}  # type: ignore[attr-defined]
+    printed = []
+    for results in (few, few, ASV["results"], ASV["results"]):
+        path.write_text(json.dumps({**ASV, "results": results}))
+        printed.append(CliRunner().invoke(command, [str(path)]).output)
+    assert "3 cases" in printed[0]
+    assert "already stored" in printed[1]
+    assert "2 cases (3 more are already stored)" in printed[2]
+    assert "already stored" in printed[3]
+    stored = [files.read(file) for file in files.stored()]
+    assert sorted(len(run.cases) for run in stored) == [2, 3]
+    for found in history():
+        assert len(found.points) == 1
+    # What was measured again is another measurement.
+    few["suite.time_sort"] = [[5e-07], [], *ASV["results"]["suite.time_sort"][2:]]  # type: ignore[index]
+    path.write_text(json.dumps({**ASV, "results": few}))
+    assert "1 case (2 more" in CliRunner().invoke(command, [str(path)]).output
+    assert len(history("suite.time_sort")[0].points) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "change"),
+    [
+        (ASV, {"params": {**ASV["params"], "machine": "other"}}),  # type: ignore[dict-item]
+        (PERFZERO, {"system_info": {**PERFZERO["system_info"], "hostname": "other"}}),
+        (PERFZERO, {"ml_framework_info": {"name": "tensorflow", "version": "2.22.0"}}),
+    ],
+)
+def test_imports_of_other_machines_and_versions_are_other_histories(
+    document: dict[str, Any], change: dict[str, Any], tmp_path: Path
+) -> None:
+    for number, more in enumerate(({}, change)):
+        later = {"date": 1696315841000 + number} if document is ASV else {"execution_timestamp": 5.0 + number}
+        for run in read(tmp_path, {**document, **later, **more}):
+            files.save(run, tmp_path / "home")
+    found = [
+        each for each in history(root=tmp_path / "home") if "sort" in each.case or "benchmark" in each.case
+    ]
+    assert [len(each.points) for each in found] == [1, 1]
+    assert all(each.differs for each in found)
 
 
 def test_perfzero_has_its_metrics_in_si_and_its_bounds_as_verdicts(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from laptime.reports.documents.history.chart import chart
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 """Blocks of a line at most; more runs than that share one, by their median."""
+_TOLD = 2
+"""Differences between conditions that the table tells."""
 LEAST_SPAN = 0.05
 """Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
 
@@ -61,15 +63,27 @@ def _overview(histories: Sequence[History]) -> doc.Table:
         *(doc.Column(title=title, kind="number") for title in ("first", "last")),
         doc.Column(title="changes"),
     ]
-    return doc.Table(id="overview", columns=columns, rows=[_case(history) for history in histories])
+    differ = any(history.differs for history in histories)
+    if differ:
+        columns.insert(1, doc.Column(title="differs in"))
+    rows = [_case(history, differ=differ) for history in histories]
+    return doc.Table(id="overview", columns=columns, rows=rows)
 
 
-def _case(history: History) -> doc.Row:
+def _case(history: History, *, differ: bool) -> doc.Row:
     points = history.points
     changes = ", ".join(f"{step.word} {step.ratio:.2f}x" for step in history.steps)
     ends = [_value(history, point) for point in (points[0], points[-1])]
     line = sparkline([point.value for point in points])
-    return doc.Row(cells=[history.case, len(points), line, *ends, changes or history.note or "none found"])
+    apart = [_apart(history.differs)] if differ else []
+    last = changes or history.note or "none found"
+    return doc.Row(cells=[history.case, *apart, len(points), line, *ends, last])
+
+
+def _apart(differs: Sequence[str]) -> str:
+    """The first differences; all of them stand with the case."""
+    more = f" and {len(differs) - _TOLD} more" if len(differs) > _TOLD else ""
+    return ", ".join(differs[:_TOLD]) + more
 
 
 def _value(history: History, point: Point) -> doc.Cell:
@@ -79,8 +93,12 @@ def _value(history: History, point: Point) -> doc.Cell:
 
 def _section(history: History, by: str, number: int) -> doc.Section:
     conditions = f"conditions {history.conditions}" if history.conditions else "conditions mixed"
+    if history.machine:
+        conditions += f" on {history.machine}"
     excluded = f"{count(history.left_out, 'run')} left out" if history.left_out else ""
-    facts = [f"{history.title} ({history.metric})", count(len(history.points), "run"), conditions, excluded]
+    apart = f"apart from others of this case: {'; '.join(history.differs)}" if history.differs else ""
+    numbers = count(len(history.points), "run")
+    facts = [f"{history.title} ({history.metric})", numbers, conditions, excluded, apart]
     title = f"{history.title} of {history.case} by run"
     return doc.Section(
         id=f"case{number}",
@@ -133,6 +151,8 @@ def groups(history: History, by: str) -> dict[str, list[Point]]:
     groups: dict[str, list[Point]] = {}
     for point in history.points:
         label = ", ".join(f"{name} {point.versions.get(name, '?')}" for name in versions)
+        if by == "machine":
+            label = point.machine or "no name"
         if by == "commit":
             label = _commit(point) if point.commit else "no commit"
         groups.setdefault(label or "the same versions", []).append(point)
