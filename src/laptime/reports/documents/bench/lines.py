@@ -10,15 +10,29 @@ from laptime.reports import _words as words
 from laptime.reports.documents.bench.inputs import inputs
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
 from laptime.reports.documents.bench.table import Stats, metrics
+from laptime.reports.documents.bench.tokens import token_rows
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
-_SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
+_SHOWN = (
+    "latency/",
+    "throughput/",
+    "time/",
+    "params/",
+    "buffers/",
+    "macs",
+    "flops",
+    "memory/",
+    "energy/",
+    "tokens/",
+    "bytes/",
+)
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
+    rows += token_rows(run, stats)
     if got := inputs(run):
         rows.append(("inputs", got))
     rows += [("start-up", _startup_text(*start)) for start in startups(run, stats).items()]
