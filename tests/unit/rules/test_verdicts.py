@@ -150,6 +150,7 @@ def test_waiting_is_said_of_the_ranks_that_were_given(world: int | None, words: 
         for rank in (0, 1)
     ]  # fmt: skip
     profile = Profile(
+        files=[],
         world=world,
         ranks=rows,
         overview=Overview(
