@@ -10,7 +10,13 @@ from laptime.reports.documents.profile import schema, words
 from laptime.reports.documents.profile.cards import cards
 from laptime.reports.documents.profile.sections import sections
 
-_TONES: dict[str, Tone] = {"device": "neutral", "cpu": "neutral", "unknown": "unknown"}
+_TONES: dict[str, Tone] = {
+    "device": "neutral",
+    "cpu": "neutral",
+    "memory": "neutral",
+    "compilation": "neutral",
+    "unknown": "unknown",
+}
 
 
 def document(run: Run) -> Document:
