@@ -115,8 +115,8 @@ def _doubt(tuning: Tuning) -> str:
 def _ungated(tuning: Tuning) -> str:
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
-    leads = {"failed": "the final set does not train the same", "none": "the final set was not gated"}
-    lead = leads.get(tuning.gate.word, "whether the final set trains the same is not known")
+    leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}
+    lead = leads.get(tuning.gate.word, "the gate of the final set is undecided")
     return f"{lead}: {tuning.gate.reason}" if tuning.gate.reason else lead
 
 
