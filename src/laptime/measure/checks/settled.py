@@ -24,7 +24,7 @@ STEP = 0.05
 WARM_UP_SHARE = 0.25
 """Of a process's samples: what changes later than that is no warm-up, and may change again."""
 
-_LONGER = "give it more time: --budget 60s, or --preset strict"
+_LONGER = "--budget 60s   or --preset strict: it needs more time"
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

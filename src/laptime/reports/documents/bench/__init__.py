@@ -9,6 +9,7 @@ from laptime.records.run import Run
 from laptime.records.verdict import conclusion, summary
 from laptime.reports import _words as words
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
     batches,
@@ -140,7 +141,7 @@ def _findings(run: Run) -> doc.Notices:
             doc.Notice(
                 level="finding" if each.severity == "info" else each.severity,
                 text=each.sentence,
-                next=each.next,
+                next=whole(each.next, run),
             )
             for each in run.findings
             if not each.kind.startswith("model/")
