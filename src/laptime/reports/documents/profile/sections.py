@@ -30,6 +30,13 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         return [_next(run, profile), compiled, _memory(profile), _files(run, profile)]
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
+        doc.Section(
+            id="limit",
+            title="What limits the step",
+            headed=False,
+            lead=True,
+            blocks=[doc.Facts(rows=limit(profile))],
+        ),
         _why(profile),
         _against(profile),
         _time(profile),
@@ -50,6 +57,13 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _timeline(profile),
         _files(run, profile),
     ]
+
+
+def limit(profile: Profile) -> list[tuple[str, str]]:
+    """What limits the step, where the verdict says what changed against an earlier job instead."""
+    if profile.against is None:
+        return []
+    return [("limit", f"{words.bound(profile)}: {words.sentence(profile)}")]
 
 
 def _tables(id: str, title: str, note: str, views: list[doc.Table]) -> doc.Section:
