@@ -22,6 +22,7 @@ ROOMS = {
     "checks": "laptime.measure.checks",
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
+    "model_changes": "laptime.tuning.inference.catalogue",
     "imports": "laptime.store.imports",
     "reports": "laptime.reports.formats",
     "commands": "laptime.apps.cli.commands",
