@@ -23,6 +23,7 @@ ROOMS = {
     "load_checks": "laptime.loadgen.checks",
     "rules": "laptime.rules",
     "optimizations": "laptime.tuning.catalogue",
+    "model_changes": "laptime.tuning.inference.catalogue",
     "imports": "laptime.store.imports",
     "reports": "laptime.reports.formats",
     "commands": "laptime.apps.cli.commands",

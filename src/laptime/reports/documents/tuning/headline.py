@@ -63,7 +63,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             text = f"{count(most, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
             return outcome, text, "unknown"
         case "failed":
-            return outcome, "the script did not run to the end of the session", "invalid"
+            return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
             text = f"{count(number, 'change')} tried{recipe}; the whole was not measured afresh"
@@ -76,7 +76,9 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
     if (smallest := tuned.detectable(run)) is not None:
-        text += f"; {_words.percent(smallest)} of a step is the smallest gain that could be shown"
+        text += (
+            f"; {_words.percent(smallest)} of a {words.unit(tuning)} is the smallest gain that could be shown"
+        )
     return "nothing gained", text, "unknown"
 
 
@@ -92,7 +94,9 @@ def _rates(tuning: Tuning) -> str:
     first, last = tuning.baseline, tuning.final
     if first is None or last is None:
         return "measured afresh in new processes"
-    rates = f"{words.rate(first)} -> {words.rate(last)} samples/s"
+    rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
+    if tuning.goal == "latency":
+        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} a call"
     return f"{rates}, measured afresh in {first.processes}+{last.processes} new processes"
 
 
@@ -135,6 +139,8 @@ def next_steps(run: Run) -> list[str]:
     outcome = tuned.outcome(run)
     if outcome == "dry run":
         return [_again(run)]
+    if tuning.model is not None:
+        return _of_model(run, tuning, outcome)
     if run.verb == "tune" and outcome == "interrupted":
         return [_again(run, "--resume")]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
@@ -143,6 +149,16 @@ def next_steps(run: Run) -> list[str]:
     steps = [("git apply", tuning.patch.path), ("laptime verify", tuning.recipe_path)]
     gained = outcome in ("faster", "smaller")
     return [f"{verb} {_words.printable(path)}" for verb, path in steps if gained and path]
+
+
+def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
+    if tuning.recipe_path and outcome == "faster" and run.verb == "tune":
+        return [f"laptime verify {_words.printable(tuning.recipe_path)}"]
+    is_open = outcome in ("unclear", "not measured", "interrupted")
+    if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
+        return [_again(run, "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
+    kept = outcome == "faster" and run.verb == "tune"
+    return [_again(run, "--export", "FOLDER")] if kept else []
 
 
 def _again(run: Run, *options: str) -> str:
