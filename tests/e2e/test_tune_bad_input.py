@@ -111,6 +111,7 @@ def test_a_script_that_is_not_there(script: Path) -> None:
         (("--strict", "--allow", "precision", "torchvision:resnet18"), "contradict"),
         (("--only", "chanels_last", "torchvision:resnet18"), "channels_last"),
         (("--export", ".", "torchvision:resnet18"), "exists already"),
+        (("--export", "no/folder/fast", "torchvision:resnet18"), "is no folder"),
         (("--batch", "8", "train.py"), "--batch is for models"),
         (("--export", "fast", "train.py"), "--export is for models"),
         (("--goal", "latency", "train.py"), "--goal latency is for models"),
