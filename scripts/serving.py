@@ -6,14 +6,13 @@ here, so nothing but packages is downloaded. vLLM listens on 127.0.0.1 only and 
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,30 +24,8 @@ OVERRIDES = "torch==2.13.0\ntorchvision\ntorchaudio\n"
 SECONDS = 900.0
 """vLLM may take to start: minutes on two busy cores."""
 
-MODEL = """
-import sys
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import LlamaConfig, PreTrainedTokenizerFast
-
-vocabulary = {"<unk>": 0, "<s>": 1, "</s>": 2}
-for letter in sorted(pre_tokenizers.ByteLevel.alphabet()):
-    vocabulary.setdefault(letter, len(vocabulary))
-while len(vocabulary) < 512:
-    vocabulary[f"t{len(vocabulary):03d}"] = len(vocabulary)
-LlamaConfig(
-    vocab_size=512, hidden_size=256, intermediate_size=688, num_hidden_layers=4, num_attention_heads=4,
-    num_key_value_heads=2, max_position_embeddings=2048, architectures=["LlamaForCausalLM"],
-    bos_token_id=1, eos_token_id=2, torch_dtype="bfloat16",
-).save_pretrained(sys.argv[1])
-bytes_ = Tokenizer(models.BPE(vocab=vocabulary, merges=[], unk_token="<unk>"))
-bytes_.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-bytes_.decoder = decoders.ByteLevel()
-fast = PreTrainedTokenizerFast(
-    tokenizer_object=bytes_, bos_token="<s>", eos_token="</s>", unk_token="<unk>"
-)
-fast.chat_template = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
-fast.save_pretrained(sys.argv[1])
-"""
+MODEL = ROOT / "tests" / "serving" / "random_llama.py"
+"""Makes the model; vLLM's own environment has what it needs."""
 
 
 def install() -> None:
@@ -65,7 +42,7 @@ def install() -> None:
         folder = site / f"vllm-{VERSION}+cpu.dist-info"
         folder.mkdir(exist_ok=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {VERSION}+cpu\n")
-    subprocess.run([PYTHON, "-c", MODEL, HOME / "model"], check=True)
+    subprocess.run([PYTHON, MODEL, HOME / "model"], check=True)
 
 
 def free_port() -> int:
@@ -75,15 +52,18 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def wait_for(origin: str, server: subprocess.Popen[bytes]) -> bool:
+def wait_for(port: int, server: subprocess.Popen[bytes]) -> bool:
     """Whether it answers before it ends or the time is up."""
     deadline = time.monotonic() + SECONDS
     while time.monotonic() < deadline and server.poll() is None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
         try:
-            with urllib.request.urlopen(f"{origin}/health", timeout=5):
-                return True
-        except (urllib.error.URLError, OSError):
+            connection.request("GET", "/health")
+            return connection.getresponse().status == 200
+        except OSError:
             time.sleep(2)
+        finally:
+            connection.close()
     return False
 
 
@@ -91,7 +71,6 @@ def main() -> int:
     """Install, start, test, end; the exit status of the tests, 2 where vLLM does not start."""
     install()
     port = free_port()
-    origin = f"http://127.0.0.1:{port}"
     quiet = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
     flags = ["--load-format", "dummy", "--dtype", "bfloat16", "--max-model-len", "1024", "--enforce-eager"]
     flags += ["--max-num-seqs", "16", "--host", "127.0.0.1", "--port", str(port)]
@@ -105,11 +84,13 @@ def main() -> int:
             start_new_session=True,
         )
     try:
-        if not wait_for(origin, server):
+        if not wait_for(port, server):
             print(f"error: vLLM did not start\nwhy:   see {log}\nnext:  make test-serving", file=sys.stderr)
             return 2
         tests = [sys.executable, "-m", "pytest", "tests/serving"]
-        return subprocess.run(tests, cwd=ROOT, env={**os.environ, "LAPTIME_VLLM": origin}).returncode
+        return subprocess.run(
+            tests, cwd=ROOT, env={**os.environ, "LAPTIME_VLLM": f"127.0.0.1:{port}"}
+        ).returncode
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait()

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import pytest
 
-ORIGIN = os.environ.get("LAPTIME_VLLM", "")
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(not ORIGIN, reason="LAPTIME_VLLM names no server")]
+ADDRESS = os.environ.get("LAPTIME_VLLM", "")
+ORIGIN = f"http://{ADDRESS}"
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not ADDRESS, reason="LAPTIME_VLLM names no server")]
 
 
 class Counts(NamedTuple):
