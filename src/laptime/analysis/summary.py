@@ -29,6 +29,7 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.token_rate import token_rate
 from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
@@ -60,6 +61,7 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
     stats += achieved(case, flops, main_throughput(case, constants), constants)
+    stats += token_rate(case, main_throughput(case, constants))
     return {stat.tag: stat for stat in stats}
 
 

@@ -34,6 +34,7 @@ from laptime.loadgen.messages import (
     decode_command,
     encode,
 )
+from laptime.loadgen.streams import StreamClient
 from laptime.measure.failures import failure_of
 
 EVERY = 0.25
@@ -69,7 +70,7 @@ class EndpointSender:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._loop = _event_loop()
-        self._client: Client = HttpClient(endpoint, now)
+        self._client: Client = (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
 
     def open(self) -> dict[str, Any]:
         """Ask once; what came."""

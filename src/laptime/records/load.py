@@ -44,11 +44,41 @@ FAILED = Metric(
     meaning="From when a request was due until it had surely failed.",
 )
 ANSWERED = Metric(
-    tag="throughput/answered",
+    tag="load/answered",
     unit="1/s",
     title="answered",
     better="higher",
     meaning="Whole answers per second, from when the first request that counts was due.",
+)
+
+
+TTFT = Metric(
+    tag="load/ttft",
+    unit="s",
+    title="time to first token",
+    better="lower",
+    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
+)
+TPOT = Metric(
+    tag="load/tpot",
+    unit="s",
+    title="time per output token",
+    better="lower",
+    meaning="(last token - first token) / (tokens - 1) of a request",
+)
+GAP = Metric(
+    tag="load/inter_chunk",
+    unit="s",
+    title="between chunks",
+    better="lower",
+    meaning="From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
+    lies_when="A server sends several tokens in a chunk; the level says whether it did.",
+)
+TOKENS_IN = Metric(
+    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
+)
+TOKENS_OUT = Metric(
+    tag="load/tokens_out", unit="1", title="output tokens", meaning="Of an answer, by the server's usage."
 )
 
 
@@ -73,7 +103,9 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         senders: processes. cpu: of the busiest, share of its time. stalls: [begin, seconds] since the run
             started.
         sizes: bytes of answers, the least and the most.
-        unstable: its queue grew through the window.
+        asked: tokens of a prompt and of an answer that were asked for; None where no tokens are.
+        chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
+        cached: prompt tokens that the server had already.
     """
 
     kind: Literal["open", "closed"]
@@ -90,6 +122,10 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     stalls: list[list[float]] = []
     errors: list[Errors] = []
     sizes: tuple[int, int] | None = None
+    asked: tuple[int, int] | None = None
+    chunks: int = 0
+    uncounted: int = 0
+    cached: int = 0
 
     @property
     def regime(self) -> str:

@@ -279,7 +279,7 @@ def test_precision(spread: float, plan: dict[str, Setting], word: str) -> None:
 def test_precision_of_too_few_samples() -> None:
     found = check("precision", case(timings(0.01, n=4, processes=1)))
     assert found is not None
-    assert found.outcome == "warn"
+    assert found.outcome == "fail", "without an interval there is no number"
     assert "4 of the 6" in found.sentence
     assert "--budget" in found.next
 

@@ -225,3 +225,18 @@ def test_the_page_is_whole_and_safe(root: Path) -> None:
     assert "worse" in source
     assert "http" not in source.replace("http-equiv", "")
     assert len(source) < 500_000
+
+
+def test_a_few_runs_are_not_called_steady(root: Path) -> None:
+    for number in range(1, 4):
+        keep(root, number, 0.020)
+    verdict = report.document(history(root=root), by="run").verdict
+    assert verdict.word == "too few runs"
+    assert verdict.tone == "unknown"
+    assert "from 10 runs of a case on; the most there are is 3" in verdict.sentence
+
+
+def test_enough_runs_without_a_change_are_steady(root: Path) -> None:
+    for number in range(1, 13):
+        keep(root, number, 0.020)
+    assert report.document(history(root=root), by="run").verdict.word == "steady"

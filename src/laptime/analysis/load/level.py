@@ -10,6 +10,7 @@ import numpy as np
 from laptime.analysis.load.balance import Balance, balance
 from laptime.analysis.load.batch_means import mean_interval, quantile_interval, worth
 from laptime.analysis.load.steady_part import steady_from
+from laptime.analysis.load.tokens import Tokens, tokens
 from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
@@ -46,6 +47,7 @@ class LevelStats(NamedTuple):
         late: seconds behind schedule, 99 of 100 less. turn: seconds of waiting for a turn, on average.
         window: 95 of 100 of the requests that came were answered within so many seconds, whatever would come
             after them; infinite where more failed.
+        tokens: of a language model.
     """
 
     facts: Level
@@ -57,6 +59,7 @@ class LevelStats(NamedTuple):
     late: float
     turn: float
     window: float
+    tokens: Tokens | None = None
 
 
 def requests_of(case: Case, facts: Level) -> Requests:
@@ -93,16 +96,18 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     start = int(np.nonzero(whole)[0][steady_from(requests.latency[whole])])
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0, 0)
     latency = requests.latency[start:]
+    answered = _answered(requests, start, weighed)
     return LevelStats(
         facts=facts,
         requests=requests,
         steady=start,
         balance=weighed,
-        answered=_answered(requests, start, weighed),
+        answered=answered,
         latency=_latency(latency, facts.regime, weighed, level),
         late=float(np.quantile(requests.late[whole], 0.99)),
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
+        tokens=tokens(case, facts, float(requests.due[start]), answered.value or 0.0),
     )
 
 
@@ -117,7 +122,7 @@ def _answered(requests: Requests, start: int, weighed: Balance) -> Stat:
     seconds = (last if weighed.grows else float(ends[-1])) - begin
     value = len(inside) / seconds if seconds > 0 else math.nan
     return Stat(
-        tag="throughput/answered",
+        tag="load/answered",
         title="answered",
         unit="1/s",
         value=value if math.isfinite(value) else None,

@@ -10,7 +10,7 @@ from laptime.records.check import Check
 from laptime.records.environment import Environment
 from laptime.records.plan import Setting
 
-_LONGER = "give it more time: --budget 60s, or --preset strict"
+_LONGER = "--budget 60s   or --preset strict: it needs more time"
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:

@@ -16,25 +16,11 @@ from msgspec import structs
 from laptime.kit.units import show
 from laptime.records.case import Axis, Case
 from laptime.records.check import Check
-from laptime.records.metric import Metric
+from laptime.records.load import TPOT, TTFT
 from laptime.records.regime import Regime
 from laptime.records.series import Series
 from laptime.store.imports import _records
 
-TTFT = Metric(
-    tag="load/ttft",
-    unit="s",
-    title="time to first token",
-    better="lower",
-    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
-)
-TPOT = Metric(
-    tag="load/tpot",
-    unit="s",
-    title="time per output token",
-    better="lower",
-    meaning="(last token - first token) / (tokens - 1) of a request",
-)
 _SHOWN = 0.05
 """Waiting before a request was sent that is worth a word, as a share of the latency from the schedule."""
 

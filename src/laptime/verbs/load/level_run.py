@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from msgspec import structs
 
@@ -16,7 +17,20 @@ from laptime.loadgen.messages import Level as Order
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Measured, Progress
-from laptime.records.load import FAILED, FIRST, LATE, TURN, Errors, Level, details
+from laptime.records.load import (
+    FAILED,
+    FIRST,
+    GAP,
+    LATE,
+    TOKENS_IN,
+    TOKENS_OUT,
+    TPOT,
+    TTFT,
+    TURN,
+    Errors,
+    Level,
+    details,
+)
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
@@ -43,8 +57,10 @@ class LevelRun:
         self._errors: dict[str, Errors] = {}
         self._answered = self._failed = 0
         self._sizes: list[int] = []
-        self._cpu, self._stalls = 0.0, [list[float]()]
-        self._stalls = []
+        self._last = 0.0
+        self._chunks = self._uncounted = self._cached = 0
+        self._cpu = 0.0
+        self._stalls: list[list[float]] = []
 
     def carry_out(self, senders: Senders, order: Order) -> Case:
         """Send all of it; the case with its checks. What came before an interruption is kept."""
@@ -80,6 +96,7 @@ class LevelRun:
     def _take(self, answers: Sequence[Answer]) -> None:
         good = [answer for answer in answers if not answer.error]
         bad = [answer for answer in answers if answer.error]
+        self._last = max([self._last, *(answer.end for answer in answers)])
         self._answered += len(good)
         self._failed += len(bad)
         for answer in bad:
@@ -95,7 +112,23 @@ class LevelRun:
         self._measured(LATE, good, [answer.woken - answer.due for answer in good])
         self._measured(TURN, good, [answer.sent - answer.woken for answer in good])
         self._measured(FIRST, good, [answer.first - answer.due for answer in good])
+        if self._facts.asked is not None:
+            self._take_tokens(good)
         self._measured(FAILED, bad, [answer.end - answer.due for answer in bad])
+
+    def _take_tokens(self, good: Sequence[Answer]) -> None:
+        """What a language model's answers tell besides."""
+        counted = [answer for answer in good if answer.usage]
+        many = [answer for answer in counted if answer.usage[1] > 1]
+        gaps = [(answer, after - before) for answer in good for before, after in pairwise(answer.chunks)]
+        self._chunks += sum(len(answer.chunks) for answer in good)
+        self._uncounted += len(good) - len(counted)
+        self._cached += sum(answer.usage[2] for answer in counted)
+        self._measured(TTFT, good, [answer.first - answer.due for answer in good])
+        self._measured(TPOT, many, [(each.end - each.first) / (each.usage[1] - 1) for each in many])
+        self._measured(GAP, [answer for answer, _ in gaps], [seconds for _, seconds in gaps])
+        self._measured(TOKENS_IN, counted, [answer.usage[0] for answer in counted])
+        self._measured(TOKENS_OUT, counted, [answer.usage[1] for answer in counted])
 
     def _measured(self, metric: Metric, answers: Sequence[Answer], values: Sequence[float]) -> None:
         if not answers:
@@ -105,7 +138,7 @@ class LevelRun:
             regime=self._facts.regime,
             samples=[round(value, 7) for value in values],
             at=[round(answer.due - self._began, 7) for answer in answers]
-            if metric in (LATENCY, FAILED)
+            if metric in (LATENCY, FAILED, TTFT, TPOT)
             else [],
             probe="client",
             clock="perf_counter",
@@ -113,13 +146,20 @@ class LevelRun:
         self._live(Measured(self._case.key, series))
 
     def _finish(self, status: str) -> Case:
+        window = self._facts.window
+        if self._facts.kind == "closed" and self._last:
+            window = min(window, self._last - self._began - self._facts.begin)
         facts = structs.replace(
             self._facts,
+            window=round(window, 4),
             answered=self._answered,
             failed=self._failed,
             cpu=round(self._cpu, 4),
             stalls=[[round(at, 4), round(seconds, 4)] for at, seconds in self._stalls],
             errors=sorted(self._errors.values(), key=lambda each: -each.count),
+            chunks=self._chunks,
+            uncounted=self._uncounted,
+            cached=self._cached,
             sizes=(self._sizes[0], self._sizes[1]) if self._sizes else None,
         )
         case = structs.replace(self._live.case(self._case.key), details=details(facts), status=status)

@@ -27,6 +27,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         arrivals: law of the gaps; trace: a file of times instead.
         duration: seconds of one level; requests: so many instead.
         body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
+        model, prompt, output, shared_prefix: of a language model: its name, and tokens.
         senders: processes; None: as many as are needed.
         remote: an address that is not this machine was confirmed.
     """
@@ -43,6 +44,10 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     method: str = ""
     bodies: list[str] = []
     headers: list[tuple[str, str]] = []
+    model: str = ""
+    prompt: int = 128
+    output: int = 64
+    shared_prefix: int = 0
     timeout: float = 60.0
     verify: bool = True
     senders: int | None = None
@@ -50,6 +55,12 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     name: str = ""
     save: bool = True
     origins: dict[str, Origin] = {}
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the target is an address of OpenAI's API: it ends in /v1, /completions or the like."""
+        path = urlsplit(self.target).path.rstrip("/") if self.is_endpoint else ""
+        return path.endswith(("/v1", "/v1/completions", "/v1/chat/completions")) and not self.bodies
 
     @property
     def is_endpoint(self) -> bool:

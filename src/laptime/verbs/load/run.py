@@ -26,6 +26,8 @@ from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
 from laptime.verbs.load.targets import sender_target
 
+LONGEST = 86400.0
+"""Seconds that so many requests may take where nobody says how long."""
 RECORDED = (
     "rates",
     "concurrency",
@@ -33,6 +35,10 @@ RECORDED = (
     "duration",
     "requests",
     "seed",
+    "model",
+    "prompt",
+    "output",
+    "shared_prefix",
     "method",
     "timeout",
     "senders",
@@ -167,6 +173,7 @@ def _scheduled(
         axes["concurrency"] = limit
     facts = Level(
         kind="open",
+        asked=_asked(request),
         rate=rate,
         arrivals=str(axes.get("arrivals", "trace")),
         concurrency=limit,
@@ -186,12 +193,16 @@ def _scheduled(
 
 def _closed(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> tuple[Case, Level, Order]:
     axes: dict[str, Axis] = {"concurrency": users, **own}
-    seconds = request.duration or (86400.0 if request.requests else DURATION)
-    facts = Level(kind="closed", concurrency=users, window=seconds)
+    seconds = request.duration or (LONGEST if request.requests else DURATION)
+    facts = Level(kind="closed", asked=_asked(request), concurrency=users, window=seconds)
     order = Order(
         begin=0.0, end=seconds, users=users, requests=request.requests, patience=request.timeout + 1
     )
     return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
+
+
+def _asked(request: LoadRequest) -> tuple[int, int] | None:
+    return (request.prompt, request.output) if request.is_language_model else None
 
 
 def _settings(request: LoadRequest) -> dict[str, Setting]:
@@ -212,10 +223,8 @@ def _command(request: LoadRequest) -> list[str]:
     words, kept = sys.argv[1:], ["laptime"]
     hide = False
     for word in words:
-        if hide:
+        if hide or (word.startswith(("--header=", "-H")) and word != "-H"):
             kept.append(f"{word.partition(':')[0]}: ...")
-        elif word.startswith("--header="):
-            kept.append(f"--header={word.partition('=')[2].partition(':')[0]}: ...")
         else:
             kept.append(shown(word) if word == request.target else word)
         hide = word in ("--header", "-H")

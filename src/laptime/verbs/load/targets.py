@@ -6,6 +6,8 @@ import base64
 from importlib.util import find_spec
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+from msgspec import structs
+
 from laptime.kit.errors import Unavailable
 from laptime.loadgen.messages import Endpoint, Program
 from laptime.records.plan import BenchRequest
@@ -22,9 +24,31 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
     """
     if request.is_endpoint:
         _require("h11")
-        return _endpoint(request), Subject(target=shown(request.target), source="address")
+        endpoint = _endpoint(request)
+        if request.is_language_model:
+            endpoint = _language_model(request, endpoint)
+        return endpoint, Subject(target=shown(request.target), source="address")
     planned = plan(BenchRequest(targets=[request.target], batch=[1]))
     return Program(planned.variants[0]), planned.subjects[0]
+
+
+def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
+    from laptime.loadgen.language_model import BODIES, Prompts, bodies, settled  # it needs h11
+
+    base, _, path = endpoint.url.partition("/v1")
+    kind = {"/completions": "completions", "/chat/completions": "chat"}.get(path.rstrip("/"), "")
+    prompts = Prompts(
+        kind=kind,
+        model=request.model,
+        prompt=request.prompt,
+        output=request.output,
+        shared=request.shared_prefix,
+        seed=request.seed,
+    )
+    json = [("content-type", "application/json")]
+    asked = structs.replace(endpoint, headers=[*endpoint.headers, *json])
+    asked, prompts = settled(f"{base}/v1", asked, prompts)
+    return structs.replace(asked, bodies=bodies(prompts, BODIES))
 
 
 def _require(library: str) -> None:

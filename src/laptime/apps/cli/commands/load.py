@@ -93,6 +93,24 @@ def _body(path: Path) -> list[str]:
     metavar="'NAME: VALUE'",
     help="Sent with each request, not stored.",
 )
+@click.option(
+    "--model", metavar="NAME", default="", help="Of a language model's server.  [default: its first]"
+)
+@click.option(
+    "--prompt",
+    type=click.IntRange(1),
+    default=128,
+    show_default=True,
+    metavar="N",
+    help="Tokens of a prompt; the answer's: --output N.",
+)
+@click.option(
+    "--shared-prefix",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Tokens that all prompts begin with.",
+)
 @time_option("--timeout", "A request that takes longer has failed.", default="60s")
 @click.option("--insecure", is_flag=True, help="Do not check the certificate.")
 @click.option("--senders", type=click.IntRange(1, 64), metavar="N", help="Processes that send.  [default: 1]")
@@ -120,13 +138,17 @@ def command(
     \b
     laptime load http://127.0.0.1:9000/predict --body x.json --rate 10,20,40
     laptime load http://127.0.0.1:9000/predict --body x.json --concurrency 1,8
+    laptime load http://127.0.0.1:8000/v1 --rate 2,4,8 --prompt 512 --output 128
     laptime load torchvision:resnet18 --rate 40
     laptime load null:exp=20ms --rate 40        the generator itself, against a known answer
     """
     from laptime.verbs.load import LoadRequest, load  # not for `laptime --help`
 
     voice = context.find_object(Voice) or Voice()
-    planned = output.planned(outputs)
+    files = [each for each in outputs if not each.isdigit()]
+    if tokens := [int(each) for each in outputs if each.isdigit()]:
+        given["output"] = max(1, tokens[-1])  # `--output 128` is tokens, `--output a.html` a file
+    planned = output.planned(files)
     request = LoadRequest(
         **{name: value for name, value in given.items() if value is not None},
         bodies=_body(body) if body else [],

@@ -102,11 +102,11 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     """Make a training script faster, with proof, and hand the change back as a patch.
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
-    another against it and checks that each trains the same. It measures all kept changes together in new
-    processes and writes them as a patch. Options of laptime come before SCRIPT.py, those of the script
-    after it.
+    another against it and compares outputs, losses, gradients and weights of a few steps with each: a
+    gate, no proof of a whole training. It measures all kept changes together in new processes and writes
+    them as a patch. Options of laptime come before SCRIPT.py, those of the script after it.
 
-    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the kept changes do not train the same, 4 the
+    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
 
     \b

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from laptime.analysis.change_points import FEWEST
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point
@@ -32,6 +33,7 @@ def document(histories: Sequence[History], *, by: str) -> doc.Document:
         verb="history",
         title=f"{count(len(histories), 'case')} over time",
         verdict=_headline(histories),
+        brief=[_overview(histories)],
         sections=[overview, *(_section(history, by, at) for at, history in enumerate(histories, 1))],
         data=lambda: data(histories),
         about="A change in the numbers is not yet a change in the program: measure both revisions, "
@@ -46,12 +48,26 @@ def data(histories: Sequence[History]) -> dict[str, Any]:
 
 def _headline(histories: Sequence[History]) -> doc.Headline:
     steps = [step for history in histories for step in history.steps]
+    told = [history for history in histories if not history.note]
+    if not told:
+        most = max(len(history.points) for history in histories)
+        return doc.Headline(
+            word="too few runs",
+            tone="unknown",
+            sentence=f"a change of level is looked for from {FEWEST} runs of a case on; "
+            f"the most there are is {most}",
+        )
     is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
+    few = f" in {len(told)} of {count(len(histories), 'case')}; the others have too few runs"
+    where = "; ".join(
+        f"{history.case} {step.word}, {step.sentence}" for history in told for step in history.steps
+    )
+    found = where or "no change of level was found" + (few if len(told) < len(histories) else "")
     return doc.Headline(
         word="worse" if is_worse else "changed" if steps else "steady",
         tone="invalid" if is_worse else "noisy" if steps else "trusted",
-        sentence=f"{count(len(steps), 'change')} of level found; the chance of reporting one "
-        "where there is none is 1 %, as long as neighbouring runs are no more alike than others",
+        sentence=f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
+        "runs are no more alike than others",
     )
 
 
@@ -76,7 +92,7 @@ def _case(history: History, *, differ: bool) -> doc.Row:
     ends = [_value(history, point) for point in (points[0], points[-1])]
     line = sparkline([point.value for point in points])
     apart = [_apart(history.differs)] if differ else []
-    last = changes or history.note or "none found"
+    last = changes or ("too few runs" if history.note else "none found")
     return doc.Row(cells=[history.case, *apart, len(points), line, *ends, last])
 
 

@@ -6,7 +6,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
-from laptime.reports.documents.load import data, headline, levels
+from laptime.reports.documents.load import data, headline, levels, tokens
 
 
 def document(run: Run) -> doc.Document:
@@ -20,6 +20,7 @@ def document(run: Run) -> doc.Document:
         conditions=words.where(run),
         sections=[
             levels.section(run, measured),
+            tokens.section(measured),
             doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
             levels.reasons(run, measured),
         ],

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from laptime.analysis.load.tokens import Tokens
 from laptime.analysis.stat import Stat
 from laptime.records.case import Axis, Failure, Status
 from laptime.records.check import Trust
@@ -54,6 +55,7 @@ class OneLevel(Struct, frozen=True, kw_only=True):
     steady: int
     late: float | None
     turn: float | None
+    tokens: dict[str, Any] | None
     growth: float
     window_p95: float | None
     reasons: list[json_parts.Reason]
@@ -108,11 +110,21 @@ def _level(each: Measured) -> OneLevel:
         steady=stats.steady if stats else 0,
         late=stats.late if stats else None,
         turn=stats.turn if stats else None,
+        tokens=_tokens(stats.tokens) if stats and stats.tokens else None,
         growth=stats.balance.growth if stats else 0.0,
         window_p95=stats.window if stats else None,
         reasons=[json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"],
         failure=case.failure,
     )
+
+
+def _tokens(tokens: Tokens) -> dict[str, Any]:
+    return {
+        name: {quantile: _number(stat) for quantile, stat in value.items()}
+        if isinstance(value, dict)
+        else value
+        for name, value in tokens._asdict().items()
+    }
 
 
 def _number(stat: Stat) -> Number:

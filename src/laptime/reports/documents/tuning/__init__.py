@@ -37,6 +37,7 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
+        brief=[doc.Facts(rows=_brief(tuning, _words.title(run)))],
         sections=[
             _notices(run),
             step.section(tuning),
@@ -52,6 +53,15 @@ def document(run: Run) -> doc.Document:
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
         "in new processes, is the gain.",
     )
+
+
+def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
+    """What was asked about, what bounds it, whether it trains the same, and where the patch is."""
+    rows = [("script", f"{title}: {tuning.before.sentence}" if tuning.before else title)]
+    rows += [("gate", text)] if (text := training.gate_result(tuning.gate)) else []
+    rows += [row for row in patch.facts(tuning) if row[0] in ("patch", "left out")]
+    ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
+    return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
 
 
 def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:

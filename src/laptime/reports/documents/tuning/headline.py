@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -11,6 +10,7 @@ from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Tuning
 from laptime.reports import _words
+from laptime.reports.commands import again
 from laptime.reports.document import Headline, Tone
 from laptime.reports.documents.tuning import words
 
@@ -115,8 +115,8 @@ def _doubt(tuning: Tuning) -> str:
 def _ungated(tuning: Tuning) -> str:
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
-    leads = {"failed": "the final set does not train the same", "none": "the final set was not gated"}
-    lead = leads.get(tuning.gate.word, "whether the final set trains the same is not known")
+    leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}
+    lead = leads.get(tuning.gate.word, "the gate of the final set is undecided")
     return f"{lead}: {tuning.gate.reason}" if tuning.gate.reason else lead
 
 
@@ -147,13 +147,4 @@ def next_steps(run: Run) -> list[str]:
 
 def _again(run: Run, *options: str) -> str:
     """The command as it was typed, without --dry-run and with these options before all others."""
-    # Options of laptime itself may stand before the verb: `laptime -q tune train.py`.
-    is_typed = run.command[:1] == ["laptime"] and run.verb in run.command
-    typed = run.command[run.command.index(run.verb) + 1 :] if is_typed else []
-    script = [subject.target for subject in run.subjects[:1]] or ["SCRIPT.py"]
-    rest: list[str] = []
-    for before, word in zip(["", *typed], typed, strict=False):
-        replaced = "--budget" in options and (before == "--budget" or word.partition("=")[0] == "--budget")
-        if word not in ("--dry-run", *options) and not replaced:
-            rest.append(word)
-    return _words.printable(shlex.join(["laptime", "tune", *options, *(rest or script)]))
+    return again(run, *options, verb="tune", without=("--dry-run",))
