@@ -1,7 +1,7 @@
 """The rate at which a level of load was answered, which is what its machine is paid for.
 
-Of a language model whose answers were all counted it is that of output tokens: reading prompts is part of what
-they cost. Of anything else, and where an answer was not counted, it is that of requests.
+Of a language model whose answers were all counted it is that of output tokens: reading prompts is part of
+what they cost. Of anything else, and where an answer was not counted, it is that of requests.
 """
 
 from __future__ import annotations
