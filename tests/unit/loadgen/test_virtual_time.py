@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 
+from fixtures import runs
 from fixtures.virtual_load import constant, exponential, level
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.loadgen import arrivals
+from laptime.pricing.speeds import speeds
 from laptime.records.case import Case
 
 S = 0.020
@@ -101,3 +104,12 @@ def test_no_tick_is_skipped_whatever_the_server_does() -> None:
     stats = numbers(level(50, 4, lambda: 1.0, 0, arrivals="constant"))
     assert len(stats.requests.due) == 200
     np.testing.assert_allclose(np.diff(stats.requests.due), 1 / 50, atol=1e-6)
+
+
+def test_what_a_level_answered_per_second_is_what_it_costs_not_one_over_its_latency() -> None:
+    case = level(30, 100, constant(S), 0)
+    answered = numbers(case).answered.value
+    assert answered == pytest.approx(30, rel=0.1)
+    made = speeds(structs.replace(runs.run(case), verb="load")).speeds
+    assert [speed.rate for speed in made] == [answered]
+    assert made[0].unit == "request"

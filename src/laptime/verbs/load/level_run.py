@@ -19,6 +19,7 @@ from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Measured, Progress
 from laptime.records.load import (
+    ANSWERED,
     FAILED,
     FIRST,
     GAP,
@@ -165,6 +166,8 @@ class LevelRun:
         )
         case = structs.replace(self._live.case(self._case.key), details=details(facts), status=status)
         stats = level_stats(case)
+        if stats is not None and stats.answered.value:
+            case = case.with_series(Series(metric=ANSWERED, samples=[stats.answered.value]))
         case = structs.replace(case, checks=checks.run_all(case, stats))
         if facts.slo:
             verdict = judged(promises(facts.slo), stats)
