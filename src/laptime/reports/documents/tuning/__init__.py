@@ -1,4 +1,4 @@
-"""The document of a tuning session: the gain, what bounds the step, the ladder, the gate, the patch."""
+"""The document of a tuning session: the gain, the patch, the gate, the ladder, what bounds the step."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def document(run: Run) -> doc.Document:
         brief=[doc.Facts(rows=_brief(tuning, _words.title(run)))],
         sections=[
             _notices(run),
-            step.section(tuning),
-            ladder.section(tuning),
-            patch.suggested(tuning),
-            training.section(tuning),
             patch.section(tuning),
+            training.section(tuning),
+            ladder.section(tuning),
+            step.section(tuning),
+            patch.suggested(tuning),
             _session(run, tuning),
             machine.section(run),
         ],
