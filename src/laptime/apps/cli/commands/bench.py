@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import measuring, measuring_options
+from laptime.apps.cli import completing, measuring, measuring_options
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 
 
 @click.command("bench", cls=measuring_options.Measuring)
-@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completing.targets)
 @measuring_options.same_option
 @measuring_options.all_options
 @report_options
