@@ -39,7 +39,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
         with laptime.profile(steps=5) as seen:
             train(model, loader)
-        print(seen.profile.verdict.sentence)
+        print(seen.run)
 
         @laptime.profile()  # the same around every call of a function
         def train(model, loader): ...
