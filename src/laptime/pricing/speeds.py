@@ -23,7 +23,6 @@ from laptime.pricing.promises import ONE_BY_ONE, Promise, judge
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
 from laptime.records.cost import AT_SLO, Excluded, Interval, Speed, Unit
-from laptime.records.load import ANSWERED
 from laptime.records.run import Run
 from laptime.records.tuning import Measured, Tuning
 
@@ -137,9 +136,6 @@ def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None
         return structs.replace(speed, unit=level.unit), ""
     if wanted is not None:
         return _keeping(run, case, stats, wanted)
-    if (answered := stats.get(ANSWERED.tag)) is not None:
-        grows = any(check.name == "capacity" and check.outcome == "warn" for check in case.checks)
-        return _speed(run, case, stats, answered, at="saturation" if grows else "a given rate"), ""
     rate = main_throughput(case, run.constants)
     if rate is None or not rate.value:
         return None, "no throughput was measured"
@@ -154,7 +150,7 @@ def _keeping(run: Run, case: Case, stats: dict[str, Stat], wanted: Promise) -> t
     best: tuple[Stat, float] | None = None
     reasons = []
     for regime in ONE_BY_ONE:
-        rate = stats.get(f"throughput/{regime}") or stats.get(ANSWERED.tag)
+        rate = stats.get(f"throughput/{regime}")
         if rate is None or not rate.value:
             continue
         judged = judge(wanted, stats, regime)
