@@ -129,8 +129,8 @@ class TorchHooks(Hooks):
         reference = iterator.__dict__.get(LOADER)
         return self._loop.fetched(reference and reference(), lambda: original(iterator))
 
-    def _calls(self, module: Any) -> None:
-        self._loop.called(module)
+    def _calls(self, module: Any, inputs: Any) -> None:
+        self._loop.called(module, inputs)
 
     def _failed(self) -> None:
         self._loop.region.leave()
