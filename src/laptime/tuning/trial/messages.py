@@ -210,8 +210,8 @@ class CapturedStep:
 
     Attributes:
         losses: what backward passes began from; loss: their sum. rates: learning rate of each group.
-        samples: the effective batch, as loaders give it. shapes: of the tensors that each call of a trained model
-            gets. norm: of the gradients when the optimizer stepped; norm_before: when the
+        samples: the effective batch, as loaders give it. shapes: of the tensors in each call of a model.
+        norm: of the gradients when the optimizer stepped; norm_before: when the
             last backward pass ended; clipped_from: norms that the script asked torch to clip.
         bad: non-finite values by group.
     """
