@@ -141,7 +141,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     from laptime.tuning.optimization import Recipe
     from laptime.tuning.patch.sources import Sources
     from laptime.tuning.search import ranking
-    from laptime.tuning.session import patching, tuning_record
+    from laptime.tuning.session import patching, suggesting, tuning_record
     from laptime.tuning.session.diagnosis_record import diagnosis
     from laptime.tuning.session.request import TuneRequest, choice_of, program_of
     from laptime.tuning.session.trial_evaluator import TrialEvaluator
@@ -154,7 +154,7 @@ def ranked_first(script: Path, folder: Path) -> dict[str, Any]:
     loop_profile = evaluator.diagnose(Recipe())
     candidates = ranking.ranked(evaluator.candidates(loop_profile, Recipe()).usable)
     able = [each for each in candidates if not ranking.missing(each, {}, loop_profile, loop_profile)]
-    suggested, suggestions = patching.suggestions(evaluator, loop_profile)
+    suggested, suggestions = suggesting.suggestions(evaluator, loop_profile)
     rungs = [tuning_record.planned(each, 0.0) for each in able if each.change.name != ranking.CONTROL]
     sources = Sources(
         loop_profile.sites + loop_profile.syncs, patching.main_file(evaluator), loop_profile.device

@@ -6,31 +6,30 @@ Asked for: under 100 ms once the index knows them. The runs are small (40 sample
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
 from _shown import head, parser, shown, table, write
+from _stored import command, fill
 from fixtures import runs
-from laptime.store import files, index
+from laptime.records.run import Run
+from laptime.store import index
 
 LIMIT = 0.100
 
 
-def fill(root: Path, number: int, samples: int) -> None:
-    """So many run files, changed a minute ago."""
+def made(number: int, samples: int) -> Iterator[Run]:
+    """So many runs with the same samples."""
     run = runs.run(runs.case(runs.timings(0.0263, n=samples, warm_up=3), *runs.facts()))
-    then = time.time_ns() - 60 * 10**9
     for at in range(number):
         day, second = at // 1000 % 28 + 1, at % 1000
-        path = files.save(structs.replace(run, id=f"202608{day:02d}-{second:06d}-{at:06d}-a"), root)
-        os.utime(path, ns=(then, then))
+        yield structs.replace(run, id=f"202608{day:02d}-{second:06d}-{at:06d}-a")
 
 
 def timed(root: Path, rounds: int) -> list[float]:
@@ -39,22 +38,6 @@ def timed(root: Path, rounds: int) -> list[float]:
     for _ in range(rounds):
         started = time.perf_counter()
         index.listing(root)
-        found.append(time.perf_counter() - started)
-    return found
-
-
-def command(root: Path, rounds: int, *more: str) -> list[float]:
-    """Seconds of `laptime list`, the start of Python in it."""
-    found = []
-    for _ in range(rounds):
-        started = time.perf_counter()
-        subprocess.run(
-            [sys.executable, "-m", "laptime", "list", *more],
-            env={**os.environ, "LAPTIME_HOME": str(root)},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
-        )
         found.append(time.perf_counter() - started)
     return found
 
@@ -71,14 +54,14 @@ def main() -> int:
     for number in (int(word) for word in asked.runs.split(",")):
         with tempfile.TemporaryDirectory(prefix="laptime-store-") as folder:
             root = Path(folder)
-            fill(root, number, asked.samples)
+            fill(root, made(number, asked.samples))
             row: dict[str, Any] = {
                 "runs": number,
                 "first": timed(root, 1),
                 "known": timed(root, asked.rounds),
             }
-            row["list"] = command(root, asked.rounds)
-            row["list --all"] = command(root, asked.rounds, "--all")
+            row["list"] = command(root, asked.rounds, "list")
+            row["list --all"] = command(root, asked.rounds, "list", "--all")
         data["rows"].append(row)
         over |= sorted(row["known"])[asked.rounds // 2] > LIMIT
         cells = (shown(row[name], factor=1e3, unit="ms", digits=0) for name in row if name != "runs")

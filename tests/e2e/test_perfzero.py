@@ -188,6 +188,18 @@ def test_a_benchmark_that_passes_writes_perfzeros_summary(work: Path) -> None:
     assert json.loads(shown.stdout) == summary
 
 
+def test_the_framework_that_a_benchmark_loads_is_one_of_the_runs_conditions(work: Path) -> None:
+    runs = []
+    for version in ("2.20.0", "2.21.0"):
+        (work / "tensorflow.py").write_text(f"__version__ = {version!r}\n")
+        (work / "framed.py").write_text("import tensorflow\nfrom tinybench import *\n")
+        done = perfzero(work, "--benchmark_methods=framed.Bare.benchmark_pass")
+        assert done.returncode == 0, done.stderr
+        runs.append(lookup.load("last", work / ".laptime"))
+    assert [run.environment.libraries["tensorflow"] for run in runs] == ["2.20.0", "2.21.0"]
+    assert len({run.environment.fingerprint for run in runs}) == 2
+
+
 @pytest.mark.slow
 def test_every_fault_is_marked_and_the_rest_goes_on(work: Path) -> None:
     names = "bound raise exit segfault vanish silent twice names renamed nan hang flood pass"

@@ -30,6 +30,14 @@ def test_what_a_program_does_by_itself_is_in_its_numbers(name: str) -> None:
     assert found.covered >= 0.9 * found.intervals, found
 
 
+@pytest.mark.parametrize("name", ["clustered", "speed_flips"])
+def test_what_was_seen_too_rarely_is_not_trusted(name: str) -> None:
+    """But for runs without any burst or flip: they cannot know of them."""
+    found = scored(name, runs=25)
+    assert found.wrongly_trusted <= 2, found
+    assert found.runs - found.trusted >= 10, found
+
+
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if PROGRAMS[name].outside])
 def test_what_the_outside_does_is_not(name: str) -> None:
     found = scored(name, runs=6)

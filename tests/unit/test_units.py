@@ -86,3 +86,9 @@ def test_a_scale_of_zero_is_the_base_unit() -> None:
     assert scale(0.0, "s") == (1.0, "s")
     assert scale(0.0, "B") == (1.0, "B")
     assert scale(0.0, "ratio") == (1e-2, "%")
+
+
+def test_what_is_no_zero_is_not_shown_as_one() -> None:
+    assert show(0.4, "1/s", (-40.0, 40.0)) == "0.4/s"
+    assert show(3e-6, "s", (-1.0, 1.0)) == "3 us"
+    assert show(0.0, "1/s") == "0/s"

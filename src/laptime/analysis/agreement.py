@@ -121,10 +121,15 @@ class Agreement(Struct, frozen=True, kw_only=True):
 
 
 class Judgement(NamedTuple):
-    """A word and the numbers that it rests on, as a sentence without a subject."""
+    """A word and the numbers that it rests on, as a sentence without a subject.
+
+    Attributes:
+        share: of what is allowed that the largest error takes.
+    """
 
     word: Word
     sentence: str
+    share: float = 0.0
 
 
 def measured(
@@ -183,10 +188,10 @@ def judged(agreement: Agreement, dtype: str) -> Judgement:
     worst = max(agreement.outputs, key=share)
     text = _sentence(worst, agreement)
     if share(worst) > 1:
-        return Judgement("close" if _share(worst, coarser) <= 1 else "different", text)
+        return Judgement("close" if _share(worst, coarser) <= 1 else "different", text, share(worst))
     if not any(map(_follows, agreement.outputs)):
-        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}")
-    return Judgement("same", text)
+        return Judgement("unknown", f"{text}; {_why_unknown(agreement)}", share(worst))
+    return Judgement("same", text, share(worst))
 
 
 def _widened(limit: Limit, granted: float) -> Limit:

@@ -56,6 +56,11 @@ def architecture(target: str) -> str:
     return plain(name) if kind in names("targets") and kind != "null" else target
 
 
+def work_of(case: Case) -> tuple[object, ...]:
+    """What a call of a language model does: where this differs the work does, and no case is faster."""
+    return tuple(case.axes.get(name) for name in ("phase", "prompt", "output"))
+
+
 def same_models(cases: list[Case]) -> list[Finding]:
     """A finding for each further framework that runs an architecture: the same model, or how it differs."""
     groups: dict[str, dict[tuple[str, str], list[Case]]] = {}

@@ -41,6 +41,7 @@ def between_runs(earlier: Iterable[Run], a: Run, b: Run) -> Spread | None:
         for run in earlier
         if run.id not in (a.id, b.id)
         and run.environment.fingerprint == b.environment.fingerprint
+        and run.environment.machine == b.environment.machine
         and run.status == "complete"
         and run.trust != "invalid"
     ]

@@ -84,7 +84,7 @@ def judge(measured: Effect, margin: float = MARGIN) -> tuple[Word, tuple[float, 
 def compare(
     baseline: Case, candidate: Case, *, regime: str = Regime.ISOLATED, margin: float = MARGIN
 ) -> Comparison | None:
-    """Compare two interleaved cases; times are taken per item when their batch sizes differ.
+    """Compare two interleaved cases; times are taken per item where batch sizes or instances differ.
 
     Returns None when a side has no samples in this regime or too few rounds are shared.
     """
@@ -94,7 +94,7 @@ def compare(
     measured = effect(left, right)
     if measured is None:
         return None
-    measured = replace(measured, mean=measured.mean - math.log(candidate.batch / baseline.batch))
+    measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
     return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
 
 
@@ -115,7 +115,7 @@ def described(
     return Comparison(
         baseline=baseline.key,
         candidate=candidate.key,
-        metric=f"latency/{regime}" if baseline.batch == candidate.batch else f"time per item/{regime}",
+        metric=f"latency/{regime}" if baseline.items == candidate.items else f"time per item/{regime}",
         speedup=measured.speedup,
         ci95=ci95,
         word=word,

@@ -22,6 +22,14 @@ Kind = Literal["flat", "warm-up", "slow-down", "unstable"]
 SMALLEST_STEP = 0.03
 """Relative change of level that counts; smaller ones are drift, which widens the interval."""
 
+FIRST = 50
+"""Samples that may be a warm-up however few are measured: short measurements are all beginning."""
+LATE_STEP = 0.05
+"""Such a change of level is none that only a cache makes while it fills up."""
+WARM_UP_SHARE = 0.1
+"""Of a process's samples. A level that changes later, and was not kept nine times as long since, may change
+again: a guest's CPU that flips its speed now and then looks like this."""
+
 _MIN_TAIL = 5
 _SURE = 0.99997
 """Four standard errors where there are many samples, more where the noise itself is little known."""
@@ -62,6 +70,16 @@ def settle(samples: Floats, ignore: np.ndarray | None = None) -> Steady:
     change = float(np.expm1(np.median(x[:start]) - level))
     kind = "warm-up" if change > 0 else "slow-down"
     return Steady(int(positions[start]), "unstable" if _wanders(x[start:]) else kind, change)
+
+
+def late_step(samples: Floats, steady: Steady) -> float:
+    """Share by which the level changed where the steady part begins, if too late for a warm-up; else 0."""
+    start = steady.start
+    if start <= max(FIRST, WARM_UP_SHARE * len(samples)):
+        return 0.0
+    near = max(5, len(samples) // 20)
+    share = abs(float(np.median(samples[start - near : start]) / np.median(samples[start:])) - 1)
+    return share if share > LATE_STEP else 0.0
 
 
 def _cut(x: Floats) -> int | None:

@@ -29,12 +29,15 @@ from laptime.analysis.quantiles import (
 )
 from laptime.analysis.stat import Stat
 from laptime.analysis.student_t import t_quantile
+from laptime.analysis.token_rate import token_rate
 from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
+ANSWERED = "load/answered"
+"""Tag of what a server answered per second: with many requests under way latency does not tell it."""
 REPORTED = "reported/"
 """Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
@@ -53,11 +56,12 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
                 _if_served(load, _spared(case, series, stat, constants))
                 for stat in latency(series, constants)
             ]
-            stats.append(_throughput(case, series, constants))
+            stats += [_throughput(case, series, constants)] if case.find(ANSWERED) is None else []
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
     stats += achieved(case, flops, main_throughput(case, constants), constants)
+    stats += token_rate(case, main_throughput(case, constants))
     return {stat.tag: stat for stat in stats}
 
 
@@ -118,7 +122,9 @@ def throughput_regime(
 
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
-    """Throughput of a case by regime."""
+    """Throughput of a case by regime; none where it was counted, not derived."""
+    if case.find(ANSWERED) is not None:
+        return {}
     return {
         series.regime or "": _throughput(case, series, constants)
         for series in case.series
@@ -279,9 +285,8 @@ def _served(load: OpenLoop | None, stat: Stat, batch: int) -> Stat:
 
 def _throughput(case: Case, series: Series, constants: Constants) -> Stat:
     load = open_loop(case) if series.regime == Regime.PACED else None
-    items = case.batch * case.instances
-    rate = throughput(series, batch=items, constants=constants)
-    return _served(load, _spared(case, series, rate, constants), items)
+    rate = throughput(series, batch=case.items, constants=constants)
+    return _served(load, _spared(case, series, rate, constants), case.items)
 
 
 def _spared(case: Case, series: Series, stat: Stat, constants: Constants) -> Stat:

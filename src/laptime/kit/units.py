@@ -80,9 +80,15 @@ def show(value: float | None, unit: str, ci95: tuple[float, float] | None = None
     elif half and half >= 10 and half < abs(number):
         # Whole digits, too, may be noise: 2,113 with a half-width of 40 is 2,110.
         step = 10 ** math.floor(math.log10(half))
-        text = f"{round(number / step) * step:,.0f}"
+        rounded = round(number / step) * step
+        if ci95 and not ci95[0] <= rounded * factor <= ci95[1]:
+            rounded = round(10 * number / step) * step / 10  # no number lies outside of its own interval
+        text = f"{rounded:,.0f}"
     else:
         text = f"{number:,.{decimals(number, half)}f}"
+        if number and not float(text.replace(",", "")):
+            # However wide its interval is, what is no zero is not shown as one.
+            text = f"{number:,.{decimals(number, None, figures=1)}f}"
     return f"{text} {name}".rstrip() if name != "/s" else f"{text}/s"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from laptime.analysis.levels import largest_late_step
 from laptime.analysis.stat import Stat
 from laptime.analysis.summary import main_throughput, median_of
 from laptime.records.case import Case
@@ -29,6 +30,11 @@ def reached(case: Case) -> float:
     if not shares:
         return math.inf
     return max(math.inf if share is None else share for share in shares)
+
+
+def is_within(case: Case, precision: float) -> bool:
+    """Whether more time would tell nothing: intervals are as narrow as this share, the level has settled."""
+    return reached(case) <= precision and not largest_late_step(case)
 
 
 def compared_enough(compared: list[Comparison], precision: float, *, pairs: float) -> bool:

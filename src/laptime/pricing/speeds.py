@@ -1,7 +1,8 @@
 """The throughputs that a run has, of any kind of run, with the conditions under which each holds.
 
 bench, suite   a case each: its throughput, or the highest that keeps a promise about latency
-a load test    a case each: the highest rate at which its own promise was held (`records.cost.AT_SLO`)
+load           a level each: what was answered; the levels that keep a promise (`pricing.levels`)
+others         that tell it: the highest rate that held a promise of their own (`records.cost.AT_SLO`)
 tune           the script as it is, and as it was tuned; both measured afresh
 profile        the untraced step, where the run knows it, else the traced one
 """
@@ -17,6 +18,7 @@ from laptime.analysis.stat import Stat
 from laptime.analysis.summary import headline, main_throughput, summarize
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import count
+from laptime.pricing.levels import answered, is_level
 from laptime.pricing.promises import ONE_BY_ONE, Promise, judge
 from laptime.records.case import AS_GIVEN, Case
 from laptime.records.check import Trust, trust
@@ -80,7 +82,9 @@ def _nothing(run: Run, excluded: list[Excluded], wanted: Promise | None) -> Lapt
         return UsageError(
             f"no case of run {run.id} keeps {wanted.text}",
             why=reasons,
-            next="laptime bench TARGET --batch 1 --rate 20   measures more of it",
+            next="laptime load TARGET --rate 5,10,20   asks more rates"
+            if run.verb == "load"
+            else "laptime bench TARGET --batch 1 --rate 20   measures more of it",
         )
     return UsageError(
         f"run {run.id} has no throughput", why=reasons, next=f"laptime show {run.id}   what it has"
@@ -124,6 +128,11 @@ def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None
         if held.value is None or held.value <= 0:
             return None, f"no rate held {case.details.get('slo', 'its promise')}"
         return _speed(run, case, stats, held, at=str(case.details.get("slo", "its promise"))), ""
+    if is_level(case):
+        level, reason = answered(case, wanted)
+        if level is None:
+            return None, reason
+        return _speed(run, case, stats, level.rate, at=level.at, tail=level.tail, median=level.median), ""
     if wanted is not None:
         return _keeping(run, case, stats, wanted)
     rate = main_throughput(case, run.constants)
@@ -155,9 +164,16 @@ def _keeping(run: Run, case: Case, stats: dict[str, Stat], wanted: Promise) -> t
 
 
 def _speed(
-    run: Run, case: Case, stats: dict[str, Stat], rate: Stat, *, at: str, tail: float | None = None
+    run: Run,
+    case: Case,
+    stats: dict[str, Stat],
+    rate: Stat,
+    *,
+    at: str,
+    tail: float | None = None,
+    median: Stat | None = None,
 ) -> Speed:
-    median = headline(case, run.constants)
+    median = median or headline(case, run.constants)
     told = str(case.details.get("unit", ""))
     unit: Unit = next((unit for unit in _UNITS if unit == told), _unit(case))
     threads = case.axes.get("threads")

@@ -25,11 +25,13 @@ class Program(NamedTuple):
     Attributes:
         cpus: CPUs it used while sampled (0.5 is half of one).
         name: its own name, unprintable characters replaced.
+        user: whose it is; "" when that is not told.
     """
 
     pid: int
     name: str
     cpus: float
+    user: str = ""
 
 
 def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
@@ -48,8 +50,19 @@ def programs(seconds: float = 0.3, *, at_least: float = 0.02) -> list[Program]:
         for pid, (name, total) in after.items()
         if pid in before and pid not in family
     }
-    busy_programs = [Program(pid, name, cpus) for pid, (name, cpus) in used.items() if cpus >= at_least]
+    busy_programs = [
+        Program(pid, name, cpus, _owner(pid)) for pid, (name, cpus) in used.items() if cpus >= at_least
+    ]
     return sorted(busy_programs, key=lambda program: -program.cpus)
+
+
+def _owner(pid: int) -> str:
+    import psutil
+
+    try:
+        return _printable(psutil.Process(pid).username())
+    except (psutil.Error, KeyError):
+        return ""
 
 
 def _cpu_times() -> dict[int, tuple[str, float]]:

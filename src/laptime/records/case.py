@@ -80,6 +80,11 @@ class Case(Struct, frozen=True, kw_only=True, omit_defaults=True):
         number = self.axes.get("instances", 1)
         return number if isinstance(number, int) and number > 0 else 1
 
+    @property
+    def items(self) -> int:
+        """Items that all instances work on at the same time."""
+        return self.batch * self.instances
+
     def find(self, tag: str, regime: str | None = None) -> Series | None:
         """The series of one metric and regime, or None."""
         return next((s for s in self.series if s.key == (tag, regime)), None)

@@ -39,7 +39,7 @@ class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         before: name of the other file(s).
         before_step_ns, after_step_ns: mean steps.
-        speedup: before / after.
+        speedup: before / after. ci95: its 95 % interval over the steps of both; None below two on a side.
         breakdown: rows named like the parts of Breakdown.
         operators: by device self time, or host self time without an accelerator.
         idle: rows named like idle causes.
@@ -52,6 +52,7 @@ class Difference(Struct, frozen=True, kw_only=True, omit_defaults=True):
     after_step_ns: int
     speedup: float
     sentence: str
+    ci95: tuple[float, float] | None = None
     breakdown: list[ChangedRow] = []
     operators: list[ChangedRow] = []
     kernels: list[ChangedRow] = []

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -97,6 +98,11 @@ class Environment(Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def machine(self) -> str:
+        """The host's name; "" for the id of a container, which is another one each time."""
+        return "" if re.fullmatch(r"[0-9a-f]{12}|[0-9a-f]{64}", self.host) else self.host
+
+    @property
     def fingerprint(self) -> str:
         """Short hash of all that must be equal before two runs are compared unasked."""
         return hashlib.sha256(_text(_decisive(self))).hexdigest()[:12]
@@ -145,3 +151,31 @@ def differences(a: Environment, b: Environment) -> list[str]:
         else:
             phrases.append(f"{name.replace('_', ' ')} {ours} and {theirs}")
     return phrases
+
+
+def distinctions(environments: Sequence[Environment]) -> list[list[str]]:
+    """What sets each of several environments apart from the others: `machine ci-1`, `torch 2.15` ...
+
+    A field is named where two of them differ in it, as what it is in each.
+    """
+    flat = [{"machine": each.machine, **_flat(_decisive(each))} for each in environments]
+    names = list(dict.fromkeys(name for fields in flat for name in fields))
+    differing = [name for name in names if len({_text(fields.get(name)) for fields in flat}) > 1]
+    return [[f"{name} {_short(fields.get(name))}" for name in differing] for fields in flat]
+
+
+def _flat(fields: dict[str, Any]) -> dict[str, Any]:
+    """Libraries and knobs by their own names, versions first."""
+    nested = {key: setting for name in ("libraries", "knobs") for key, setting in fields[name].items()}
+    named = {
+        name.replace("_", " "): value for name, value in fields.items() if name not in ("libraries", "knobs")
+    }
+    return {**nested, **named}
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_short(each) for each in value) or "none"
+    if isinstance(value, Device):
+        return " ".join(filter(None, [value.model, value.driver]))
+    return "unknown" if value in (None, "") else str(value)

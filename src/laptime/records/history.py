@@ -16,6 +16,7 @@ class Point(Struct, frozen=True, kw_only=True):
         run, name, started: which run.
         commit: of the folder the user worked in, "" when unknown; `dirty` when tracked files were changed.
         versions: of the libraries that were loaded.
+        machine: its name; "" where nothing names it.
         value, ci95: in the history's unit.
         trust: of the case.
         at_least: the true number is larger.
@@ -27,6 +28,7 @@ class Point(Struct, frozen=True, kw_only=True):
     commit: str = ""
     dirty: bool = False
     versions: dict[str, str] = {}
+    machine: str = ""
     value: float
     ci95: tuple[float, float] | None = None
     trust: Trust = "trusted"
@@ -59,6 +61,8 @@ class History(Struct, frozen=True, kw_only=True):
         case: key.
         metric, title, unit, better: as in `Stat`.
         conditions: fingerprint that all runs share; "" when they were put together all the same.
+        machine: that all runs share; "" where nothing names it, or several were put together.
+        differs: what sets these conditions apart from those of other histories of the same case.
         points: oldest first.
         left_out: runs of this case without a usable number (invalid, failed, no such metric).
         steps: changes of level, oldest first.
@@ -71,6 +75,8 @@ class History(Struct, frozen=True, kw_only=True):
     unit: str
     better: str = "none"
     conditions: str = ""
+    machine: str = ""
+    differs: list[str] = []
     points: list[Point]
     left_out: int = 0
     steps: list[Step] = []

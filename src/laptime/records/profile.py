@@ -18,11 +18,13 @@ from typing import Literal
 
 from msgspec import Struct
 
+from laptime.kit.text import count
 from laptime.records.difference import Difference
 from laptime.records.overview import Overview, Step
 from laptime.records.ranks import CollectiveRow, RankRow, Straggler
 from laptime.records.tables import (
     AnnotationRow,
+    Compilation,
     CopyRow,
     KernelRow,
     Launches,
@@ -33,7 +35,21 @@ from laptime.records.tables import (
 from laptime.records.timeline import Timeline
 from laptime.records.workload import Workload
 
-Bound = Literal["input", "host", "device", "communication", "copy", "synchronisation", "cpu", "unknown"]
+Bound = Literal[
+    "input",
+    "host",
+    "device",
+    "communication",
+    "copy",
+    "synchronisation",
+    "cpu",
+    "memory",
+    "compilation",
+    "unknown",
+]
+
+JSON_FORMATS = ("A", "B", "C", "D")
+"""Formats of Kineto's traces."""
 
 
 class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -43,7 +59,9 @@ class TraceFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: file name without folders.
         bytes: of JSON in it, uncompressed.
         events: of all kinds.
-        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow).
+        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow);
+            nsys (Nsight Systems), rocpd (rocprof), snapshot (memory of PyTorch's allocator),
+            torch_trace (log of torch.compile).
         truncated: it ends in the middle; what came before was used.
         warnings: sentences about what was repaired or left out.
     """
@@ -82,6 +100,8 @@ BOUND = {
     "copy": "copy-bound",
     "synchronisation": "synchronisation-bound",
     "cpu": "CPU-bound",
+    "memory": "memory alone",
+    "compilation": "compilation alone",
     "unknown": "undecided",
 }
 """The word that people read for each bound."""
@@ -92,7 +112,9 @@ class Bottleneck(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         bound: input: waits for data; host: Python or launches too slow for the device; device: the device
-            computes; communication; copy; synchronisation; cpu: no accelerator, operators take the time.
+            computes; communication; copy; synchronisation; cpu: no accelerator, operators take the time;
+            memory, compilation: the file is a memory snapshot or a log of torch.compile, without times of
+            work.
         sentence: in words with numbers.
         share: of the step that this takes.
     """
@@ -155,6 +177,7 @@ class Profile(Struct, frozen=True, kw_only=True):
         span_ns: from the first to the last event of the file.
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
+        compilations: what torch.compile compiled, in time order; empty without its log.
         workload: what was traced; None where nothing looked (TensorFlow).
         facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
     """
@@ -186,5 +209,24 @@ class Profile(Struct, frozen=True, kw_only=True):
     reconciled: Reconciled | None = None
     primitives: list[Primitive] = []
     other_jobs: list[str] = []
+    compilations: list[Compilation] = []
     workload: Workload | None = None
     facts: dict[str, str | int | float | bool] = {}
+
+    @property
+    def ranks_given(self) -> str:
+        """Whose files were given: `all 8 ranks`, `2 of 128 ranks`; `2 ranks` of a job of unknown size."""
+        given, world = len(self.ranks), self.world
+        if not world or world < given:
+            return count(given, "rank")
+        return f"all {given:,} ranks" if given == world else f"{given:,} of {world:,} ranks"
+
+    @property
+    def is_log(self) -> bool:
+        """Whether it shows the compilations of torch.compile alone, and no work."""
+        return bool(self.files) and self.files[0].format == "torch_trace"
+
+    @property
+    def is_snapshot(self) -> bool:
+        """Whether it shows memory alone, and no work."""
+        return bool(self.files) and self.files[0].format == "snapshot"

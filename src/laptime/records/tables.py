@@ -194,6 +194,27 @@ class Memory(Struct, frozen=True, kw_only=True, omit_defaults=True):
     freed_only: int = 0
 
 
+class Compilation(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A compilation of a function by torch.compile, as its log tells it (`TORCH_TRACE`).
+
+    Attributes:
+        id: `FRAME/TIME`: 0/0 is the first of the first function, 0/1 its second.
+        function, place: what was compiled, `train.py:12`.
+        total_ns: of all of it. start_ns: since the first one.
+        reasons: guards of earlier compilations that failed, the last compilation's first; empty of the
+        first one.
+        failed: why nothing came of it, "" mostly.
+    """
+
+    id: str
+    function: str = ""
+    place: str = ""
+    total_ns: int = 0
+    start_ns: int = 0
+    reasons: list[str] = []
+    failed: str = ""
+
+
 class LaunchRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Launches of one operator."""
 

@@ -225,11 +225,50 @@ class Patched(Struct, frozen=True, kw_only=True, omit_defaults=True):
     suggestions: str = ""
 
 
+class OutputSameness(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How far one output tensor of the tuned model is from the model as it is; worst over all inputs.
+
+    Attributes:
+        output: its place. rms, largest: error over the root mean square of the model's output.
+        absolute: largest error, in the output's own unit. cosine: of all calls as one vector.
+        top1: share of rows whose largest element is at the same place; None for other outputs.
+    """
+
+    output: int
+    rms: float
+    largest: float
+    absolute: float
+    cosine: float
+    top1: float | None = None
+
+
+class TunedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session has besides where it tunes a model, not a script.
+
+    Attributes:
+        batch: items in a call. inputs: of a call, in words. origin: where they come from.
+        form: how the final set runs the model: as_is, exported, packaged, onnx, openvino.
+        folder: that was handed back, "" for none. needs: packages that its tuned.py imports.
+        calls: recorded calls that it was held against. outputs: the errors there.
+        instructions: what the CPU has for vectors of few bits.
+    """
+
+    batch: int = 1
+    inputs: str = ""
+    origin: str = ""
+    form: str = "as_is"
+    folder: str = ""
+    needs: list[str] = []
+    calls: int = 0
+    outputs: list[OutputSameness] = []
+    instructions: list[str] = []
+
+
 class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a session of `laptime tune` found.
 
     Attributes:
-        goal: throughput or memory. mode: fast or certify. budget: seconds.
+        goal: throughput, memory, or latency (of a model). mode: fast or certify. budget: seconds.
         before, after: diagnoses of the script as it is and with the final set.
         ladder: in the order of trying. ruled_out: names of the catalogue that were not even candidates,
             with the reason.
@@ -239,9 +278,10 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
         seconds_by: of the session, by what was done: diagnose, race, gate, measure, patch, compile.
         trials: processes that were started.
         ended: complete, budget (stopped trying), interrupted.
+        model: of a session that tunes a model; None of one that tunes a script.
     """
 
-    goal: Literal["throughput", "memory"] = "throughput"
+    goal: Literal["throughput", "memory", "latency"] = "throughput"
     mode: Literal["fast", "certify"] = "fast"
     budget: float = 600.0
     before: Diagnosis | None = None
@@ -261,3 +301,4 @@ class Tuning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ended: str = "complete"
     breakdown_before: dict[str, float] = {}
     breakdown_after: dict[str, float] = {}
+    model: TunedModel | None = None

@@ -21,6 +21,7 @@ _ABSENT = {
     "threads": "default",
     "backend": "torch",
     "again": "1",
+    "instances": "1",
 }
 _ABSOLUTE = re.compile(
     r"(?<![\w./~:-])(?:~|[A-Za-z]:\\|/)[^\s:;,'\"()\[\]{}<>|`*]*[/\\]([^\s:;,'\"()\[\]{}<>|`*/\\]+)"
@@ -60,6 +61,8 @@ def axis_phrase(name: str, value: Axis) -> str:
         return printable(value)
     if name == "threads" and isinstance(value, int):
         return count(value, "thread")
+    if name == "instances" and isinstance(value, int):
+        return count(value, "instance")
     if name == "compile":
         return f"compiled ({printable(value)})"
     if name == "train":
@@ -129,6 +132,8 @@ def _phrase(name: str, value: Axis | None) -> str:
         return "inference"
     if name == "again":
         return "copy 1"
+    if name == "instances":
+        return "1 instance"
     if name == "backend":
         return _ABSENT[name]
     return f"{_ABSENT.get(name, 'no')} {printable(name).replace('_', ' ')}"

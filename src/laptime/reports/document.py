@@ -354,6 +354,9 @@ class Document(Struct, frozen=True, kw_only=True):
         run: what it is about; None for what is not stored (doctor, history).
         conditions: what holds for all of it: machine, versions, settings.
         warnings: sentences to read before any number.
+        brief: what a terminal shows beside the verdict unless all is asked for: the numbers, a line or few.
+        answers: the verdict is the answer itself, and goes before `brief`; where it only says whether to
+            trust the numbers, they go first.
         data: the document that `--json` prints; the page has it, too, where it is `embedded`.
         about: the last line of the page.
     """
@@ -368,5 +371,7 @@ class Document(Struct, frozen=True, kw_only=True):
     conditions: Sequence[str] = ()
     warnings: Sequence[str] = ()
     cards: Sequence[Card] = ()
+    brief: Sequence[Block] = ()
+    answers: bool = True
     cases: Sequence[TestCase] = ()
     about: str = ""

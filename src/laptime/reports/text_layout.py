@@ -96,6 +96,15 @@ def bar_drawn(share: float, width: int) -> str:
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()) or "▏"
 
 
+def brief_footer(run: Run | None) -> str:
+    """Where the run is kept, and what shows the rest."""
+    if run is None:
+        return "--details shows the rest"
+    if (save := run.plan.get("save")) is not None and save.value is False:
+        return "Not saved   --details shows the rest"
+    return f"Saved {run.id}   the rest: laptime show {run.id} --details"
+
+
 def footer(run: Run) -> str:
     """Where the run is kept, and what to type for a page of it."""
     if (save := run.plan.get("save")) is not None and save.value is False:

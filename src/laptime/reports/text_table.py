@@ -23,6 +23,9 @@ TONES = {
     **dict.fromkeys(("slower", "larger", "fail", "invalid", "failed", "skipped", "interrupted"), "red"),
 }
 _SHORTEST_NAME = 16
+_NARROW_NAME = 8
+_STACKED = 60
+"""Lines of a table with a cell a line, at most; beyond that columns are left out."""
 _BAR = 20
 _BARS = 100  # bars give way before every other column
 
@@ -39,11 +42,26 @@ class _Shown(NamedTuple):
 
 
 def lines(table: Table, width: int) -> list[Text]:
-    """The table on at most `width` columns; where even few columns do not fit, a cell a line."""
+    """The table on at most `width` columns; else a cell a line, if that is short."""
+    columns: list[_Shown] = []
     for columns in _layouts(table):
         if (fitting := _fitted(columns, width)) is not None:
             return _grid(table, fitting, width)
-    return _stacked(table, next(_layouts(table)))
+    stacked = _stacked(table, next(_layouts(table)))
+    return stacked if len(stacked) <= _STACKED else _narrowed(table, columns, width) or stacked
+
+
+def _narrowed(table: Table, columns: list[_Shown], width: int) -> list[Text]:
+    """Without the last numbers, and which they are; nothing where names and the first number do not fit."""
+    kept, left_out = list(columns), list[str]()
+    while (fitting := _fitted(kept, width, shortest=_NARROW_NAME)) is None:
+        numbers = [at for at, column in enumerate(kept) if column.kind != "name"][1:]
+        if not numbers:
+            return []
+        left_out.insert(0, kept.pop(numbers[-1]).title)
+    note = f"a wider terminal also shows {', '.join(filter(None, left_out))}"
+    lines = _grid(table, fitting, width)
+    return [*lines, *(Text(line, style="dim") for line in wrapped("", note, width, indent=len(GAP)))]
 
 
 def _layouts(table: Table) -> Iterator[list[_Shown]]:
@@ -98,14 +116,14 @@ def _width(column: _Shown) -> int:
     return max(map(cell_len, (column.title, column.regime, *column.texts)))
 
 
-def _fitted(columns: list[_Shown], width: int) -> list[_Shown] | None:
+def _fitted(columns: list[_Shown], width: int, shortest: int = _SHORTEST_NAME) -> list[_Shown] | None:
     """The columns with names as short as needed; None where they do not fit."""
     fitting = list(columns)
     while (over := sum(len(GAP) + _width(column) for column in fitting) - width) > 0:
         names = [at for at, column in enumerate(fitting) if column.kind == "name"]
         place = max(names, key=lambda at: _width(fitting[at]), default=0)
         longest = _width(fitting[place])
-        least = max(cell_len(fitting[place].title), cell_len(fitting[place].regime), _SHORTEST_NAME)
+        least = max(cell_len(fitting[place].title), cell_len(fitting[place].regime), shortest)
         if not names or longest <= least:
             return None
         most = max(least, longest - over)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from laptime.kit.text import count
 from laptime.kit.units import percent, show
 from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.ranks import Straggler
@@ -61,6 +62,8 @@ _ALSO_ON_CPU: dict[Bound, str] = {
 
 def verdict(profile: Profile) -> Bottleneck:
     """What limits the step, in words; `unknown` when the profile does not tell."""
+    if profile.is_snapshot or profile.is_log:
+        return _memory(profile) if profile.is_snapshot else _compilation(profile)
     if host_only(profile):
         return Bottleneck(bound="unknown", sentence=f"Not clear what limits the step: {HOST_ONLY}")
     if what := missing(profile):
@@ -83,6 +86,28 @@ def verdict(profile: Profile) -> Bottleneck:
     if late is not None:
         sentence += f"; {arrivals(late)}"
     return Bottleneck(bound=bound, sentence=sentence, share=part)
+
+
+def _memory(profile: Profile) -> Bottleneck:
+    """The peak of a memory snapshot, and the line that holds most of it."""
+    fullest = max(profile.memory, key=lambda memory: memory.peak or 0)
+    sentence = f"Memory alone: {fullest.device} has {show(fullest.peak or 0, 'B')} allocated at its peak"
+    if not fullest.live or not fullest.peak:
+        return Bottleneck(bound="memory", sentence=sentence)
+    most = fullest.live[0]
+    part = most.bytes / fullest.peak
+    sentence += f"; {percent(part)} of it was allocated by {most.operator}"
+    return Bottleneck(bound="memory", sentence=sentence, share=part)
+
+
+def _compilation(profile: Profile) -> Bottleneck:
+    """What torch.compile compiled, and how much of it again."""
+    rows = profile.compilations
+    again = [row for row in rows if row.reasons]
+    spent, repeated = (sum(row.total_ns for row in each) * 1e-9 for each in (rows, again))
+    sentence = f"Compilation alone: torch.compile compiles {count(len(rows), 'time')} for {show(spent, 's')}"
+    sentence += f"; {len(again)} of them compile something again, {show(repeated, 's')}" if again else ""
+    return Bottleneck(bound="compilation", sentence=sentence, share=repeated / spent if spent else None)
 
 
 def beginning(profile: Profile) -> str:

@@ -48,7 +48,11 @@ def rule(profile: Profile) -> Finding | None:
     waiting = sum(row.waiting_ns or 0 for row in profile.ranks)
     moving = sum(row.transfer_ns or 0 for row in profile.ranks)
     late = waiting / (waiting + moving) if waiting + moving else None
-    wait = f"; {percent(late)} of it, over all ranks, is waiting for the last one" if late is not None else ""
+    wait = (
+        f"; {percent(late)} of it, over {profile.ranks_given}, is waiting for the last one"
+        if late is not None
+        else ""
+    )
     worst = _most_exposed(profile)
     waits = late is not None and late > 0.5
     change, optimization = _change(profile, worst)

@@ -15,7 +15,7 @@ from laptime.rules._reading import ENOUGH_STEPS
 def rule(profile: Profile) -> Finding | None:
     """Say what was taken as a step."""
     number = profile.overview.steps
-    if number >= ENOUGH_STEPS:
+    if number >= ENOUGH_STEPS or profile.is_snapshot or profile.is_log:
         return None
     marked = any(step.number for step in profile.steps)
     return finding(

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import re
 
+from laptime.kit.text import count
+from laptime.kit.units import show
 from laptime.records.finding import Finding
 from laptime.records.profile import Profile
+from laptime.records.tables import Compilation
 from laptime.rules._evidence import finding
 from laptime.rules._reading import marks, per_step, share, times
 from laptime.trace.names import is_autotuning
@@ -19,7 +22,9 @@ REGION = r"Torch-Compiled Region: (\d+)/(\d+)"
 
 
 def rule(profile: Profile) -> Finding | None:
-    """Sum the compilation, and name the frame that was compiled most often."""
+    """Sum the compilation, and name the frame that was compiled most often; why, where its log is at hand."""
+    if profile.compilations:
+        return _of_log(profile)
     marked = marks(profile, r".*\(dynamo_timed\)$")
     tried = is_autotuning([row.name for row in marked])
     compiling = [row for row, tries in zip(marked, tried, strict=True) if not tries]
@@ -46,4 +51,33 @@ def rule(profile: Profile) -> Finding | None:
             "compute": 0.0 if profile.overview.devices else spent,
         },
         next="TORCH_LOGS=recompiles python SCRIPT   (says which guard failed)",
+    )
+
+
+def _of_log(profile: Profile) -> Finding | None:
+    """The function that is compiled again for longest, and the guard that failed."""
+    functions = dict[tuple[str, str], list[Compilation]]()
+    for row in profile.compilations:
+        if row.reasons:
+            functions.setdefault((row.function, row.place), []).append(row)
+    if not functions:
+        return None
+    (function, place), rows = max(functions.items(), key=lambda item: sum(row.total_ns for row in item[1]))
+    spent = sum(row.total_ns for row in rows) * 1e-9
+    guard = rows[-1].reasons[0]
+    return finding(
+        profile,
+        "recompiles",
+        f"torch.compile compiles {function} ({place}) {count(len(rows), 'time')} again,"
+        f" {show(spent, 's')} in all: {guard}",
+        loud="advice",
+        evidence={
+            "compiled": len(rows) + 1,
+            "spent_s": spent,
+            "guards": [row.reasons[0] for row in rows[:5]],
+        },
+        change="torch._dynamo.mark_dynamic(x, 0), or pad inputs to few sizes"
+        if re.search("size mismatch|stride mismatch|rank mismatch", guard)
+        else "pass what changes as a tensor, or make it a constant of the module",
+        optimization="mark_dynamic" if "size mismatch" in guard else "",
     )

@@ -1,4 +1,4 @@
-"""What a listing shows of every stored run, kept in SQLite so that thousands are listed at once.
+"""What is shown of every stored run, kept in SQLite: thousands are listed, or put in a history, at once.
 
 The run files are the truth. `index.sqlite` beside them is made from them and may be deleted at any time: what
 is missing, damaged or made by another version is made again, and a file that was added, changed or deleted by
@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -22,15 +23,20 @@ from laptime.records.run import Run
 from laptime.store import files, folder
 
 NAME = "index.sqlite"
-_FORMAT = 1
+_FORMAT = 2
 _FRESH = 2.0
 """Seconds after a file's last change in which it is not indexed: FAT counts in steps of two seconds, and
 another change within them would not show."""
 _TABLES = (
     "create table if not exists lines"
     " (path text primary key, mtime integer, size integer, line blob) without rowid",
+    "create table if not exists levels"
+    " (path text primary key, mtime integer, size integer, line blob) without rowid",
     "create table if not exists made (version text primary key)",
 )
+
+
+Row = TypeVar("Row")
 
 
 class Number(Struct, frozen=True, kw_only=True):
@@ -74,7 +80,24 @@ class ListedRun(Struct, frozen=True, kw_only=True):
     bound: str | None = None
 
 
-_RUN = msgspec.json.Decoder(ListedRun)
+class Kept(Struct, Generic[Row], frozen=True):
+    """A table of the index: one row a run file.
+
+    Attributes:
+        table: its name.
+        decode: a row as it was kept.
+        read: the row of a file and its path in the store; raises UsageError where that cannot be read.
+        unreadable: the row of such a file; None leaves it out.
+        final: whether a row may be kept: its run has ended.
+    """
+
+    table: Literal["lines", "levels"]
+    decode: Callable[[bytes], Row]
+    read: Callable[[Path, str], Row]
+    unreadable: Callable[[str, UsageError], Row | None]
+    final: Callable[[Row], bool]
+
+
 Indexed = dict[tuple[str, int, int], bytes | None]
 """Runs, still as JSON, by path, time of change and size of their file."""
 
@@ -93,29 +116,39 @@ def listing(root: Path | None = None, limit: int | None = None) -> tuple[list[Li
         root: the store; None for the usual one.
         limit: at most so many; None for all.
     """
+    every = _on_disk(root or folder.home())
+    return list(_rows(root or folder.home(), every, limit, _LINES)), len(every)
+
+
+def rows(kept: Kept[Row], root: Path | None = None) -> Iterator[Row]:
+    """What a table has of every run, newest first; what it lacks is read from the files, and kept."""
     base = root or folder.home()
-    every = _on_disk(base)
+    return _rows(base, _on_disk(base), None, kept)
+
+
+def _rows(base: Path, every: list[_File], limit: int | None, kept: Kept[Row]) -> Iterator[Row]:
     wanted = every if limit is None else every[:limit]
     if not wanted:
-        return [], 0
-    index, indexed = _opened(base / NAME, least=min(file.relative for file in wanted))
-    runs: list[ListedRun] = []
+        return
+    index, indexed = _opened(base / NAME, kept.table, least=min(file.relative for file in wanted))
     fresh: list[tuple[str, int, int, bytes]] = []
     newest = (time.time() - _FRESH) * 1e9
-    for file in wanted:
-        run = _decoded(indexed.get((file.relative, file.mtime, file.size)))
-        if run is None:
-            run = _read(file)
-            if run is None:
-                continue  # another process has just finished or removed it
-            if run.status != "running" and file.mtime < newest:
-                fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(run)))
-        runs.append(run)
-    if index is not None:
-        there = {file.relative for file in every}
-        _keep(index, fresh, gone=[path for path, _, _ in indexed if path not in there])
-        index.close()
-    return runs, len(every)
+    try:
+        for file in wanted:
+            row = _decoded(kept, indexed.get((file.relative, file.mtime, file.size)))
+            if row is None:
+                row = _read(kept, file)
+                if row is None:
+                    continue  # another process has just finished or removed it, or it is left out
+                if kept.final(row) and file.mtime < newest:
+                    fresh.append((file.relative, file.mtime, file.size, msgspec.json.encode(row)))
+            yield row
+    finally:  # who needs no more rows ends it early
+        if index is not None:
+            there = {file.relative for file in every}
+            gone = [path for path, _, _ in indexed if path not in there]
+            _keep(index, kept.table, fresh, gone=gone)
+            index.close()
 
 
 def _on_disk(base: Path) -> list[_File]:
@@ -130,14 +163,12 @@ def _on_disk(base: Path) -> list[_File]:
     return [by_id[run_id] for run_id in sorted(by_id, reverse=True)]
 
 
-def _read(file: _File) -> ListedRun | None:
+def _read(kept: Kept[Row], file: _File) -> Row | None:
     path = Path(file.path)
     try:
-        return listed(files.read(path), file.relative)
+        return kept.read(path, file.relative)
     except UsageError as error:
-        if not path.exists():
-            return None
-        return ListedRun(id=folder.id_of(path), path=file.relative, fault=error.why or error.what)
+        return kept.unreadable(file.relative, error) if path.exists() else None
 
 
 def listed(run: Run, path: str) -> ListedRun:
@@ -176,13 +207,24 @@ def _headline(run: Run) -> tuple[str, Number | None]:
     return (run.cases[0].key if run.cases else ""), None
 
 
-def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Indexed]:
+_LINES = Kept(
+    table="lines",
+    decode=msgspec.json.Decoder(ListedRun).decode,
+    read=lambda path, relative: listed(files.read(path), relative),
+    unreadable=lambda path, error: ListedRun(
+        id=folder.id_of(Path(path)), path=path, fault=error.why or error.what
+    ),
+    final=lambda run: run.status != "running",
+)
+
+
+def _opened(path: Path, table: str, *, least: str) -> tuple[sqlite3.Connection | None, Indexed]:
     """The index and what it holds, made again where it is damaged; None where it cannot be used now."""
     for _ in range(2):
         index = None
         try:
             index = sqlite3.connect(path, timeout=1.0, isolation_level=None)
-            return index, _content(index, least)
+            return index, _content(index, table, least)
         except sqlite3.DatabaseError as error:
             if index is not None:
                 index.close()
@@ -193,7 +235,7 @@ def _opened(path: Path, *, least: str) -> tuple[sqlite3.Connection | None, Index
     return None, {}
 
 
-def _content(index: sqlite3.Connection, least: str) -> Indexed:
+def _content(index: sqlite3.Connection, table: str, least: str) -> Indexed:
     """What the index holds; its tables are made where there are none.
 
     Args:
@@ -207,29 +249,31 @@ def _content(index: sqlite3.Connection, least: str) -> Indexed:
     tables = {name for (name,) in index.execute("select name from sqlite_master where type = 'table'")}
     if not tables:
         index.execute("begin immediate")
-        for table in _TABLES:
-            index.execute(table)
+        for each in _TABLES:
+            index.execute(each)
         index.execute("insert or ignore into made values (?)", (version,))
         index.execute("commit")
-    elif tables != {"lines", "made"} or index.execute("select * from made").fetchall() != [(version,)]:
+    elif tables != {"lines", "levels", "made"} or index.execute("select * from made").fetchall() != [
+        (version,)
+    ]:
         raise sqlite3.DatabaseError("damaged, or made by another version")
-    query = "select path, mtime, size, case when path >= ? then line end from lines"
+    query = f"select path, mtime, size, case when path >= ? then line end from {table}"  # noqa: S608 (ours)
     rows = index.execute(query, (least,)).fetchall()
     return {(path, mtime, size): line for path, mtime, size, line in rows}
 
 
-def _decoded(data: bytes | None) -> ListedRun | None:
+def _decoded(kept: Kept[Row], data: bytes | None) -> Row | None:
     with contextlib.suppress(msgspec.MsgspecError, TypeError):
-        return None if data is None else _RUN.decode(data)
+        return None if data is None else kept.decode(data)
     return None
 
 
-def _keep(index: sqlite3.Connection, fresh: list[Any], *, gone: list[str]) -> None:
+def _keep(index: sqlite3.Connection, table: str, fresh: list[Any], *, gone: list[str]) -> None:
     """Put new runs in and take missing ones out; what fails is done next time."""
     if not (fresh or gone):
         return
     with contextlib.suppress(sqlite3.Error):
         index.execute("begin immediate")
-        index.executemany("replace into lines values (?, ?, ?, ?)", fresh)
-        index.executemany("delete from lines where path = ?", [(path,) for path in gone])
+        index.executemany(f"replace into {table} values (?, ?, ?, ?)", fresh)  # noqa: S608 (ours)
+        index.executemany(f"delete from {table} where path = ?", [(path,) for path in gone])  # noqa: S608 (ours)
         index.execute("commit")

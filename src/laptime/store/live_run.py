@@ -32,10 +32,8 @@ class LiveRun:
 
     def start(self, **fields: Any) -> None:
         """Tell of the run; `fields` are those of `Run` that are known now."""
-        command = ["laptime", *sys.argv[1:]]
-        run = Run(
-            id=self.id, verb=self._verb, started=self._time, laptime=__version__, command=command, **fields
-        )
+        fields.setdefault("command", ["laptime", *sys.argv[1:]])
+        run = Run(id=self.id, verb=self._verb, started=self._time, laptime=__version__, **fields)
         self(RunStarted(run))
 
     def __call__(self, event: Event) -> None:

@@ -4,6 +4,7 @@
     part      = "noop"                   does nothing
               | "spin=" TIME             burns so much CPU time in each call
               | "sleep=" TIME            waits so long in each call
+              | "exp=" TIME              waits in each call, exponentially distributed with this mean
               | "per_item=" TIME         burns so much more for each item of the batch
               | "first=" TIME            the first call burns so much more
               | "warmup=" N "x" TIME     each of the first N calls burns so much more
@@ -51,6 +52,7 @@ class Spec:
 
     spin: float = 0.0
     sleep: float = 0.0
+    exp: float = 0.0
     per_item: float = 0.0
     first: float = 0.0
     warmup: tuple[int, float] = (0, 0.0)
@@ -152,10 +154,21 @@ def program(spec: Spec, batch: int) -> Callable[[], float]:
                 pass
         if spec.sleep:
             time.sleep(spec.sleep * factor)
+        if spec.exp:
+            _wait(drawn.expovariate(1 / spec.exp))
         del held
         return output
 
     return call
+
+
+def _wait(seconds: float) -> None:
+    """Wait for this time on the wall, to within some microseconds: a sleep alone ends late."""
+    end = time.perf_counter() + seconds
+    if seconds > 0.0005:
+        time.sleep(seconds - 0.0003)
+    while time.perf_counter() < end:
+        pass
 
 
 def _fail(fault: str) -> None:
@@ -211,6 +224,7 @@ def _fits(value: str) -> int:
 _READERS: dict[str, Callable[[str], Any]] = {
     "spin": _time,
     "sleep": _time,
+    "exp": _time,
     "per_item": _time,
     "first": _time,
     "warmup": _warmup,

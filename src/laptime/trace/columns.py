@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from laptime.records.tables import Compilation
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Index = NDArray[np.int32]
@@ -191,6 +193,7 @@ class MemoryEvents(_Table):
         address: NONE where the file has none (format A).
         allocated, reserved: totals after this event; NONE where the file has none.
         device_type: c10 device type (0 CPU, 1 CUDA, 6 HIP ...); device: its index (-1 for CPU).
+        place: line of code that allocated, index into texts; NONE where the file has none.
     """
 
     at: Ints
@@ -201,6 +204,7 @@ class MemoryEvents(_Table):
     reserved: Ints
     device_type: Index
     device: Index
+    place: Index
 
 
 @dataclass(frozen=True)
@@ -225,7 +229,8 @@ class Trace:
         size: bytes of JSON read (uncompressed).
         origin: ns to add to times to get the file's own clock (`baseTimeNanoseconds` is not in it).
         base: `baseTimeNanoseconds`, 0 without.
-        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow).
+        format: A (torch 1.8-1.9), B (1.12-1.13), C (2.0-2.2), D (2.3 and later); xplane (TensorFlow);
+            nsys, rocpd, snapshot (PyTorch's allocator), torch_trace.
         texts: every name and text of the file, once.
         threads: rows named by `thread` columns.
         accelerators: deviceProperties; empty where the file has none.
@@ -236,6 +241,7 @@ class Trace:
         api: accelerator that the categories of the file name (mtia, xpu); "" where they name none.
         events: number of events in the file, all kinds.
         truncated: the file ends in the middle; what came before is here.
+        compilations: what a log of torch.compile tells.
         warnings: sentences about what had to be repaired or left out.
     """
 
@@ -261,3 +267,4 @@ class Trace:
     events: int = 0
     truncated: bool = False
     warnings: list[str] = field(default_factory=list)
+    compilations: list[Compilation] = field(default_factory=list)

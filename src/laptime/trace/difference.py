@@ -5,10 +5,13 @@ Pure functions on records: a profile made years ago can be compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from operator import attrgetter
+from statistics import variance
 from typing import NamedTuple
 
+from laptime.analysis.student_t import t_quantile
 from laptime.kit.units import percent, show
 from laptime.records.difference import Change, ChangedRow, Difference
 from laptime.records.overview import Breakdown
@@ -52,6 +55,7 @@ def difference(before: Profile, after: Profile) -> Difference:
         before_step_ns=old.step_ns,
         after_step_ns=new.step_ns,
         speedup=old.step_ns / new.step_ns if new.step_ns else 1.0,
+        ci95=_interval(before, after),
         sentence=_sentence(old.step_ns, new.step_ns, breakdown),
         breakdown=breakdown,
         operators=_changed(_rows(_operators(before), _operators(after), gain)),
@@ -59,6 +63,27 @@ def difference(before: Profile, after: Profile) -> Difference:
         idle=_rows(_idle(before), _idle(after), gain),
         warnings=_warnings(before, after),
     )
+
+
+def _interval(before: Profile, after: Profile) -> tuple[float, float] | None:
+    """95 % interval of the ratio of the mean steps: Welch's t on the logarithms of the steps.
+
+    Lies when: the steps of a trace are alike and other runs are not; it knows nothing of those.
+    """
+    logs = [
+        [math.log(step.end_ns - step.start_ns) for step in each.steps if step.end_ns > step.start_ns]
+        for each in (before, after)
+    ]
+    if any(len(each) < 2 for each in logs):
+        return None
+    shares = [variance(each) / len(each) for each in logs]
+    error = sum(shares)
+    if not error:
+        return None
+    df = error**2 / sum(share**2 / (len(each) - 1) for share, each in zip(shares, logs, strict=True))
+    reach = t_quantile(0.975, df) * math.sqrt(error)
+    ratio = math.log(before.overview.step_ns / after.overview.step_ns)
+    return math.exp(ratio - reach), math.exp(ratio + reach)
 
 
 def change(before_ns: int, after_ns: int, before: bool = True, after: bool = True) -> Change:

@@ -57,7 +57,10 @@ def profile(view: View) -> Profile:
         launches=launches.launches(view),
         copies=copies.copies(view),
         timeline=timeline.timeline(view),
-        workload=workload.workload(view) if trace.format != "xplane" else None,
+        compilations=trace.compilations,
+        workload=workload.workload(view)
+        if trace.format not in ("xplane", "snapshot", "torch_trace")
+        else None,
         facts=trace.facts,
     )
 

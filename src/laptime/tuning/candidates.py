@@ -10,7 +10,8 @@ from laptime.tuning import optimization
 from laptime.tuning.loop_profile import LoopProfile, unmet_need
 from laptime.tuning.optimization import Change, Recipe
 from laptime.tuning.search.evaluator import Candidate, CandidateSet
-from laptime.tuning.search.ranking import expected
+from laptime.tuning.search.race import LONGEST
+from laptime.tuning.search.ranking import detectable, expected
 
 DEFAULT = frozenset({"exact", "reassociated", "random", "precision"})
 STRICT = frozenset({"exact", "reassociated"})
@@ -91,14 +92,22 @@ def find_candidates(loop_profile: LoopProfile, recipe: Recipe, choice: Choice, c
 
 
 def suggested(loop_profile: LoopProfile, choice: Choice) -> list[Change]:
-    """Changes that are only ever suggested, never applied: their `edit` shows how."""
+    """Changes that are only ever suggested, never applied: their `edit` shows how.
+
+    Whose bound is below what a race could show on this machine is not worth a line of anybody's source.
+    """
     changes = []
+    visible = loop_profile.step * max(LEAST, detectable(loop_profile.noise, LONGEST[-1]))
     for name in choice.names():
         module = optimization.load(name)
         if not module.SUGGESTS or not _is_chosen(name, choice):
             continue
         if not unmet_need(module.NEEDS, loop_profile.facts):
-            changes += [Change(name, options) for options in module.propose(loop_profile)[:1]]
+            changes += [
+                Change(name, options)
+                for options in module.propose(loop_profile)[:1]
+                if module.bound(loop_profile, options) >= visible
+            ]
     return changes
 
 

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import fnmatch
+import itertools
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec import structs
 
 from laptime.analysis.change_points import FEWEST, LEVEL, ChangePoint, changes
-from laptime.analysis.stat import Stat
-from laptime.analysis.summary import headline, summarize
 from laptime.kit.errors import UsageError
 from laptime.kit.text import closest, count
-from laptime.records.case import Case
+from laptime.records.environment import distinctions
 from laptime.records.history import History, Point, Step
 from laptime.records.run import Run
-from laptime.store import files, folder, index
+from laptime.store import files, folder, levels
+from laptime.store.levels import CaseLevels, Level, RunLevels
 
-By = Literal["run", "commit", "version"]
+By = Literal["run", "commit", "version", "machine"]
+
+
+class _Conditions(NamedTuple):
+    """What all runs of a history share."""
+
+    fingerprint: str = ""
+    machine: str = ""
 
 
 def history(
@@ -36,112 +43,118 @@ def history(
     Args:
         pattern: of case keys, targets or names of runs, as file names are matched.
         metric: tag of a statistic; "" is each case's headline.
-        by: what is compared; under `version`, runs may differ in their libraries.
+        by: what is compared; under `version`, runs may differ in their libraries, under `machine` in that.
         last: so many of the newest matching runs.
         force: put runs of different conditions together.
 
     Raises:
         UsageError: no stored run matches, or none has this metric.
     """
-    runs = recent(pattern, last, root)
-    histories: dict[tuple[str, str], History] = {}
+    histories: dict[tuple[str, _Conditions], History] = {}
+    newest: dict[tuple[str, _Conditions], RunLevels] = {}
     metrics: dict[str, None] = {}
-    for run in reversed(runs):
-        conditions = "" if force else _conditions(run, by)
+    for run in reversed(_matching(pattern, last, root)):
+        conditions = _Conditions() if force else _conditions(run, by)
         for case in run.cases:
             if not _matches(pattern, case, run):
                 continue
-            stat = _stat(case, metric, metrics)
+            level = _level(case, metric, metrics)
             key = (case.key, conditions)
-            if stat is not None and key not in histories:
-                histories[key] = _empty(case, stat, conditions)
+            if level is not None and key not in histories:
+                histories[key] = _empty(case, level, conditions)
             if key in histories:
-                histories[key] = _with(histories[key], run, case, stat)
+                histories[key] = _with(histories[key], run, case, level)
+                newest[key] = run
     if not histories:
         raise _nothing(pattern, metric, list(metrics))
-    return _with_steps(sorted(histories.values(), key=lambda history: -len(history.points)))
+    told = _with_differences(histories, newest, root or folder.home())
+    return _with_steps(sorted(told, key=lambda history: -len(history.points)))
 
 
-def recent(pattern: str = "*", last: int = 60, root: Path | None = None) -> list[Run]:
-    """Stored runs that match, newest first; unreadable files are passed over: `laptime list` shows them."""
-    base = root or folder.home()
-    runs: list[Run] = []
-    for listed in index.listing(root)[0]:
-        if listed.fault or listed.bound or listed.status == "running":
-            continue
-        # The index has targets, not keys: a pattern of keys begins as its target does.
-        texts = [listed.name, *listed.targets]
-        if pattern != "*" and not any(_may_match(pattern, text) for text in texts):
-            continue
-        with suppress(UsageError):
-            runs.append(files.read(base / listed.path))
-        if len(runs) == last:
-            break
+def recent(last: int = 60, root: Path | None = None) -> list[Run]:
+    """Stored runs with numbers, newest first; unreadable files are passed over: `laptime list` shows them."""
+    base, runs = root or folder.home(), list[Run]()
+    for stored in _matching("*", last, root):
+        with suppress(UsageError):  # removed meanwhile
+            runs.append(files.read(base / stored.path))
     return runs
 
 
-def _may_match(pattern: str, text: str) -> bool:
-    plain = next((at for at, letter in enumerate(pattern) if letter in "*?["), len(pattern))
-    head = pattern[:plain]
-    return head.startswith(text) or text.startswith(head)
+def _matching(pattern: str, last: int, root: Path | None) -> list[RunLevels]:
+    matching = (run for run in levels.stored(root) if any(_matches(pattern, case, run) for case in run.cases))
+    return list(itertools.islice(matching, last))
 
 
-def _matches(pattern: str, case: Case, run: Run) -> bool:
+def _matches(pattern: str, case: CaseLevels, run: RunLevels) -> bool:
     texts = (case.key, case.target, run.name)
-    return any(text and (text == pattern or fnmatch.fnmatchcase(text, pattern)) for text in texts)
+    return pattern == "*" or any(
+        text and (text == pattern or fnmatch.fnmatchcase(text, pattern)) for text in texts
+    )
 
 
-def _conditions(run: Run, by: By) -> str:
-    environment = run.environment
-    if by == "version":
-        environment = structs.replace(environment, libraries={}, python="")
-    return environment.fingerprint
+def _conditions(run: RunLevels, by: By) -> _Conditions:
+    fingerprint = run.across_versions if by == "version" else run.conditions
+    return _Conditions(fingerprint, "" if by == "machine" else run.machine)
 
 
-def _stat(case: Case, metric: str, metrics: dict[str, None]) -> Stat | None:
-    """The statistic of a case, None where it is invalid; all that it has are noted in `metrics`."""
-    if case.status != "ok" or case.trust == "invalid":
-        return None
-    if not metric:
-        stat = headline(case)
-        if stat is None:  # imported numbers may be anything
-            stat = next(iter(summarize(case).values()), None)
-    else:
-        stats = summarize(case)
-        metrics.update(dict.fromkeys(stats))
-        stat = stats.get(metric)
-    return stat if stat is not None and stat.value is not None and stat.value > 0 else None
+def _level(case: CaseLevels, metric: str, metrics: dict[str, None]) -> Level | None:
+    """The statistic of a case; all that it has are noted in `metrics`."""
+    if metric:
+        metrics.update(dict.fromkeys(level.tag for level in case.levels))
+    return next((level for level in case.levels if level.tag == (metric or case.headline)), None)
 
 
-def _empty(case: Case, stat: Stat, conditions: str) -> History:
+def _empty(case: CaseLevels, level: Level, conditions: _Conditions) -> History:
     return History(
         case=case.key,
-        metric=stat.tag,
-        title=stat.title,
-        unit=stat.unit,
-        better=stat.better,
-        conditions=conditions,
+        metric=level.tag,
+        title=level.title,
+        unit=level.unit,
+        better=level.better,
+        conditions=conditions.fingerprint,
+        machine=conditions.machine,
         points=[],
     )
 
 
-def _with(history: History, run: Run, case: Case, stat: Stat | None) -> History:
-    if stat is None or stat.value is None or stat.unit != history.unit:
+def _with(history: History, run: RunLevels, case: CaseLevels, level: Level | None) -> History:
+    if level is None or (level.tag, level.unit) != (history.metric, history.unit):
         return structs.replace(history, left_out=history.left_out + 1)
-    git = run.environment.git or {}
     point = Point(
         run=run.id,
         name=run.name,
         started=run.started,
-        commit=str(git.get("commit") or ""),
-        dirty=bool(git.get("dirty")),
-        versions=dict(run.environment.libraries),
-        value=stat.value,
-        ci95=stat.ci95,
+        commit=run.commit,
+        dirty=run.dirty,
+        versions=run.libraries,
+        machine=run.machine,
+        value=level.value,
+        ci95=level.ci95,
         trust=case.trust,
-        at_least=stat.at_least,
+        at_least=level.at_least,
     )
-    return structs.replace(history, points=[*history.points, point])
+    history.points.append(point)
+    return history
+
+
+def _with_differences(
+    histories: dict[tuple[str, _Conditions], History],
+    newest: dict[tuple[str, _Conditions], RunLevels],
+    base: Path,
+) -> list[History]:
+    """Histories of one case say what sets the newest run of each apart from that of the others."""
+    groups: dict[str, list[tuple[str, _Conditions]]] = {}
+    for key in histories:
+        groups.setdefault(key[0], []).append(key)
+    told = dict(histories)
+    for keys in groups.values():
+        if len(keys) < 2:
+            continue
+        with suppress(UsageError):  # a file that was removed meanwhile
+            environments = [files.read(base / newest[key].path).environment for key in keys]
+            for key, differs in zip(keys, distinctions(environments), strict=True):
+                told[key] = structs.replace(histories[key], differs=differs)
+    return list(told.values())
 
 
 def _with_steps(histories: list[History]) -> list[History]:

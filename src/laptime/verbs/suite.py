@@ -30,6 +30,7 @@ from laptime.records.event import (
     VerdictsReached,
     ignore,
 )
+from laptime.records.finding import Finding
 from laptime.records.membership import Membership
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run, Subject
@@ -48,6 +49,10 @@ from laptime.verbs.history import recent
 
 OVERHEAD = 6.0
 """Seconds to start, load and count one variant in one process, a guess until it was measured once."""
+
+
+FIRST_RUN = "suite/first_run"
+"""Kind of the finding that a benchmark had no baseline yet."""
 
 
 class PlannedBenchmark(NamedTuple):
@@ -256,15 +261,27 @@ def _impossible(item: PlannedBenchmark, error: LaptimeError, membership: Members
 def _rejudged(item: PlannedBenchmark, run: Run) -> Run:
     """The run with the verdicts on its budgets."""
     verdicts = limits.judged(item.benchmark, run)
-    if item.benchmark.regression is not None:
+    plain = [each for each in run.findings if not each.kind.startswith(("check/", FIRST_RUN))]
+    if item.benchmark.regression is not None and item.baseline is None:
+        plain.append(_first_run(item, run))
+    elif item.benchmark.regression is not None:
         verdicts += limits.regressions(item.benchmark, run, _against(item, run))
-    plain = [each for each in run.findings if not each.kind.startswith("check/")]
     return with_verdicts(structs.replace(run, findings=plain), verdicts)
 
 
+def _first_run(item: PlannedBenchmark, run: Run) -> Finding:
+    """No baseline is no fault: a new job in CI begins green, and says why."""
+    return Finding(
+        kind=FIRST_RUN,
+        severity="info",
+        sentence=f"{item.benchmark.name}: no run was stored before, so no regression was looked for; "
+        "the next run is judged against this one",
+        cases=[case.key for case in run.cases],
+    )
+
+
 def _against(item: PlannedBenchmark, run: Run) -> Any:
-    if item.baseline is None:
-        return "no run of this benchmark was stored before; this one is the first"
+    assert item.baseline is not None
     try:
         return compare_runs(item.baseline, run, earlier=recent())
     except UsageError as error:
@@ -303,6 +320,7 @@ def combined(done: list[tuple[PlannedBenchmark, Run]], suite_id: str, *, status:
             subjects=list(dict.fromkeys(subject for run in runs for subject in run.subjects)),
             environment=environment,
             cases=cases,
+            findings=[each for run in runs for each in run.findings if each.kind == FIRST_RUN],
         ),
         verdicts,
     )

@@ -23,7 +23,7 @@ from laptime.store.live_run import LiveRun
 from laptime.trace import difference, rank_workers, ranks
 from laptime.trace import profile as tables
 from laptime.trace import slim as slim_trace
-from laptime.trace.reading import jobs, reader, trace_files
+from laptime.trace.reading import jobs, reader, torch_trace, trace_files
 from laptime.trace.view import View
 
 
@@ -73,6 +73,11 @@ def analyse(
         as `trace`.
     """
     chosen = trace_files.find(paths)
+    logs = [path for path in chosen.paths if path.suffix in torch_trace.SUFFIXES]
+    if 0 < len(logs) < len(chosen.paths):  # of the same program: they say what was compiled in it
+        profile = analyse([path for path in paths if path not in logs], emit, slim=slim, rank=rank)
+        compilations = [row for path in logs for row in torch_trace.read(path).compilations]
+        return structs.replace(profile, compilations=compilations)
     of_job, of_others = _one_job(chosen.paths, {*paths})
     profile, view, others, warnings = _first(_beginning_with(of_job, rank), {*paths}, emit)
     if slim is not None:
@@ -197,7 +202,8 @@ def checks(profile: Profile) -> list[Check]:
         sentence=f"only {count(steps, 'step')}: a mean over so few may be chance",
         next="record more steps (schedule(active=6), or laptime profile --steps 6)",
     )
-    return [*complete, few if steps < 3 else enough, *_of_the_job(profile)]
+    counted = [] if profile.is_snapshot or profile.is_log else [few if steps < 3 else enough]
+    return [*complete, *counted, *_of_the_job(profile)]
 
 
 def _of_the_job(profile: Profile) -> list[Check]:

@@ -41,7 +41,7 @@ def test_a_factor_of_50_is_told_and_fails_although_the_cosine_is_1() -> None:
     (error,) = agreement.outputs
     assert error.cosine == pytest.approx(1)
     assert error.gain == pytest.approx(50)
-    word, sentence = judged(agreement, "float32")
+    word, sentence, _ = judged(agreement, "float32")
     assert word == "different"
     assert "scaled by 50" in sentence
     assert "3 inputs of batch 1" in sentence
@@ -50,7 +50,7 @@ def test_a_factor_of_50_is_told_and_fails_although_the_cosine_is_1() -> None:
 def test_top1_and_cosine_are_told_and_decide_nothing() -> None:
     ties = np.array([[1.0, 1.0 + 1e-6], [2.0, 3.0]])
     other = np.array([[1.0 + 1e-6, 1.0], [2.0, 3.0]])
-    word, sentence = judged(found([other], [ties]), "float32")
+    word, sentence, _ = judged(found([other], [ties]), "float32")
     assert word == "same"
     assert "top-1 the same in 50 %" in sentence
 
@@ -59,7 +59,7 @@ def test_the_worst_of_several_outputs_and_calls_counts() -> None:
     calls = [Call([LOGITS, LOGITS], [LOGITS, LOGITS], 2), Call([LOGITS, -LOGITS], [LOGITS, LOGITS], 2)]
     agreement = measured(calls, against="torch")
     assert [error.rms for error in agreement.outputs] == [0, pytest.approx(2)]
-    word, sentence = judged(agreement, "float32")
+    word, sentence, _ = judged(agreement, "float32")
     assert word == "different"
     assert sentence.startswith("output 2 of 2")
 
@@ -90,7 +90,7 @@ def test_whole_numbers_are_counted_where_they_differ() -> None:
 
 @pytest.mark.parametrize("outputs", [np.zeros((2, 3)), np.ones((2, 3), np.int64)])
 def test_outputs_that_do_not_depend_on_the_inputs_tell_nothing(outputs: Any) -> None:
-    word, sentence = judged(found([outputs], [outputs]), "float32")
+    word, sentence, _ = judged(found([outputs], [outputs]), "float32")
     assert word == "unknown"
     assert "a constant would agree" in sentence
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 import pytest
 
+from laptime.analysis import change_points
 from laptime.analysis.change_points import changes, holm
 
 
@@ -98,3 +102,31 @@ def test_noise_alone_is_seldom_called_a_change(kind: str) -> None:
     dice = np.random.default_rng(7)
     found = sum(bool(at(null(kind, 24, dice), level=0.1)) for _ in range(60))
     assert found <= 13
+
+
+def test_the_running_median_is_the_median() -> None:
+    rows = np.random.default_rng(0).normal(size=(5, 40))
+    padded = np.pad(rows, ((0, 0), (3, 3)), mode="reflect")
+    expected = np.median(np.lib.stride_tricks.sliding_window_view(padded, 7, axis=1), axis=2)
+    assert np.allclose(change_points._tamed(rows + 0.0), _cut(rows, expected))
+
+
+def _cut(rows: Any, middle: Any) -> Any:
+    off = rows - middle
+    reach = 4 * 1.4826 * np.median(np.abs(off), axis=1, keepdims=True)
+    cut = middle + np.clip(off, -reach, reach)
+    return cut - cut.mean(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize("after", [4, 40, 700, 1500])
+def test_a_step_in_thousands_of_runs_is_found_at_its_run(after: int) -> None:
+    (found,) = at(noisy((1.0, 3000 - after), (1.1, after), seed=3))
+    assert abs(found - (3000 - after)) <= 1
+
+
+def test_thousands_of_runs_without_a_change_have_none_and_take_no_time() -> None:
+    values = noisy((1.0, 3000), seed=4)
+    values[100] *= 3
+    began = time.process_time()
+    assert at(values) == []
+    assert time.process_time() - began < 1.0

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from laptime.analysis.compare import compare, effect, judge, thin_evidence
 from laptime.measure.metrics import LATENCY
@@ -65,6 +66,15 @@ def test_batch_sizes_are_compared_by_item() -> None:
     assert found is not None
     assert found.metric == "time per item/isolated"
     assert found.speedup == pytest.approx(2.0, rel=0.02)
+
+
+def test_instances_are_compared_by_what_all_of_them_do() -> None:
+    one, two = series(0.010, seed=1), series(0.0125, seed=2)
+    found = compare(case("a", one), structs.replace(case("a", two), axes={"batch": 1, "instances": 2}))
+    assert found is not None
+    assert found.metric == "time per item/isolated"
+    assert found.speedup == pytest.approx(1.6, rel=0.02)
+    assert found.word == "faster"
 
 
 def test_a_side_without_usable_samples_is_no_crash() -> None:

@@ -165,6 +165,19 @@ def test_mean_interval_covers_the_mean() -> None:
     assert mean_interval(np.array([1.0, 2.0])) is None
 
 
+def test_the_mean_of_rare_bursts_is_covered() -> None:
+    """Now and then 20 calls that take twice as long: who saw few of them does not know how many there are."""
+    dice = np.random.default_rng(3)
+
+    def calls() -> Floats:
+        parts = [np.repeat([1.0, 2.0], [round(dice.exponential(180)), 20]) for _ in range(20)]
+        return np.concatenate(parts)[:1500]
+
+    ends = [mean_interval(calls()) or (0.0, 0.0) for _ in range(1000)]
+    assert sum(low <= 1.1 <= high for low, high in ends) >= 950
+    assert sum(high < 1.1 for _, high in ends) <= 20  # 47 where both sides are as wide
+
+
 def test_deviation_interval_covers_the_deviation_of_any_shape() -> None:
     dice = np.random.default_rng(4)
     covered = 0

@@ -37,7 +37,7 @@ def rules(text: str) -> None:
     Path("laptime.toml").write_text(text)
 
 
-@pytest.mark.parametrize(("limit", "word", "code"), [("30 ms", "kept", 0), ("20 ms", "broken", 1)])
+@pytest.mark.parametrize(("limit", "word", "code"), [("30 ms", "passed", 0), ("20 ms", "not passed", 1)])
 def test_a_budget_is_kept_or_broken(laptime: Laptime, limit: str, word: str, code: int) -> None:
     stored(0.0263, 1)
     rules(f"[[budget]]\nmax = {limit!r}\n")
@@ -91,7 +91,7 @@ def test_rules_that_cannot_be_meant_are_refused(
 
 
 @pytest.mark.parametrize(
-    ("level", "word", "code"), [(0.0263, "undecided", 3), (0.040, "broken", 1), (0.020, "kept", 0)]
+    ("level", "word", "code"), [(0.0263, "undecided", 3), (0.040, "not passed", 1), (0.020, "passed", 0)]
 )
 def test_a_run_is_checked_against_a_baseline(laptime: Laptime, level: float, word: str, code: int) -> None:
     """Runs apart in time do not prove that nothing changed by 5 %; what does is told."""

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from fixtures import runs
 from laptime.apps.cli.suite_commands.run import _text
+from laptime.kit.text import count
 from laptime.records.series import Series
 
 
@@ -17,7 +18,9 @@ def blocks(level: float) -> Series:
 
 def table(*cases: tuple[Series, ...]) -> list[str]:
     made = [runs.case(*series, target=f"a:m{number}") for number, series in enumerate(cases)]
-    return _text(runs.run(*made)).splitlines()
+    answer, _, *lines = _text(runs.run(*made)).splitlines()
+    assert answer == f"measured: {count(len(made), 'case')}, no limit to keep"
+    return lines
 
 
 def test_numbers_of_one_column_have_one_regime() -> None:

@@ -153,12 +153,15 @@ def test_a_battery_warns(tree: FakeRoot) -> None:
     assert _named(lines, "power/battery").outcome == "warn"
 
 
-def test_neighbours_are_named_and_only_the_busy_ones_are_to_be_stopped(tree: FakeRoot) -> None:
-    running = [Program(7, "burn", 0.98), Program(8, "idle", 0.03)]
+def test_neighbours_are_named_with_their_owners_and_nobody_is_to_be_killed(tree: FakeRoot) -> None:
+    running = [Program(7, "burn", 0.98, "ann"), Program(8, "idle", 0.03, "bob")]
     line = host_checks.others(running, _environment(tree))
     assert line.outcome == "warn"
-    assert "others use 1.0 of 4 CPUs: burn (7) 98%, idle (8) 3%" in line.sentence
-    assert line.next == "kill -STOP 7   (later: kill -CONT 7)"
+    assert (
+        "others use 1.0 of 4 CPUs: burn of ann (7) 98%, idle of bob (8) 3%; wait for them, or ask"
+        in line.sentence
+    )
+    assert line.next == "ps -o user,pid,etime,args -p 7"
     assert host_checks.others([Program(8, "idle", 0.03)], _environment(tree)).outcome == "ok"
 
 
@@ -166,7 +169,7 @@ def test_many_small_neighbours_still_name_somebody(tree: FakeRoot) -> None:
     running = [Program(n, "small", 0.04) for n in range(5)]
     line = host_checks.others(running, _environment(tree))
     assert line.outcome == "warn"
-    assert "kill -STOP 0" in line.next
+    assert line.next == "ps -o user,pid,etime,args -p 0,1,2"
 
 
 QUIET = Reading(waited_s=0.0, stolen_s=1.0, throttled_s=0.0, switches=1, missing_s=0.0)

@@ -114,8 +114,11 @@ def test_colours_only_repeat_what_words_say() -> None:
 def test_a_machine_that_is_too_busy_is_not_praised() -> None:
     effect = Effect(mean=-0.5, error=0.4, df=6.0, rounds=10, processes=3)
     noisy = floor_of(effect, device="cpu", workload="x", seconds=1.0)
-    text = to_text(_report(noise=noisy))
+    text = to_text(_report(noise=structs.replace(noisy, word="slower")))
     assert "Can see only differences beyond a factor of" in text
+    nothing = to_text(_report(noise=structs.replace(noisy, word="unclear")))
+    assert "Too disturbed to tell differences on cpu now" in nothing
+    assert "Can see" not in nothing
     assert "not known" in to_text(_report(noise=None))
 
 

@@ -58,7 +58,7 @@ def test_a_reference_that_draws_random_numbers_is_none() -> None:
     dice = np.random.default_rng(0)
     recorded = record(lambda arrays: [arrays[0] + dice.standard_normal(arrays[0].shape)], inputs, [2])
     found = compared(linear, recorded, against="it", dtype="float32")
-    word, sentence = judged(found, "float32")
+    word, sentence, _ = judged(found, "float32")
     assert word == "unknown"
     assert "others each time" in sentence
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from importlib.resources import files
 
 import pytest
@@ -174,6 +175,7 @@ def test_without_any_clock_there_is_no_estimate() -> None:
 @pytest.mark.parametrize("table", ["accelerators.csv", "cpus.csv"])
 def test_every_figure_has_a_source_and_every_number_is_one(table: str) -> None:
     words = {"name", "match", "source", "vendor", "models", "steppings", "needs"}
+    words |= {"max_ghz_source", "socket_gb_s_source"}
     with (files("laptime") / "data" / table).open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     assert len({row["name"] for row in rows}) == len(rows)
@@ -188,3 +190,18 @@ def test_16_bit_rates_are_plausible_against_32_bit() -> None:
         for row in csv.DictReader(file):
             ratio = float(row["float16"]) / float(row["float32"])
             assert 1.9 <= ratio <= 35, row["name"]
+
+
+def test_every_limit_of_a_core_has_a_source_that_it_does_not_fall_below() -> None:
+    rows = list(csv.DictReader((files("laptime") / "data" / "cpus.csv").read_text().splitlines()))
+    for row in rows:
+        has_limits = bool(row["max_ghz"]) or bool(row["socket_gb_s"])
+        assert has_limits == bool(row["max_ghz_source"]) == bool(row["socket_gb_s_source"]), row["name"]
+        if has_limits:
+            clock = re.match(r"([\d.]+) GHz: \S", row["max_ghz_source"])
+            memory = re.match(r"(\d+) x (\d+) MT/s: \S", row["socket_gb_s_source"])
+            assert clock is not None, row["name"]
+            assert memory is not None, row["name"]
+            assert float(clock[1]) <= float(row["max_ghz"]) <= 1.21 * float(clock[1]), row["name"]
+            channels, transfers = map(int, memory.groups())
+            assert float(row["socket_gb_s"]) == pytest.approx(channels * transfers * 8 / 1000, rel=1e-3)

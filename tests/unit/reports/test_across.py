@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from msgspec import structs
 
 from fixtures import runs
@@ -8,6 +9,7 @@ from laptime.kit.registry import load
 from laptime.records.check import Check
 from laptime.records.finding import Finding
 from laptime.records.run import Run
+from laptime.reports import text_table
 from laptime.reports.document import Table
 from laptime.reports.documents.bench.table import table
 
@@ -55,3 +57,41 @@ def test_a_narrow_page_leaves_out_what_it_can_do_without() -> None:
     assert "throughput" in wide
     assert "throughput" not in narrow
     assert "cold start" in narrow
+
+
+def many() -> Run:
+    """Four models in three frameworks at two batch sizes and two precisions."""
+    start, memory = runs.single("time/cold_start", "s", 2.0), runs.single("memory/host/peak", "B", 2.0**30)
+    first = runs.single("time/first_call", "s", 0.2)
+    return runs.run(
+        *(
+            runs.case(
+                runs.timings(0.02, n=400),
+                start,
+                memory,
+                first,
+                target=f"torchvision:a_model_with_a_long_name_{name}",
+                axes={"batch": batch, "dtype": dtype, "backend": backend},
+            )
+            for name in "abcd"
+            for batch in (1, 8)
+            for dtype in ("float32", "bfloat16")
+            for backend in ("torch", "onnxruntime", "openvino")
+        )
+    )
+
+
+@pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 139, 160])
+def test_a_row_stays_a_row_on_a_narrow_terminal(width: int) -> None:
+    drawn = [line.plain for line in text_table.lines(cases(many()), width)]
+    assert len(drawn) <= 48 + 6
+    assert all(len(line) <= width for line in drawn)
+    assert sum("20" in line and "ms" in line for line in drawn) == 48
+    is_whole = any("first call" in line for line in drawn[:2])
+    assert is_whole or any("a wider terminal also shows" in line for line in drawn)
+
+
+def test_a_short_table_that_does_not_fit_is_told_cell_by_cell() -> None:
+    drawn = [line.plain for line in text_table.lines(cases(across()), 30)]
+    assert any("cold start" in line for line in drawn)
+    assert not any("wider terminal" in line for line in drawn)

@@ -29,7 +29,7 @@ def test_verdict_why_and_next_come_in_this_order():
     lines = text.render(profiles.example()).splitlines()
     at = [
         next(i for i, line in enumerate(lines) if line.startswith(word))
-        for word in ("input-bound: ", "Why", "Next")
+        for word in ("1.14x faster", "limit       input-bound: ", "Why", "Next")
     ]
     assert at == sorted(at)
     assert at[0] == 1

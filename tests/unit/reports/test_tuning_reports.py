@@ -171,7 +171,7 @@ def test_every_key_of_the_document_is_explained():
 def test_every_option_is_explained():
     page = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
     options = [own.opts[-1] for own in command.params if isinstance(own, click.Option)]
-    everywhere = {"--verbose", "--quiet", "--output"}
+    everywhere = {"--verbose", "--quiet", "--output", "--details"}
     assert [name for name in options if f"`{name}" not in page and name not in everywhere] == []
 
 

@@ -12,6 +12,8 @@ from laptime import rules
 from laptime.kit.units import percent
 from laptime.records.overview import Breakdown, Overview
 from laptime.records.profile import Profile
+from laptime.records.ranks import RankRow
+from laptime.rules import communication
 
 
 @pytest.mark.parametrize(
@@ -133,3 +135,31 @@ def test_a_file_that_breaks_off_behind_whole_steps_keeps_its_verdict() -> None:
     whole = gpu(host=60)
     cut = structs.replace(whole, files=[structs.replace(whole.files[0], truncated=True)])
     assert rules.verdict(cut).bound == "host"
+
+
+@pytest.mark.parametrize(
+    ("world", "words"),
+    [(128, "over 2 of 128 ranks, is"), (2, "over all 2 ranks, is"), (None, "over 2 ranks, is")],
+)
+def test_waiting_is_said_of_the_ranks_that_were_given(world: int | None, words: str) -> None:
+    rows = [
+        RankRow(rank=rank, file="", steps=1, step_ns=100, compute_ns=10, communication_ns=80,
+                exposed_communication_ns=80, idle_ns=10,
+                breakdown=Breakdown(communication_ns=80, other_ns=20),
+                waiting_ns=30, transfer_ns=50)
+        for rank in (0, 1)
+    ]  # fmt: skip
+    profile = Profile(
+        files=[],
+        world=world,
+        ranks=rows,
+        overview=Overview(
+            steps=1,
+            step_ns=100,
+            step_median_ns=100,
+            breakdown=Breakdown(communication_ns=80, other_ns=20),
+        ),
+    )
+    found = communication.rule(profile)
+    assert found is not None
+    assert words in found.sentence

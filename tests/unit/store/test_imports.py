@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from fixtures import runs
-from laptime.analysis.summary import headline
+from fixtures.served import AIPERF_LINES, AIPERF_SUMMARY, GUIDELLM, VLLM
+from laptime.analysis.summary import headline, throughputs
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
 from laptime.records.run import Run
 from laptime.reports.formats import asv as to_asv
 from laptime.reports.formats import pytest_benchmark as to_pytest_benchmark
-from laptime.store import imports
+from laptime.store import files, imports
+from laptime.verbs.history import history
 
 PYTEST = {
     "machine_info": {
@@ -87,7 +91,14 @@ PERFZERO = {
     "system_info": {"cpu_model": "AMD EPYC", "logical_cpu_count": 2, "hostname": "vm"},
     "process_info": {"max_rss": 407236608, "max_cpu_percent": 99.5},
 }
-KNOWN: dict[str, Any] = {"pytest_benchmark": PYTEST, "asv": ASV, "perfzero": PERFZERO}
+KNOWN: dict[str, Any] = {
+    "pytest_benchmark": PYTEST,
+    "asv": ASV,
+    "perfzero": PERFZERO,
+    "vllm_bench": VLLM,
+    "guidellm": GUIDELLM,
+    "aiperf": AIPERF_SUMMARY,
+}
 
 
 def read(folder: Path, document: Any, format: str = "") -> list[Run]:
@@ -149,6 +160,68 @@ def test_asv_has_a_case_a_combination_and_leaves_failures_out(tmp_path: Path) ->
     assert (found["suite.peakmem_all"].metric.unit, found["suite.track_loss"].samples) == ("B", [-0.5])
 
 
+def test_asv_parameters_have_the_names_of_benchmarks_json(tmp_path: Path) -> None:
+    machine = tmp_path / "results" / "m"
+    machine.mkdir(parents=True)
+    known = {"suite.time_by": {"param_names": ["n"], "params": [["1", "2", "3"]]}, "version": 2}
+    (machine.parent / "benchmarks.json").write_text(json.dumps(known))
+    (run,) = read(machine, ASV)
+    assert {case.key for case in run.cases if case.axes} == {"suite.time_by/n=1", "suite.time_by/n=3"}
+    known["suite.time_by"] = {"param_names": ["n", "m"]}  # of another version of the benchmark
+    (machine.parent / "benchmarks.json").write_text(json.dumps(known))
+    (run,) = read(machine, ASV)
+    assert {case.key for case in run.cases if case.axes} == {
+        "suite.time_by/param1=1",
+        "suite.time_by/param1=3",
+    }
+
+
+def test_an_asv_file_that_grew_adds_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LAPTIME_HOME", str(tmp_path / "home"))
+    command = import_module("laptime.apps.cli.commands.import").command
+    path = tmp_path / "results.json"
+    few = {name: ASV["results"][name] for name in ("suite.time_sort", "suite.time_by")}  # type: ignore[attr-defined]
+    printed = []
+    for results in (few, few, ASV["results"], ASV["results"]):
+        path.write_text(json.dumps({**ASV, "results": results}))
+        printed.append(CliRunner().invoke(command, [str(path)]).output)
+    assert "3 cases" in printed[0]
+    assert "already stored" in printed[1]
+    assert "2 cases (3 more are already stored)" in printed[2]
+    assert "already stored" in printed[3]
+    stored = [files.read(file) for file in files.stored()]
+    assert sorted(len(run.cases) for run in stored) == [2, 3]
+    for found in history():
+        assert len(found.points) == 1
+    # What was measured again is another measurement.
+    few["suite.time_sort"] = [[5e-07], [], *ASV["results"]["suite.time_sort"][2:]]  # type: ignore[index]
+    path.write_text(json.dumps({**ASV, "results": few}))
+    assert "1 case (2 more" in CliRunner().invoke(command, [str(path)]).output
+    assert len(history("suite.time_sort")[0].points) == 2
+
+
+@pytest.mark.parametrize(
+    ("document", "change"),
+    [
+        (ASV, {"params": {**ASV["params"], "machine": "other"}}),  # type: ignore[dict-item]
+        (PERFZERO, {"system_info": {**PERFZERO["system_info"], "hostname": "other"}}),
+        (PERFZERO, {"ml_framework_info": {"name": "tensorflow", "version": "2.22.0"}}),
+    ],
+)
+def test_imports_of_other_machines_and_versions_are_other_histories(
+    document: dict[str, Any], change: dict[str, Any], tmp_path: Path
+) -> None:
+    for number, more in enumerate(({}, change)):
+        later = {"date": 1696315841000 + number} if document is ASV else {"execution_timestamp": 5.0 + number}
+        for run in read(tmp_path, {**document, **later, **more}):
+            files.save(run, tmp_path / "home")
+    found = [
+        each for each in history(root=tmp_path / "home") if "sort" in each.case or "benchmark" in each.case
+    ]
+    assert [len(each.points) for each in found] == [1, 1]
+    assert all(each.differs for each in found)
+
+
 def test_perfzero_has_its_metrics_in_si_and_its_bounds_as_verdicts(tmp_path: Path) -> None:
     (run,) = read(tmp_path, PERFZERO)
     found = {series.metric.tag: (series.samples[0], series.metric.unit) for series in run.cases[0].series}
@@ -175,11 +248,71 @@ def test_perfzero_has_its_metrics_in_si_and_its_bounds_as_verdicts(tmp_path: Pat
         ({**ASV, "results": {"a.time_x": [[0.0], []]}}, "is not what asv writes"),
         ({**PERFZERO, "benchmark_result": {}}, "is not what perfzero writes"),
         ({**PERFZERO, "execution_timestamp": 1e300}, "is not what perfzero writes"),
+        ({**VLLM, "ttfts": [0.2]}, "is not what vllm_bench writes"),
+        ({**VLLM, "latencies": [None] * 4}, "is not what vllm_bench writes"),
+        ({**VLLM, "duration": 0}, "is not what vllm_bench writes"),
+        ({**VLLM, "errors": ["no"] * 4}, "is not what vllm_bench writes"),
+        ({**GUIDELLM, "benchmarks": []}, "is not what guidellm writes"),
+        ({**AIPERF_SUMMARY, "benchmark_duration": {"unit": "weeks", "avg": 1}}, "is not what aiperf writes"),
+        ([{"metadata": {"credit_issued_ns": 0}, "metrics": {}}], "is not what aiperf writes"),
+        (AIPERF_LINES[:-9], "is not JSON"),
     ],
 )
 def test_damaged_files_are_errors_in_three_lines(document: Any, said: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=said):
         read(tmp_path, document)
+
+
+@pytest.mark.parametrize("document", [VLLM, GUIDELLM, AIPERF_LINES])
+def test_requests_count_from_when_they_were_due(document: Any, tmp_path: Path) -> None:
+    (run,) = read(tmp_path, document)
+    (case,) = run.cases
+    found = {series.metric.tag: series.samples for series in case.series}
+    assert found["latency"] == pytest.approx([0.24, 0.38, 0.52], abs=1e-6)
+    assert found["load/ttft"] == pytest.approx([0.2, 0.34, 0.48], abs=1e-6)
+    assert found["load/tpot"] == pytest.approx([0.01] * 3, abs=1e-6)
+    assert {check.name: check.outcome for check in case.checks} == {
+        "imported": "warn",
+        "answers": "warn",
+        "waited": "note",
+    }
+    assert "1 of 4 requests failed" in case.checks[1].sentence
+    assert not throughputs(case)
+
+
+def test_load_generators_say_what_they_drove_and_what_was_answered(tmp_path: Path) -> None:
+    (vllm,), (guidellm,), (aiperf,) = (read(tmp_path, each) for each in (VLLM, GUIDELLM, AIPERF_SUMMARY))
+    assert [run.id[:15] for run in (vllm, guidellm, aiperf)] == [
+        "20261123-023301", "20261123-024851", "20261123-024851",
+    ]  # fmt: skip
+    assert vllm.name == "night"
+    assert vllm.cases[0].axes == aiperf.cases[0].axes == {"rate": 10.0, "concurrency": 1}
+    assert guidellm.cases[0].axes == {"arrivals": "constant", "rate": 10.0}
+    for run in (vllm, guidellm, aiperf):
+        found = {series.metric.tag: series.samples for series in run.cases[0].series}
+        assert run.cases[0].target == "tiny"
+        assert (found["load/answered"], found["load/output_tokens"]) == ([4.0], [20.0])
+
+
+def test_without_requests_a_median_stands_for_them(tmp_path: Path) -> None:
+    bare = {key: value for key, value in VLLM.items() if key not in ("ttfts", "itls", "latencies")}
+    for document, latency in ((bare, None), (AIPERF_SUMMARY, 0.38)):
+        (run,) = read(tmp_path, document)
+        found = {series.metric.tag: series for series in run.cases[0].series}
+        assert latency == (found["latency"].samples[0] if "latency" in found else None)
+        assert found["load/ttft"].samples == pytest.approx([0.2])
+        assert found["load/tpot"].samples == pytest.approx([0.01])
+        assert "the median" in found["load/ttft"].note
+
+
+def test_older_vllm_does_not_tell_what_it_waited(tmp_path: Path) -> None:
+    older = {key: value for key, value in VLLM.items() if key not in ("latencies", "queue_times")}
+    (run,) = read(tmp_path, {**older, "itls": [[0.01] * 4, [0.01] * 4, [], [0.02, 0.02]]})
+    latency = run.cases[0].find("latency", "paced")
+    assert latency is not None
+    assert latency.samples == pytest.approx([0.24] * 3)
+    assert "wrote no more down" in latency.note
+    assert "waited" not in [check.name for check in run.cases[0].checks]
 
 
 def test_what_we_export_we_import(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from fixtures import costs, runs, tunings
-from fixtures.costs import OCI, case, exact, run
+from fixtures.costs import OCI, case, exact, level, run
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.pricing.speeds import InvalidNumbers
 from laptime.records.check import Check
@@ -227,6 +227,44 @@ def test_a_load_test_costs_what_it_costs_at_its_promise() -> None:
     (line,) = ask(run(costs.at_slo(26.9, "latency=200ms@p99"), verb="load")).lines
     assert (line.speed.at, line.speed.unit) == ("latency=200ms@p99", "request")
     assert line.usd_per_million == pytest.approx(0.448e6 / 3600 / 26.9)
+
+
+def test_levels_of_load_cost_what_they_answered_and_the_promise_picks_among_them() -> None:
+    made = run(level(20.0, 0.020), level(40.0, 0.030), level(80.0, 0.200), verb="load")
+    lines = ask(made).lines
+    # What was answered, not 1 / latency: 20 a second, though each takes 20 ms.
+    assert [line.speed.rate for line in lines] == pytest.approx([20.0, 40.0, 80.0], rel=0.02)
+    assert {(line.speed.unit, line.speed.at) for line in lines} == {("request", "a given rate")}
+    assert lines[0].usd_per_million == pytest.approx(0.448e6 / 3600 / 20.0, rel=0.02)
+    kept = ask(made, slo="latency=50ms@p90")
+    assert [line.speed.label for line in kept.lines] == ["rate 20.0", "rate 40.0"]
+    (best,) = [line for line in kept.lines if line.cheapest]
+    assert (best.speed.label, best.speed.at) == ("rate 40.0", "latency=50ms@p90")
+    assert best.speed.tail == pytest.approx(0.030, rel=0.05)
+    assert "its p90 is 20" in kept.excluded[0].reason
+    with pytest.raises(UsageError) as caught:
+        ask(made, slo="latency=1ms@p90")
+    assert "laptime load" in caught.value.next
+
+
+def test_a_level_whose_queue_grows_keeps_no_promise_and_is_at_saturation() -> None:
+    growing = run(level(80.0, 0.020, served=40.0), verb="load")
+    (line,) = ask(growing).lines
+    assert line.speed.at == "saturation"
+    assert line.speed.rate == pytest.approx(40.0, rel=0.05)
+    with pytest.raises(UsageError) as caught:
+        ask(growing, slo="latency=60s@median")
+    assert "its queue grew" in caught.value.why
+
+
+def test_load_on_another_machine_does_not_cost_what_this_one_does() -> None:
+    far = run(level(20.0, 0.02, target="http://model.example:8000/predict"), verb="load")
+    here = structs.replace(far.environment, cloud=OCI)
+    with pytest.raises(UsageError) as caught:
+        ask(structs.replace(far, environment=here), machines=[])
+    assert "model.example" in caught.value.why
+    near = run(level(20.0, 0.02, target="http://127.0.0.1:8000/predict"), verb="load")
+    assert ask(structs.replace(near, environment=here), machines=[]).lines
 
 
 # Before and after; tuning and profiles.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,14 @@ def root(tmp_path: Path) -> Path:
 
 
 def keep(
-    root: Path, number: int, level: float, *, commit: str = "", torch: str = "2.9.0", **changes: object
+    root: Path,
+    number: int,
+    level: float,
+    *,
+    commit: str = "",
+    torch: str = "2.9.0",
+    host: str = "",
+    **changes: object,
 ) -> Run:
     """One stored run of the day with this number."""
     known = runs.environment()
@@ -32,6 +41,7 @@ def keep(
         known,
         libraries={**known.libraries, "torch": torch},
         git={"commit": commit or f"{number:040x}", "dirty": False},
+        host=host or known.host,
     )
     case = runs.case(runs.timings(level, n=40, spread=0.004, seed=number), *runs.facts())
     run = runs.run(
@@ -80,6 +90,63 @@ def test_other_conditions_are_another_history_unless_asked(root: Path) -> None:
     assert "torch 2.9.0 to 2.10.0" in found.steps[0].sentence
     labels = [(label, len(points)) for label, points in report.groups(found, "version").items()]
     assert labels == [("torch 2.9.0", 12), ("torch 2.10.0", 12)]
+
+
+def test_two_machines_of_one_cpu_are_two_histories_that_say_so(root: Path) -> None:
+    for number in range(1, 25):
+        keep(root, number, 0.020 if number % 2 else 0.036, host="ci-1" if number % 2 else "ci-2")
+    found = history(root=root)
+    assert [(each.machine, len(each.points), each.steps) for each in found] == [
+        ("ci-1", 12, []),
+        ("ci-2", 12, []),
+    ]
+    assert [each.differs for each in found] == [["machine ci-1"], ["machine ci-2"]]
+    shown = text.render_document(report.document(found, by="run"), width=160)
+    assert "differs in" in shown
+    assert "machine ci-2" in shown
+    (together,) = history(by="machine", root=root)
+    assert [*report.groups(together, "machine")] == ["ci-1", "ci-2"]
+
+
+def test_rows_of_other_versions_say_which(root: Path) -> None:
+    for number in range(1, 5):
+        keep(root, number, 0.02, torch="2.9.0" if number % 2 else "2.10.0")
+    assert sorted(each.differs for each in history(root=root)) == [["torch 2.10.0"], ["torch 2.9.0"]]
+
+
+def test_the_id_of_a_container_names_no_machine(root: Path) -> None:
+    for number, host in enumerate(("3f2a9c0b1d4e", "a" * 64, "0123456789ab"), 1):
+        keep(root, number, 0.02, host=host)
+    (found,) = history(root=root)
+    assert (found.machine, len(found.points)) == ("", 3)
+
+
+def test_numbers_in_the_index_are_those_of_the_files(root: Path) -> None:
+    for number in range(1, 4):
+        keep(root, number, 0.02 + number / 1000)
+    then = time.time_ns() - 60 * 10**9  # files of this moment are not indexed yet
+    for file in files.stored(root):
+        os.utime(file, ns=(then, then))
+    first, again = history(root=root), history(root=root)
+    (root / "index.sqlite").unlink()
+    assert first == again == history(root=root)
+    next(file for file in files.stored(root) if file.name.startswith("20260802")).unlink()
+    keep(root, 2, 0.5)
+    (changed,) = history(root=root)
+    assert changed.points[1].value == pytest.approx(0.5, rel=0.01)
+
+
+def test_a_history_of_thousands_of_runs_takes_a_moment_once_they_are_indexed(root: Path) -> None:
+    run = keep(root, 1, 0.02)
+    then = time.time_ns() - 60 * 10**9
+    for number in range(1500):
+        kept = structs.replace(run, id=f"20260802-{number:06d}-000-a")
+        os.utime(files.save(kept, root), ns=(then, then))
+    history(last=5000, root=root)
+    began = time.process_time()
+    (found,) = history(last=5000, root=root)
+    assert len(found.points) == 1501
+    assert time.process_time() - began < 1.0
 
 
 def test_numbers_that_mean_nothing_are_left_out_and_counted(root: Path) -> None:
@@ -158,3 +225,18 @@ def test_the_page_is_whole_and_safe(root: Path) -> None:
     assert "worse" in source
     assert "http" not in source.replace("http-equiv", "")
     assert len(source) < 500_000
+
+
+def test_a_few_runs_are_not_called_steady(root: Path) -> None:
+    for number in range(1, 4):
+        keep(root, number, 0.020)
+    verdict = report.document(history(root=root), by="run").verdict
+    assert verdict.word == "too few runs"
+    assert verdict.tone == "unknown"
+    assert "from 10 runs of a case on; the most there are is 3" in verdict.sentence
+
+
+def test_enough_runs_without_a_change_are_steady(root: Path) -> None:
+    for number in range(1, 13):
+        keep(root, number, 0.020)
+    assert report.document(history(root=root), by="run").verdict.word == "steady"

@@ -10,7 +10,7 @@ from laptime.measure import metrics
 from laptime.records.case import Case
 from laptime.records.check import Check
 from laptime.records.plan import Setting
-from laptime.records.series import Series
+from laptime.records.series import Label, Series
 from laptime.verbs.bench.postprocess import comparisons, completed, findings
 
 PLAN = {"precision": Setting(value=0.02)}
@@ -210,3 +210,20 @@ def test_an_allocator_that_gives_its_memory_back_is_explained() -> None:
     assert faults(85_000, 0.2) == ["memory/page_faults"]
     assert faults(100, 0.2) == []
     assert faults(85_000, 0.2, device="cuda:0") == []
+
+
+def test_no_knee_where_the_largest_may_still_be_better() -> None:
+    """200 and 203 items a second at 4 and 8: nobody can prove that the larger one is no better."""
+    found = knee_of(1 / 100, 2 / 180, 4 / 199, 8 / 204.5)
+    assert found.evidence["knee"] is None
+    assert "no knee is told" in found.sentence
+    assert "smallest batch within" not in found.sentence
+
+
+def test_no_finding_from_disturbed_cases() -> None:
+    cases = []
+    for size in (1, 2, 4):
+        made = measured(size, 0.01 * size**0.5)
+        series = [structs.replace(each, label=[int(Label.CLOCK)] * len(each.samples)) for each in made.series]
+        cases.append(structs.replace(made, series=series))
+    assert not [each for each in findings(cases) if each.kind == "batch/knee"]

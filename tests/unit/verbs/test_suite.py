@@ -118,12 +118,13 @@ def test_a_target_that_vanishes_meanwhile_costs_the_others_nothing(tmp_path: Pat
 
 def test_a_regression_is_judged_against_the_run_before() -> None:
     once, _, _ = measured(suite(fast(regression=4.0)))
-    assert [verdict.word for verdict in once.verdicts] == ["undecided"]
-    assert "stored before" in once.verdicts[0].sentence
+    assert once.verdicts == [], "a first run has nothing to be judged against, and is not to blame"
+    assert [each.kind for each in once.findings] == ["suite/first_run"]
+    assert "no run was stored before" in once.findings[0].sentence
     twice, _, _ = measured(suite(fast(regression=4.0)))
     assert [verdict.word for verdict in twice.verdicts] == ["kept"]
     other = suite(fast(regression=4.0), name="branch")
-    assert measured(other)[0].verdicts[0].word == "undecided"
+    assert measured(other)[0].verdicts == []
     assert measured(other, baseline="s")[0].verdicts[0].word == "kept"
 
 

@@ -24,10 +24,11 @@ from laptime.kit.package import __version__
 
 @dataclass
 class Voice:
-    """How much the program says besides its result; `-q` and `-v` anywhere on the line set it."""
+    """How much the program says; `-q`, `-v` and `--details` anywhere on the line set it."""
 
     quiet: bool = False
     verbose: bool = False
+    details: bool = False
 
     def say(self, text: str) -> None:
         """A remark on stderr, not under --quiet."""

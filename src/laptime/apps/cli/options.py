@@ -56,7 +56,20 @@ def report_options(command: Decorated) -> Decorated:
         metavar="FILE",
         help="Write a report; its suffix picks the format: .html .json .md .txt ... Repeatable; - is stdout.",
     )(command)
+    command = details_option(command)
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def details_option(command: Decorated) -> Decorated:
+    """`--details`: the whole report instead of the answer."""
+    return click.option(
+        "--details",
+        is_flag=True,
+        expose_value=False,
+        callback=_set_voice,
+        is_eager=True,
+        help="Print the whole report, not the answer alone.",
+    )(command)
 
 
 def off_option(

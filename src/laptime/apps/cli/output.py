@@ -50,8 +50,21 @@ def show(subject: Run | Document, *, format: str) -> None:
     if format == "text":
         is_known = sys.stdout.isatty() or os.environ.get("COLUMNS")
         width = shutil.get_terminal_size().columns if is_known else 100
-        options = {"color": wants_color(), "width": width}
+        options = {"color": wants_color(), "width": width, "unicode": _takes_unicode(), "brief": _is_brief()}
     result(_rendered(subject, format, **options))
+
+
+def _is_brief() -> bool:
+    """Whether the answer is enough: unless `--details` stands on the line."""
+    context = click.get_current_context(silent=True)
+    voice = context.find_object(Voice) if context is not None else None
+    return voice is None or not voice.details
+
+
+def _takes_unicode() -> bool:
+    """Whether stdout's encoding has more than ASCII; TERM=dumb says nothing about that."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return encoding.lower().replace("-", "") not in ("ascii", "usascii", "ansix3.41968", "646", "iso646us")
 
 
 def _rendered(subject: Run | Document, format: str, **options: Any) -> str:

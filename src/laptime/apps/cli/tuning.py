@@ -52,8 +52,11 @@ def _lines(event: Event) -> list[str]:
 def _diagnosed(diagnosis: Diagnosis) -> str:
     from laptime.reports.documents.tuning import words
 
+    if not diagnosis.bound:
+        names = ", ".join(map(words.change, diagnosis.recipe)) or "as it is"
+        return f"{names}: a call takes {show(diagnosis.step, 's')}"
     recipe = f" with {', '.join(map(words.change, diagnosis.recipe))}" if diagnosis.recipe else ""
-    bound = f"bound by {diagnosis.bound}" if diagnosis.bound else "bound unknown"
+    bound = f"bound by {diagnosis.bound}"
     why = f": {diagnosis.sentence}" if diagnosis.sentence else ""
     return f"diagnosed{recipe}: a step takes {show(diagnosis.step, 's')}, {bound}{why}"
 

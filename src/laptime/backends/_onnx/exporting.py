@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import torch
 
     from laptime.backends.torch.model import TorchModel
+    from laptime.backends.torch.workload import TorchWorkload
 
 TRACED = 2
 """Batch that a model is traced with at least where any is to do: tracers take a size of 1 for a constant."""
@@ -62,9 +63,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     # Where the batch is another dimension than the first, or not known, each size is exported for itself.
     any_wanted = batch is None and model.batch_leads()
     work = model.workload(batch or (max(TRACED, own or 1) if any_wanted else own or 1))
-    assert isinstance(work.eager, partial)
-    module = _module(work.eager.func)
-    args, kwargs = _arguments(module, work.eager)
+    module, args, kwargs = call_of(work)
     inputs = tensors([*args, *kwargs.values()])
     settings = {"opset": opset, "batch": batch, "target": variant.target, "dtype": variant.dtype}
     folder = root / f"onnx-{content(module, inputs, settings)[:24]}"
@@ -75,7 +74,7 @@ def export(variant: Variant, *, opset: int, batch: int | None, root: Path) -> Pa
     try:
         with torch.no_grad():
             traced = work.batch if any_wanted else None
-            program = _traced(module, args, kwargs, inputs, opset=opset, traced=traced)
+            program = traced_program(module, args, kwargs, inputs, opset=opset, traced=traced)
             takes = program.model.graph.inputs
             _check(inputs, takes)
         held = sum(t.numel() * t.element_size() for t in [*module.parameters(), *module.buffers()])
@@ -109,6 +108,13 @@ def _put(draft: Path, folder: Path) -> None:
     except OSError:
         if not (folder / "about.json").is_file():
             raise
+
+
+def call_of(work: TorchWorkload) -> tuple[torch.nn.Module, tuple[Any, ...], dict[str, Any]]:
+    """The call of a workload: a module, and its arguments by position and by name."""
+    assert isinstance(work.eager, partial)
+    module = _module(work.eager.func)
+    return module, *_arguments(module, work.eager)
 
 
 def _module(call: Any) -> torch.nn.Module:
@@ -150,7 +156,7 @@ def _recorded(model: TorchModel, module: Any, like: Any, sizes: list[int]) -> Re
     return record(run, lambda size: arrays(_arguments(module, model.workload(size).eager)), sizes)
 
 
-def _traced(
+def traced_program(
     module: Any, args: tuple[Any, ...], kwargs: dict[str, Any], inputs: Any, *, opset: int, traced: int | None
 ) -> Any:
     """The ONNX program: for any batch size, if `traced` says what these inputs have and if it is possible."""

@@ -9,6 +9,7 @@ Nothing here imports torch before `open`, `open_object` or `imports` is called.
     setup       a program made ready as the variant asks, and the way back
     loading     a target, or an object of this process, as a model
     model       a loaded target; workload: its inputs of one batch size
+    language    prefill and decode of a language model, as programs
     training    the same in training mode: a call is a full step
     count       parameters, MACs and FLOPs with receipt
     formulas    FLOPs of operators that torch's counter leaves out; light: those that are no work
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
 
 TARGETS = ("torchvision", "timm", "file", "module", "null")
 """Kinds of targets that it can run."""
+
+OPTIONS = {
+    "phase": "prefill or decode of a language model; --llm measures both",
+    "prompt": "tokens of its prompt, 128 unless given",
+    "output": "tokens that it answers with, 32 unless given",
+}
 
 TRAINS = True
 """Variants with an optimizer are measured as training steps."""

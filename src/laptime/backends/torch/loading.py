@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._by_batch import not_a_model, unknown_dtype
-from laptime.backends.torch import place, tensors
+from laptime.backends.torch import language, place, tensors
 from laptime.backends.torch.errors import translate
 from laptime.backends.torch.model import CudaModel, TorchModel
 from laptime.backends.torch.setup import Setup, modules_in, seed_all
@@ -34,7 +34,9 @@ def load(variant: Variant) -> TorchModel:
     try:
         seed_all(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
-        return _model(setup, setup.ready(recipe.build(1)), facts, rebuild)
+        program = language.phase_of(recipe.build(1), variant.options, device)
+        ready = language.with_bytes(setup.ready(program))
+        return _model(setup, ready, facts, None if "phase" in variant.options else rebuild)
     except Exception as error:
         setup.undo()
         raise translate(error, doing=f"{variant.target} could not be loaded") from error

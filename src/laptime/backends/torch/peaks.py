@@ -214,6 +214,11 @@ def _copy(device: torch.device, seconds: float) -> dict[str, Any]:
     }
 
 
+def best_copy(device: torch.device, seconds: float) -> float:
+    """Copy bandwidth in B/s, read and written bytes together."""
+    return float(_copy(device, seconds)["value"])
+
+
 def best_of(call: Callable[[], Any], sync: Callable[[], None], *, deadline: float) -> dict[str, Any]:
     """Seconds of one call: the best of five samples, each of as many calls as make it long enough.
 

@@ -46,9 +46,7 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     dtype = precision_of(str(case.axes.get("dtype", "float32")), held)
     judgements: dict[str, Judgement] = {each.against: judged(each, dtype) for each in found}
     worst = min((judgement.word for judgement in judgements.values()), key=list(_OUTCOMES).index)
-    texts = [
-        f"its outputs {_WORDS[judgement.word]} {against}: {judgement.sentence}"
-        for against, judgement in judgements.items()
-        if judgement.word == worst
-    ]
-    return Check("agreement", _OUTCOMES[worst], "; ".join(texts), _NEXT[worst])
+    alike = {against: judgement for against, judgement in judgements.items() if judgement.word == worst}
+    largest = max(alike.values(), key=lambda judgement: judgement.share)
+    text = f"its outputs {_WORDS[worst]} {' and '.join(alike)}: {largest.sentence}"
+    return Check("agreement", _OUTCOMES[worst], text, _NEXT[worst])

@@ -16,7 +16,7 @@ TOLERATED = 0.05
 
 
 def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Check | None:
-    """Warn when an explicit wish was missed, or when the half-width is above 5 %."""
+    """Fail without any interval for want of samples; warn when an explicit wish was missed, or above 5 %."""
     if not printed(case):
         return None
     setting = plan.get("precision", Setting(value=0.02))
@@ -26,12 +26,17 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
         return Check("precision", "ok", sentence)
     if math.isinf(half):
         fewest = min(stat.n for stat in printed(case))
-        sentence = f"too few samples for an interval ({fewest} of the 6 that a median needs)"
-        if fewest >= MIN_SAMPLES:
-            sentence = f"{fewest} samples that repeat each other are too few for an interval"
+        if fewest < MIN_SAMPLES:
+            sentence = f"too few samples for an interval ({fewest} of the {MIN_SAMPLES} that a median needs)"
+            return Check("precision", "fail", sentence, _longer(plan))
+        sentence = f"{fewest} samples that repeat each other are too few for an interval"
     else:
         sentence = f"the widest printed interval is ±{half:.1%}, asked was ±{setting.value:.1%}: time was up"
     missed = math.isinf(half) or setting.origin in ("flag", "argument") or half > TOLERATED
+    return Check("precision", "warn" if missed else "note", sentence, _longer(plan))
+
+
+def _longer(plan: dict[str, Setting]) -> str:
     budget = plan.get("budget")
     more = 30 if budget is None else max(30, round(4 * float(budget.value)))
-    return Check("precision", "warn" if missed else "note", sentence, f"--budget {more}s")
+    return f"--budget {more}s"

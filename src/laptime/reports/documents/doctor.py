@@ -27,6 +27,7 @@ def document(report: DoctorReport) -> doc.Document:
         title=report.environment.host,
         verdict=_headline(report.noise),
         conditions=_machine(report),
+        brief=[doc.Notices(rows=[line for line in lines if line.level == "warn"] or lines[:1])],
         sections=[
             doc.Section(id="checks", title="This machine", blocks=[doc.Notices(rows=lines)], headed=False),
             doc.Section(id="rates", title="Peak rates", blocks=_rates(report)),
@@ -58,7 +59,9 @@ def _headline(noise: NoiseFloor | None) -> doc.Headline:
         return doc.Headline(word="The smallest difference is not known", tone="unknown", sentence=sentence)
     useless = noise.smallest > USELESS
     word = f"Can see differences from about {_share(noise.smallest)} on {noise.device}"
-    if useless:
+    if useless and noise.word == "unclear":
+        word = f"Too disturbed to tell differences on {noise.device} now"
+    elif useless:
         word = f"Can see only differences beyond {_share(noise.smallest)} on {noise.device} now"
     processes = "1 fresh process" if noise.processes == 1 else f"{noise.processes} fresh processes"
     sentence = (

@@ -14,8 +14,9 @@ from laptime.reports import document as doc
 from laptime.reports import text_layout as layout
 from laptime.reports import text_table
 from laptime.reports._words import printable
+from laptime.reports.ascii import in_ascii
 from laptime.reports.documents import document
-from laptime.reports.visible import sections
+from laptime.reports.visible import blocks, sections
 
 NAME = "text"
 SUFFIXES: tuple[str, ...] = (".txt",)
@@ -35,18 +36,36 @@ _BAR_NAMES = 24
 _WIDE = 72
 
 
-def render(run: Run, *, color: bool = False, width: int = 100) -> str:
+def render(
+    run: Run, *, color: bool = False, width: int = 100, brief: bool = False, unicode: bool = True
+) -> str:
     """The report as lines of at most `width` columns; only commands to copy and numbers may be longer.
 
     Args:
         color: with ANSI colours, which repeat what the words say.
+        brief: the answer, its numbers, the reason, what to type next, and where the run is kept.
+        unicode: False where the terminal can show nothing but ASCII.
     """
-    return render_document(document(run), color=color, width=width)
+    return render_document(document(run), color=color, width=width, brief=brief, unicode=unicode)
 
 
-def render_document(document: doc.Document, *, color: bool = False, width: int = 100) -> str:
+def render_document(
+    document: doc.Document,
+    *,
+    color: bool = False,
+    width: int = 100,
+    brief: bool = False,
+    unicode: bool = True,
+) -> str:
     """Any document as lines."""
+    text = _rendered(document, color=color, width=width, brief=brief)
+    return text if unicode else in_ascii(text)
+
+
+def _rendered(document: doc.Document, *, color: bool, width: int, brief: bool) -> str:
     width = max(width, NARROWEST)
+    if brief and document.brief:
+        return layout.printed(_brief(document, width), color=color)
     lines = _head(document, width)
     for section in sections(document, "terminal"):
         lines += [Line(), *_section(section, width)]
@@ -58,9 +77,31 @@ def render_document(document: doc.Document, *, color: bool = False, width: int =
     return layout.printed(lines, color=color)
 
 
+def _brief(document: doc.Document, width: int) -> list[Line]:
+    """The answer with its numbers, the reason, the first command, and where the rest is."""
+    verdict, numbers = _verdict(document.verdict, width), list(document.brief)
+    lines = _blocks(blocks(numbers, "terminal"), width, "")
+    lines = [*verdict, *lines] if document.answers else [*lines, *verdict]
+    for command in document.verdict.next[:1]:
+        lines += layout.titled("next", command, 0, style=STYLES["next"])
+    for index, warning in enumerate(document.warnings):
+        lines += layout.titled("" if index else "warning", warning, width, style=STYLES["warning"])
+    return [*lines, Line(printable(layout.brief_footer(document.run)), style="dim")]
+
+
 def _head(document: doc.Document, width: int) -> list[Line]:
     lines = _paragraph(f"{document.verb} {document.title}", width)
     verdict = document.verdict
+    lines += _verdict(verdict, width)
+    for index, command in enumerate(verdict.next):
+        lines += layout.titled("" if index else "next", command, 0, style=STYLES["next"])
+    if document.conditions:
+        lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
+    return lines
+
+
+def _verdict(verdict: doc.Headline, width: int) -> list[Line]:
+    lines: list[Line] = []
     if len(verdict.word) < layout.INDENT - 1:
         lines += layout.titled(verdict.word, verdict.sentence, width, style=STYLES[verdict.tone])
     else:
@@ -68,10 +109,6 @@ def _head(document: doc.Document, width: int) -> list[Line]:
         sentence = _paragraph(f"{word}: {verdict.sentence}", width)
         sentence[0].stylize(STYLES[verdict.tone], 0, len(word))
         lines += sentence
-    for index, command in enumerate(verdict.next):
-        lines += layout.titled("" if index else "next", command, 0, style=STYLES["next"])
-    if document.conditions:
-        lines += [Line(), *_paragraph(" · ".join(document.conditions), width, style="dim")]
     return lines
 
 

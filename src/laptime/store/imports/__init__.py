@@ -1,17 +1,22 @@
 """Results of other tools as runs: one file a format, its name the word for it.
 
 A format has `matches(document) -> bool`, which looks at the document's shape, and
-`runs(document, source) -> list[Run]`, which may raise KeyError, TypeError or ValueError where the document is
+`runs(document, path) -> list[Run]`, which may raise KeyError, TypeError or ValueError where the document is
 not what its shape promised. What a tool did not keep is not made up: without samples, a median is one sample.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from msgspec import structs
 
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
+from laptime.records.case import Case
 from laptime.records.run import Run
 
 MOST_BYTES = 1 << 30
@@ -29,8 +34,7 @@ def read(path: Path, format: str = "") -> list[Run]:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise UsageError(f"{path} is larger than 1 GiB", why="results of benchmarks are not")
-        # Other tools write NaN and infinities, which strict JSON has not.
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = _decoded(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path} cannot be read", why=error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
@@ -44,7 +48,7 @@ def read(path: Path, format: str = "") -> list[Run]:
             next="laptime import FILE --format NAME   where you know better",
         )
     try:
-        runs: list[Run] = registry.load("imports", name).runs(document, path.name)
+        runs: list[Run] = registry.load("imports", name).runs(document, path)
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         what = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(
@@ -53,3 +57,46 @@ def read(path: Path, format: str = "") -> list[Run]:
             next="laptime import --help",
         ) from error
     return runs
+
+
+def unseen(run: Run, stored: Iterable[Run]) -> Run | None:
+    """The run without the results that earlier imports have; None where nothing is left.
+
+    A file of asv grows as more benchmarks are run for a commit; what it held before was not measured again.
+    """
+    known = {
+        _content(case)
+        for other in stored
+        if other.verb == "import"
+        and (other.started, other.environment) == (run.started, run.environment)
+        and {subject.source for subject in other.subjects} == {subject.source for subject in run.subjects}
+        for case in other.cases
+    }
+    cases = [case for case in run.cases if _content(case) not in known]
+    if len(cases) == len(run.cases):
+        return run
+    targets, keys = {case.target for case in cases}, {case.key for case in cases}
+    return (
+        structs.replace(
+            run,
+            cases=cases,
+            subjects=[subject for subject in run.subjects if subject.target in targets],
+            verdicts=[verdict for verdict in run.verdicts if verdict.case in keys],
+        )
+        if cases
+        else None
+    )
+
+
+def _content(case: Case) -> tuple[object, ...]:
+    return (case.key, *((series.key, *series.samples) for series in case.series))
+
+
+def _decoded(text: str) -> Any:
+    """A JSON document, or JSON Lines as a list. Other tools write NaN and infinities: strict JSON has not."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data"):
+            raise
+    return [json.loads(line) for line in text.splitlines() if line.strip()]

@@ -1,14 +1,18 @@
 """airspeed velocity's result files (`results/MACHINE/COMMIT-ENVIRONMENT.json`, version 2): one run a file.
 
 Units are in another file of asv's, but the names tell them: `time_` is seconds, `mem_` and `peakmem_` are
-bytes; `track_` is whatever its author says, and is taken as a plain number.
+bytes; `track_` is whatever its author says, and is taken as a plain number. Names of parameters are in that
+file, too: `results/benchmarks.json` is read where it lies there, else they are `param1`, `param2` ...
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from laptime.records.case import Axis, Case
@@ -24,7 +28,7 @@ def matches(document: Any) -> bool:
     return isinstance(document, dict) and {"result_columns", "results", "commit_hash"} <= document.keys()
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file. Its time is the date of the commit, which is what asv keeps."""
     machine_info = document["params"]
     machine = _records.environment(
@@ -37,27 +41,41 @@ def runs(document: Any, source: str) -> list[Run]:
         libraries=document.get("requirements"),
         git={"commit": document["commit_hash"], "dirty": False},
     )
-    columns = document["result_columns"]
+    columns, named = document["result_columns"], _parameter_names(path)
     cases = [
         case
         for name, row in sorted(document["results"].items())
         if row
-        for case in _cases(name, dict(zip(columns, row, strict=False)))
+        for case in _cases(name, dict(zip(columns, row, strict=False)), named.get(name, []))
     ]
     started = datetime.fromtimestamp(float(document["date"]) / 1000, UTC)
     name = str(document.get("env_name", ""))
-    return [_records.run(TOOL, source, cases, started=started, machine=machine, name=name)]
+    return [_records.run(TOOL, path.name, cases, started=started, machine=machine, name=name)]
 
 
-def _cases(name: str, row: dict[str, Any]) -> list[Case]:
+def _parameter_names(path: Path) -> dict[str, list[str]]:
+    """By benchmark, from the `benchmarks.json` in the folder above the machine's; empty without it."""
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        known = json.loads((path.absolute().parent.parent / "benchmarks.json").read_text(encoding="utf-8"))
+        return {
+            name: [str(each) for each in benchmark.get("param_names") or []]
+            for name, benchmark in known.items()
+            if isinstance(benchmark, dict)
+        }
+    return {}
+
+
+def _cases(name: str, row: dict[str, Any], names: list[str]) -> list[Case]:
     """One case a combination of parameters; those that failed or were skipped are left out."""
     params = row.get("params") or []
+    if len(set(names)) != len(params):
+        names = [f"param{number + 1}" for number in range(len(params))]
     cases = []
     for at, values in enumerate(itertools.product(*params)):
         result = _at(row, "result", at)
         if result is None or not math.isfinite(result):
             continue
-        axes: dict[str, Axis] = {f"param{number + 1}": str(value) for number, value in enumerate(values)}
+        axes: dict[str, Axis] = {of: str(value) for of, value in zip(names, values, strict=True)}
         cases.append(_records.case(TOOL, name, axes, [_series(name, result, row, at)]))
     return cases
 

@@ -7,6 +7,7 @@ other metrics are plain numbers. Bounds come along as verdicts.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import structs
@@ -34,9 +35,9 @@ def matches(document: Any) -> bool:
     return isinstance(first, dict) and {"benchmark_result", "execution_timestamp"} <= first.keys()
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The runs of a file."""
-    return [_run(each, source) for each in (document if isinstance(document, list) else [document])]
+    return [_run(each, path.name) for each in (document if isinstance(document, list) else [document])]
 
 
 def _run(summary: dict[str, Any], source: str) -> Run:

@@ -5,6 +5,7 @@ Samples are there when they were saved with `--benchmark-save-data`; else the me
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from laptime.records.case import Axis, Case
@@ -19,7 +20,7 @@ def matches(document: Any) -> bool:
     return isinstance(document, dict) and {"benchmarks", "machine_info", "commit_info"} <= document.keys()
 
 
-def runs(document: Any, source: str) -> list[Run]:
+def runs(document: Any, path: Path) -> list[Run]:
     """The run of a file; times are in seconds."""
     system, commit = document["machine_info"] or {}, document["commit_info"] or {}
     cpu = system.get("cpu") or {}
@@ -37,7 +38,9 @@ def runs(document: Any, source: str) -> list[Run]:
     )
     cases = [_case(each) for each in document["benchmarks"]]
     tool = f"{TOOL} {document.get('version', '')}".strip()
-    return [_records.run(tool, source, cases, started=_records.moment(document["datetime"]), machine=machine)]
+    return [
+        _records.run(tool, path.name, cases, started=_records.moment(document["datetime"]), machine=machine)
+    ]
 
 
 def _case(benchmark: dict[str, Any]) -> Case:

@@ -13,7 +13,14 @@ from msgspec import structs
 from laptime.analysis import budgets
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.case import Case
-from laptime.records.event import CaseAdded, CaseChanged, FindingAdded, Listener, VerdictsReached
+from laptime.records.event import (
+    CaseAdded,
+    CaseChanged,
+    EnvironmentChanged,
+    FindingAdded,
+    Listener,
+    VerdictsReached,
+)
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.store.folder import write_whole
@@ -104,6 +111,9 @@ class _PerfZeroRun:
         folder = self._folder(method, len(trials) + 1, only=turns == 1)
         ended = self._process(method, folder, tick)
         trials.append(verdict.judge(ended, *report.read(folder)))
+        if versions := summary.framework_version(ended):
+            # Known only now: without it, runs of two versions would share a history.
+            self._live(EnvironmentChanged(self._live.run().environment.extended(libraries=versions)))
         self._live(CaseChanged(self._written(method, folder)))
         self._faults += uploads.send(folder, self._conditions)
 

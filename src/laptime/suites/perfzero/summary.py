@@ -116,6 +116,12 @@ def _framework(ended: Ended) -> dict[str, str]:
     return dict(frameworks[-1]) if frameworks else {"name": "none", "version": "", "build_version": ""}
 
 
+def framework_version(ended: Ended) -> dict[str, str]:
+    """The version of that framework, by its name; empty where none was loaded."""
+    framework = _framework(ended)
+    return {framework["name"]: framework["version"]} if framework.get("version") else {}
+
+
 def _began(ended: Ended) -> float:
     """When the method began, or what came last before it; the process's start when nothing was told."""
     event = ended.event("started") or ended.event("constructed") or (ended.events or [{}])[0]

@@ -9,4 +9,8 @@ decode            a chunk                    ->  event structs (msgspec)
 gather, assemble  event structs              ->  columns, sorted and joined
 parallel_decode   stretches of a large file, each decoded by a process of its own
 xplane/           TensorFlow's .xplane.pb
+database/         SQLite files of Nsight Systems and rocprof
+snapshot/         memory snapshots of PyTorch's allocator
+torch_trace       logs of torch.compile
+rows              the columns that these three fill
 """

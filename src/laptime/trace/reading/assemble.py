@@ -22,10 +22,10 @@ from laptime.trace.columns import (
 )
 from laptime.trace.reading.gather import Part
 
-TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block")
+TEXTS = ("name", "shapes", "types", "stack", "module", "grid", "block", "place")
 _TYPES: dict[str, type[np.generic]] = {
     "name": np.int32, "shapes": np.int32, "types": np.int32, "stack": np.int32, "module": np.int32,
-    "thread": np.int32,
+    "thread": np.int32, "place": np.int32,
     "module_id": np.int32, "device": np.int32, "grid": np.int32, "block": np.int32, "registers": np.int32,
     "collective": np.int32, "device_type": np.int32, "kind": np.int8, "begin": np.bool_,
     "blocks_per_sm": np.float64, "occupancy": np.float64, "address": np.uint64,
@@ -51,6 +51,10 @@ def trace(parts: list[Part], metadata: dict[str, Any], *, name: str, broken: str
     def table(title: str, kind: type[Any]) -> Any:
         fields = list(kind.__dataclass_fields__)
         columns = {field: _column(parts, f"{title}.{field}", field, maps.get(field)) for field in fields}
+        length = max(map(len, columns.values()))
+        for field in fields:  # what only some readers know
+            if len(columns[field]) < length:
+                columns[field] = np.full(length, -1, columns[field].dtype)
         order = _order(columns)
         for field in fields:  # one after the other: the unsorted and the sorted table never both exist
             columns[field] = columns[field][order]

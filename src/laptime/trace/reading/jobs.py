@@ -25,6 +25,9 @@ from laptime.trace.reading.xplane.reading import SUFFIX
 TOGETHER = 10
 """Seconds within which ranks without numbers write their files."""
 
+_SILENT = tuple(suffix for suffixes in reader.OTHERS for suffix in suffixes)
+"""Files that do not say whose they are."""
+
 _NUMBER = re.compile(r"\d{4,}")
 _WRITTEN = re.compile(r"(?<!\d)(\d{10})(\d{3}|\d{6}|\d{9})?(?!\d)")
 """A time since 1970 in seconds, milliseconds, microseconds or nanoseconds."""
@@ -89,7 +92,7 @@ def _identity(path: Path) -> _Identity:
     """
     if path.name.endswith(SUFFIX):
         return _Identity(path, None, ("session", path.parent), "", None)
-    distributed = reader.head(path).get("distributedInfo")
+    distributed = {} if path.name.endswith(_SILENT) else reader.head(path).get("distributedInfo")
     distributed = distributed if isinstance(distributed, dict) else {}
     rank, world = whole(distributed.get("rank")), whole(distributed.get("world_size"))
     if rank is None:

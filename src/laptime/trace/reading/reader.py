@@ -1,4 +1,5 @@
-"""A trace file into columns: Kineto's of any version, and TensorFlow's, which xplane/ reads.
+"""A trace file into columns: Kineto's of any version here, those of other tools by their own readers
+(`OTHERS`).
 
 Large plain files are cut into stretches that other processes decode at the same time; packed ones are
 unpacked on a thread ahead of the decoding. Memory holds the columns and a few blocks, never the file.
@@ -20,11 +21,21 @@ import msgspec
 from laptime.kit.errors import UsageError
 from laptime.kit.text import count
 from laptime.trace.columns import Trace
-from laptime.trace.reading import assemble, packed, parallel_decode
+from laptime.trace.reading import assemble, packed, parallel_decode, torch_trace
+from laptime.trace.reading.database import reading as database
 from laptime.trace.reading.gather import Imprecise, Part
 from laptime.trace.reading.parallel_decode import gathered
+from laptime.trace.reading.snapshot import reading as snapshot
 from laptime.trace.reading.stream import Cut, no_trace
 from laptime.trace.reading.xplane import reading as xplane
+
+OTHERS: dict[tuple[str, ...], Callable[[Path], Trace]] = {
+    (xplane.SUFFIX,): xplane.read,
+    database.SUFFIXES: database.read,
+    snapshot.SUFFIXES: snapshot.read,
+    torch_trace.SUFFIXES: torch_trace.read,
+}
+"""Files that are no Chrome traces, by the end of their names."""
 
 LARGE = 48 << 20
 """Bytes from which another process (0.15 s to start) pays for itself."""
@@ -42,8 +53,9 @@ def read(path: Path, *, processes: int | None = None) -> Trace:
     Raises:
         UsageError: it cannot be opened, or it is no trace.
     """
-    if path.name.endswith(xplane.SUFFIX):
-        return xplane.read(path)
+    for suffixes, read_other in OTHERS.items():
+        if path.name.endswith(suffixes):
+            return read_other(path)
     try:
         opener = packed.opener(path)
         size = path.stat().st_size

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.kit.text import closest
 
-SUFFIXES = (".json", ".json.gz", ".json.zip", ".json.xz", ".json.zst", ".xplane.pb")
+SUFFIXES = (".json", ".json.gz", ".json.zip", ".json.xz", ".json.zst", ".xplane.pb", ".sqlite", "_results.db")
 _RANK = re.compile(r"(?:^|[^a-z])rank[-_. ]?(\d+)", re.IGNORECASE)
 _WORKER = re.compile(r"(?:^|[^a-z])(?:worker|node|gpu|r)[-_. ]?(\d+)(?!\d)", re.IGNORECASE)
 _SESSION = re.compile(r"^(\d{4})_(\d\d)_(\d\d)_(\d\d)_(\d\d)_(\d\d)$")

@@ -94,7 +94,7 @@ def _device(view: View, owners: _Owners, calls: Ints, rows: Ints, kind: int, ind
         curve=_curve(events, totals),
         live=live,
         unknown_live=unknown,
-        operators=_operators(view, owners, calls, rows),
+        operators=_places(view, rows) if _placed(events) else _operators(view, owners, calls, rows),
         events=len(rows),
         blocks=int(((blocks.alloc >= 0) & blocks.freed).sum()),
         never_freed=int((~blocks.freed).sum()),
@@ -180,6 +180,43 @@ def _operators(view: View, owners: _Owners, calls: Ints, rows: Ints) -> list[Mem
     return sorted(table, key=lambda row: (-row.allocated, -row.self_allocated, row.operator))
 
 
+def _placed(events: MemoryEvents) -> bool:
+    """Whether the file tells lines of code, as snapshots do."""
+    return bool((events.place >= 0).any())
+
+
+def _places(view: View, rows: Ints) -> list[MemoryRow]:
+    """Allocations by line of code. No file tells which line freed: the increase is what is still there."""
+    events, texts = view.trace.memory, view.trace.texts
+    grown, blocks = rows[events.bytes[rows] > 0], _blocks(events, rows)
+    kept = blocks.alloc[(blocks.alloc >= 0) & ~blocks.freed]
+    length = len(texts) + 1  # the last is of no place
+    place, size = events.place, events.bytes
+    calls, taken = (_sums(place[grown], values, length) for values in (None, size[grown]))
+    left = _sums(place[kept], size[kept], length)
+    return sorted(
+        (
+            MemoryRow(
+                operator=texts[at] if at < len(texts) else OUTSIDE,
+                calls=int(calls[at]),
+                increase=int(left[at]),
+                self_increase=int(left[at]),
+                allocations=int(calls[at]),
+                self_allocations=int(calls[at]),
+                allocated=int(taken[at]),
+                self_allocated=int(taken[at]),
+            )
+            for at in np.flatnonzero(calls).tolist()
+        ),
+        key=lambda row: (-row.allocated, row.operator),
+    )
+
+
+def _sums(index: Rows, values: Ints | None, length: int) -> Ints:
+    """Sums, or counts without values, by an index whose NONE is the last."""
+    return np.bincount(np.where(index >= 0, index, length - 1), values, minlength=length).astype(np.int64)
+
+
 class _Blocks(NamedTuple):
     """Blocks of one device, rows of MemoryEvents: one an allocation with its free, or one of both alone.
 
@@ -222,7 +259,10 @@ def _live(view: View, owners: _Owners, blocks: _Blocks, peak: int) -> tuple[list
     if not len(blocks.alloc):
         return [], None
     sums: dict[str, list[int]] = {}
-    groups = group(*(of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)))
+    named = [of_host(host.name, rows[alive]) for rows in (owners.innermost, owners.around)]
+    if _placed(events):
+        named[0] = events.place[alive]
+    groups = group(*named)
     columns = (*groups.codes, groups.sums(events.bytes[alive]), groups.sizes())
     for name, around, size, number in zip(*(column.tolist() for column in columns), strict=True):
         label = texts[name] if name >= 0 else OUTSIDE

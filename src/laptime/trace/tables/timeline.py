@@ -86,11 +86,11 @@ def device_type(trace: Trace) -> str:
 
     As the categories or the memory events say, else by the names of the calls that launch.
     """
-    if not len(trace.device):
+    kinds = np.unique(trace.memory.device_type[trace.memory.device_type > 0])
+    if not len(trace.device) and (len(trace.host) or not len(kinds)):
         return "cpu"
     if trace.api:
         return trace.api
-    kinds = np.unique(trace.memory.device_type[trace.memory.device_type > 0])
     if len(kinds) == 1 and int(kinds[0]) in DEVICES:
         return DEVICES[int(kinds[0])]
     launches = np.unique(trace.host.name[np.isin(trace.host.kind, (HostKind.RUNTIME, HostKind.DRIVER))])

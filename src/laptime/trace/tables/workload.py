@@ -28,6 +28,9 @@ _SERVERS = {
         r"paged_attention|reshape_and_cache|PagedKV|kv_indptr|Batch(Decode|Prefill)With", re.IGNORECASE
     ),
 }
+MARKED = ("nsys", "rocpd")
+"""Formats that show of a program only what it marked: without marks of training they do not tell."""
+
 _CONTEXT = re.compile(r"execute_context_(\d+)\(\d+\)_generation_(\d+)\(")
 _STEP = re.compile(r"^step\[(DECODE|EXTEND|PREFILL|MIXED|TARGET_VERIFY)")
 _is_capture = names.matching(r"StreamBeginCapture")
@@ -46,7 +49,7 @@ def workload(view: View) -> Workload:
     replayed = names.rows(trace.texts, of_host(trace.host.name, launch), names.is_graph_launch)
     replayed |= device.graph > 0
     training = bool(phases.named(view, names.is_optimizer).any() or phases.of_autograd(view).any())
-    works = bool(phases.at_work(view).any())
+    works = trace.format not in MARKED and bool(phases.at_work(view).any())
     stage, uses = _stage(view), collective_use.uses(view)
     return Workload(
         kind="training" if training else "inference" if works else "unknown",

@@ -1,7 +1,7 @@
 """Values for logs read every 50th step: `.item()` and print of a tensor make the host wait for the device.
 
-Only suggested: whether a value is for a log or decides something (a NaN guard, early stopping) cannot be seen
-from outside.
+Only suggested, and only where the source shows that a value goes nowhere but into a print or a logger: a sum
+that runs on, a NaN guard or early stopping would be another one with every 50th value.
 
 Source: PyTorch Performance Tuning Guide, "Avoid unnecessary CPU-GPU synchronization"; Lightning, "Speed up
 model training", things to avoid.
@@ -12,7 +12,7 @@ of the logging itself is saved.
 from typing import Any
 
 from laptime.tuning.catalogue import _bounds
-from laptime.tuning.optimization import CannotEdit, LoopProfile, Options
+from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "values for logs read every 50th step"
 NUMERICS = "exact"
@@ -51,14 +51,12 @@ def apply(loop: Any, options: Options) -> None:
 
 
 def edit(script: Any, options: Options) -> None:
-    """A flag at the top of the loop, and the statements that wait under it; conditions and returns stay."""
-    refused = []
+    """A flag at the top of the loop, and the statements that only show values under it.
+
+    A step that still waits in one place gains nothing elsewhere: where one value goes into a sum, a condition
+    or a return, there is nothing to suggest.
+    """
     for number in options["sites"]:
-        try:
-            script.replace_text("sync", "if is_logged:\n    {}", int(number))
-        except CannotEdit as refusal:
-            refused.append(str(refusal))
-    if len(refused) == len(options["sites"]):
-        raise CannotEdit(refused[0])
+        script.log_under("sync", "is_logged", int(number))
     script.at_start("steps = itertools.count()", "import itertools")
     script.on_batch(f"is_logged = next(steps) % {int(options['every'])} == 0")

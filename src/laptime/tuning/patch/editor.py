@@ -17,6 +17,7 @@ import libcst as cst
 
 from laptime.tuning.optimization import CannotEdit
 from laptime.tuning.patch.edit import arguments, batches, forward, models, statements, top_level
+from laptime.tuning.patch.find import log_statements
 from laptime.tuning.patch.find.files import File
 from laptime.tuning.patch.find.sites import LocatedSites, Place, noun
 from laptime.tuning.patch.text import Mark
@@ -193,6 +194,28 @@ class Editor:
             mark, (start, end) = self._line(place), tree.outer(node)
             file.replace(start, end, statements.fill(template, present=tree.source(node)))
         self._note(file, mark, template)
+
+    def log_under(self, kind: str, condition: str, index: int = 0) -> None:
+        """The statement at a site, and those that show what it assigns, under `if condition:`.
+
+        Raises:
+            CannotEdit: what it reads goes elsewhere than into a print or a logger.
+        """
+        place = self._nth(kind, index)
+        file, node = place.file, place.node()
+        if log_statements.is_under(file.tree, node, condition):
+            return
+        marks = [file.mark(file.tree.start(each)) for each in log_statements.deferrable(file.tree, node)]
+        for mark in marks:
+            tree = file.tree
+            small = next(
+                each
+                for each in tree.nodes
+                if isinstance(each, cst.BaseSmallStatement) and tree.start(each) == mark.offset
+            )
+            if not log_statements.is_under(tree, small, condition):
+                template = f"if {condition}:\n    {{}}"
+                self._note(file, statements.replace(file, small, template, present=tree.bare(small)))
 
     def finish(self) -> None:
         """Put definitions where they are used, and the comment above the first edit of each file."""

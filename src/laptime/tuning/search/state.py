@@ -266,9 +266,9 @@ class SearchState:
         """The script against itself: says how much the rounds scatter, and whether the margin holds."""
         self.calibrate(rung)
         if rung.verdict in WON or rung.verdict in LOST:
-            note = f"control: the script against itself came out {rung.verdict}, {rung.reason}; "
+            note = f"control: against itself it came out {rung.verdict}, {rung.reason}; "
             return structs.replace(rung, reason=f"{note}nothing below {self.margin:.1%} is claimed")
-        return structs.replace(rung, reason=f"control, the script against itself: {rung.reason}")
+        return structs.replace(rung, reason=f"control, against itself: {rung.reason}")
 
     def calibrate(self, rung: Rung) -> None:
         """Take the noise from the control's rounds; widen the margin if enough of them came out different.

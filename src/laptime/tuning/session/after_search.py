@@ -10,13 +10,13 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
-from laptime.records.tuning import Gate, GateWord, Patched
+from laptime.records.tuning import Gate, GateWord
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.session import final_ab, patching
+from laptime.tuning.session import final_ab, patching, suggesting
 from laptime.tuning.session.diagnosis_record import is_diagnosed
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
@@ -45,9 +45,9 @@ def finish(
     say: Callable[[str], None],
 ) -> None:
     """Fill `results`, the most important first: what is interrupted has what came before."""
-    results.suggested, suggestions = patching.suggestions(evaluator, search.before)
-    results.set(breakdown_before=dict(search.before.shares), patch=Patched(suggestions=suggestions))
+    results.set(breakdown_before=dict(search.before.shares))
     if not len(search.recipe):
+        _suggest(request, evaluator, search, results, say)
         results.is_complete = True
         return
     if is_diagnosed(search, evaluator):
@@ -81,7 +81,21 @@ def finish(
             _profile_both(evaluator.runner, results, sources, request.timeout)
     if has_script:
         patch.write_recipe()
+    _suggest(request, evaluator, search, results, say)
     results.is_complete = True
+
+
+def _suggest(
+    request: TuneRequest,
+    evaluator: TrialEvaluator,
+    search: SearchResult,
+    results: FinalResults,
+    say: Callable[[str], None],
+) -> None:
+    """What is only suggested is run, too, before it is shown: with the time that is left."""
+    say("running what is only suggested")
+    results.suggested, diff = suggesting.suggestions(evaluator, search.before, end=request.budget)
+    results.set_patch(suggestions=diff)
 
 
 def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float, step: float) -> float:

@@ -83,35 +83,46 @@ def _effect(values: list[float], noise: float) -> Effect:
 
 def speedup(pairs: list[TrialPair], noise: float) -> Speedup | None:
     """The gain that the pairs show; None below two of them."""
-    measured = effect(pairs, noise)
-    if measured is None:
+    return gain([pair.ratio for pair in pairs], noise)
+
+
+def gain(ratios: list[float], noise: float) -> Speedup | None:
+    """The gain that time ratios show, final over baseline, each of a pair of processes; None below two."""
+    if len(ratios) < 2:
         return None
-    said = word(measured, RaceTerms(looks=(len(pairs),)))
+    measured = _effect(ratios, noise)
+    said = word(measured, RaceTerms(looks=(len(ratios),)))
     return Speedup(
         value=measured.speedup,
         ci95=measured.ci95,
         word=said if said in ("faster", "slower", "same") else "unclear",
-        pairs=len(pairs),
-        ratios=[pair.ratio for pair in pairs],
+        pairs=len(ratios),
+        ratios=ratios,
     )
 
 
 def measured(sides: list[TimedTrial], noise: float) -> Measured:
     """Speed of one side in its fresh processes."""
-    steps = [median(side.seconds) for side in sides]
     peaks = [side.result.peak for side in sides if side.result.peak]
-    speed = Measured(
+    rates = [1.0 / side.per_sample for side in sides]
+    return speed([side.seconds for side in sides], rates, max(peaks) if peaks else None, noise)
+
+
+def speed(samples: list[list[float]], rates: list[float], peak: int | None, noise: float) -> Measured:
+    """Speed of one side: seconds of its steps and samples per second, by process; peak in bytes."""
+    steps = [median(seconds) for seconds in samples]
+    side = Measured(
         step=median(steps),
-        throughput=median(1.0 / side.per_sample for side in sides),
-        processes=len(sides),
-        steps=sum(len(side.seconds) for side in sides),
-        samples=[side.seconds for side in sides],
-        peak=max(peaks) if peaks else None,
+        throughput=median(rates),
+        processes=len(samples),
+        steps=sum(map(len, samples)),
+        samples=samples,
+        peak=peak,
     )
     if len(steps) < 2:
-        return speed
+        return side
     scatter = _effect(steps, noise)
-    return structs.replace(speed, ci95=(math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))))
+    return structs.replace(side, ci95=(math.exp(scatter.lower(0.025)), math.exp(scatter.upper(0.025))))
 
 
 def convergence_of(pairs: list[TrialPair], numerics: str) -> Convergence:

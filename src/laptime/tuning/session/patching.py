@@ -6,21 +6,15 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import structs
-
 from laptime.kit.text import from_here
 from laptime.records.tuning import Rung, Speedup
 from laptime.store.folder import write_whole
-from laptime.tuning import optimization
-from laptime.tuning.candidates import suggested
-from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import CannotEdit, Recipe
 from laptime.tuning.patch import verify as patch_check
 from laptime.tuning.patch.sources import Sources
 from laptime.tuning.recipe_file import RecipeFile, applied, encoded, environment_of
-from laptime.tuning.search.evaluator import Candidate, TrialFailed
+from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
-from laptime.tuning.search.state import untried_rung
 from laptime.tuning.session import final_ab
 from laptime.tuning.session.request import TuneRequest
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
@@ -40,24 +34,6 @@ def main_file(evaluator: TrialEvaluator) -> str:
     sites = evaluator.loop_profile.sites if evaluator.loop_profile else ()
     kinds = ("fetch", "step", "backward", "forward", "optimizer")
     return next((site.file for kind in kinds for site in sites if site.kind == kind), "")
-
-
-def suggestions(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> tuple[list[Rung], str]:
-    """Changes that are never applied on their own, as rungs and as one diff."""
-    rungs, diff = [], ""
-    sources = Sources(loop_profile.sites + loop_profile.syncs, main_file(evaluator), loop_profile.device)
-    for change in suggested(loop_profile, evaluator.choice):
-        module = optimization.load(change.name)
-        try:
-            sources.apply(change, f"suggested, {module.TITLE}")
-            diff = sources.diff()
-            reason = "suggested, not applied: see the diff"
-        except CannotEdit as error:
-            reason = f"suggested, not applied; {error}"
-        bound = module.bound(loop_profile, change.options)
-        rung = untried_rung(Candidate(change, module.TITLE, module.NUMERICS, bound))
-        rungs.append(structs.replace(rung, verdict="suggested", reason=reason, suggestion=diff))
-    return rungs, diff
 
 
 class PatchWriter:

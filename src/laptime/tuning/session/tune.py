@@ -24,7 +24,7 @@ from laptime.tuning.search import ladder
 from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
-from laptime.tuning.session import patching, tuning_record
+from laptime.tuning.session import suggesting, tuning_record
 from laptime.tuning.session.after_search import finish, late_reserve, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
 from laptime.tuning.session.journal import SessionJournal
@@ -150,7 +150,7 @@ class _Session:
         loop_profile = evaluator.diagnose(Recipe())
         self._on_diagnosis(Recipe(), loop_profile)
         plans = ladder.planned(evaluator, loop_profile, self._settings(loop_profile))
-        suggested, _ = patching.suggestions(evaluator, loop_profile)
+        suggested = suggesting.planned(evaluator, loop_profile)
         rungs = [tuning_record.planned(candidate, seconds) for candidate, seconds in plans]
         rungs = tuning_record.with_suggested(rungs, suggested)
         ruled_out = evaluator.candidates(loop_profile, Recipe()).ruled_out

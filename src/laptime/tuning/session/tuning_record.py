@@ -187,7 +187,7 @@ def finish(
     for name, side in (("baseline", tuning.baseline), ("final", tuning.final)):
         if side is not None:
             live(CaseChanged(_case(evaluator, name, side)))
-    live(ChecksMade(_checks(tuning, complaint)))
+    live(ChecksMade(checks(tuning, complaint)))
     live(TuningChanged(tuning))
     return live.finish(status)
 
@@ -207,7 +207,8 @@ def _case(evaluator: TrialEvaluator, name: str, side: Measured) -> Case:
     )
 
 
-def _checks(tuning: Tuning, complaint: str) -> list[Check]:
+def checks(tuning: Tuning, complaint: str = "") -> list[Check]:
+    """Whether the gain was measured and the gate passed; a complaint about the journal."""
     checks = []
     if complaint:
         sentence = f"the session could not be saved for --resume: {complaint}"

@@ -23,7 +23,11 @@ def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     regime = throughput_regime(every, on_cpu=on_cpu)
     if regime is None or len(group) < 2:
         return None
-    rates = {case.batch: stats[regime] for case, stats in zip(group, every, strict=True)}
+    # Each size by the regime in which it is best known: the same work on a CPU, whichever that is.
+    own = [throughput_regime([stats], on_cpu=on_cpu) or regime for stats in every]
+    rates = {case.batch: stats[name] for case, stats, name in zip(group, every, own, strict=True)}
+    if any(stat.crowded for stat in rates.values()):
+        return None
     # On a CPU calls one by one do the same work: the pairs of both may tell.
     alike = (Regime.SATURATED, Regime.ISOLATED) if on_cpu else (regime,)
     found = find_knee(group, alike)
@@ -54,9 +58,12 @@ def _said(
         return None, f"{text}: no knee is told", f"--batch {top},{2 * top},{4 * top}   goes on from there"
     if found.batch is None:
         sizes = found.candidates or [best]
+        again = ",".join(map(str, sorted({*sizes, best})))
+        if top in sizes and top != largest:
+            text = f"whether throughput still rises at batch {top}, the largest measured, is unclear"
+            return None, f"{text}: no knee is told", f"--batch {again} --preset strict   measures these alone"
         between = f"one of {_list(sizes)}" if len(sizes) > 1 else f"{sizes[0]} or a larger one"
         text = f"the smallest batch within {KNEE:.0%} of the best throughput is {between}: unclear which"
-        again = ",".join(map(str, sorted({*sizes, best})))
         return None, text, f"--batch {again} --preset strict   measures these alone"
     text = f"batch {found.batch} is the smallest within {KNEE:.0%} of the best throughput"
     if found.batch == best:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from laptime.analysis.architecture import work_of
 from laptime.measure import passes
 from laptime.records.case import Case
 from laptime.verbs.bench.case_worker import CaseWorker
@@ -26,11 +27,12 @@ def completed_cases(active: Active, case_of: CaseOf, say: Callable[[str], None])
         say(f"measuring {kind}" if kind != "count" else "counting FLOPs")
         for worker, batch in active:
             yield worker.do(kind, batch, case_of(worker, batch))
-    groups: dict[tuple[str, int], list[CaseWorker]] = {}
+    groups: dict[tuple[str, int, tuple[object, ...]], list[CaseWorker]] = {}
     for worker, batch in active:
         if not worker.variant.train:  # a training step changes the weights
-            groups.setdefault((worker.variant.target, batch), []).append(worker)
-    for (target, batch), workers in groups.items():
+            work = work_of(case_of(worker, batch))
+            groups.setdefault((worker.variant.target, batch, work), []).append(worker)
+    for (target, batch, _), workers in groups.items():
         if len(workers) > 1:
             say(f"comparing outputs of {target}")
             yield from _compared(workers, batch, case_of)

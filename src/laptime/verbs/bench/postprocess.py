@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from laptime.analysis.architecture import architecture, same_models
+from laptime.analysis.architecture import architecture, same_models, work_of
 from laptime.analysis.compare import compare_in_shared_regime, sentence
 from laptime.analysis.summary import headline, median
 from laptime.measure import checks, metrics
@@ -83,7 +83,7 @@ def comparisons(cases: list[Case]) -> list[Comparison]:
     measured = [case for case in cases if case.status != "failed"]
     compared = []
     for index, case in enumerate(measured):
-        earlier = measured[:index]
+        earlier = [c for c in measured[:index] if work_of(c) == work_of(case)]
         alike = [c for c in earlier if c.batch == case.batch]
         name = architecture(case.target)
         fair = [c for c in alike if architecture(c.target) == name] or alike

@@ -20,7 +20,7 @@ from laptime.kit.clock import Clock, SystemClock
 from laptime.measure.checks.precision import TOLERATED
 from laptime.measure.labels import relabel
 from laptime.measure.schedule import looks, rounds
-from laptime.measure.stop import compared_enough, reached
+from laptime.measure.stop import compared_enough, is_within
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.event import (
@@ -331,12 +331,12 @@ class _Bench:
 
     def _are_sound(self, active: list[tuple[CaseWorker, int]]) -> bool:
         """Whether more time would not change a verdict: every interval is narrow enough for it."""
-        return self._is_comparison or all(reached(self._labelled(*case)) <= TOLERATED for case in active)
+        return self._is_comparison or all(is_within(self._labelled(*case), TOLERATED) for case in active)
 
     def _is_precise(self, worker: CaseWorker, batch: int, generation: int) -> bool:
         """Whether a case is as precise as this share of the processes can be expected to make it."""
         precision = self._plan.precision * math.sqrt(self._plan.processes / (generation + 1))
-        return reached(self._labelled(worker, batch)) <= precision
+        return is_within(self._labelled(worker, batch), precision)
 
     def _are_comparisons_precise(self, active: list[tuple[CaseWorker, int]], generation: int) -> bool:
         """Likewise of the comparisons; they need pairs as well."""

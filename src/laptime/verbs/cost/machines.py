@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
 from msgspec import structs
 
@@ -19,6 +20,7 @@ from laptime.records.environment import Environment
 from laptime.records.machine import Machine
 from laptime.records.run import Run
 from laptime.verbs.cost.request import CostRequest
+from laptime.verbs.load.request import is_loopback
 
 _ARM = frozenset({"Neoverse N1", "Neoverse V1", "Neoverse V2", "Neoverse N2", "Cobalt 100", "AmpereOne"})
 
@@ -84,6 +86,7 @@ def _spot(machine: Machine) -> Machine:
 
 def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
     """From the run's own record; where it was measured here, from this machine now."""
+    _refuse_distant(run)
     told, by = run.environment.cloud, "run"
     is_here = run.environment.host == platform.node()
     if not location.is_whole(told) and is_here:
@@ -105,6 +108,18 @@ def _recorded(run: Run, request: CostRequest, table: Table) -> Known:
         why=why,
         next=f"--usd-per-hour 4   or --machine {shape}" + ("" if request.detect else "   or --detect"),
     )
+
+
+def _refuse_distant(run: Run) -> None:
+    """Raise where load was put on another machine: what the run tells is the one that sent it."""
+    for subject in run.subjects if run.verb == "load" else []:
+        host = urlsplit(subject.target).hostname or ""
+        if host and not is_loopback(host):
+            raise UsageError(
+                f"no price is known for the machine of run {run.id}",
+                why=f"it put load on {host}, and knows the machine that sent it only",
+                next="--usd-per-hour 4   or --machine aws:g5.xlarge",
+            )
 
 
 def refuse_mismatch(run: Run, speed: Speed, machine: Machine) -> None:

@@ -107,15 +107,13 @@ def others(running: Sequence[Program], environment: Environment) -> DoctorCheck:
     total = sum(program.cpus for program in running)
     if total < NOTABLE_LOAD:
         return ok("load", f"nobody else uses the CPUs ({total:.2f} of a CPU)")
-    named = ", ".join(f"{p.name} ({p.pid}) {p.cpus:.0%}" for p in running[:3])
+    named = ", ".join(f"{p.name} of {p.user or '?'} ({p.pid}) {p.cpus:.0%}" for p in running[:3])
     more = f" and {len(running) - 3} more" if len(running) > 3 else ""
     busy = [p for p in running[:3] if p.cpus >= NOTABLE_LOAD / 2] or running[:3]
-    pids = " ".join(str(p.pid) for p in busy)
-    return warn(
-        "load",
-        f"others use {total:.1f} of {environment.vcpus} CPUs: {named}{more}",
-        f"kill -STOP {pids}   (later: kill -CONT {pids})",
-    )
+    pids = ",".join(str(p.pid) for p in busy)
+    used = f"others use {total:.1f} of {environment.vcpus} CPUs: {named}{more}"
+    sentence = f"{used}; wait for them, or ask their owners"
+    return warn("load", sentence, f"ps -o user,pid,etime,args -p {pids}")
 
 
 def stolen(

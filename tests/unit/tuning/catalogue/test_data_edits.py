@@ -146,6 +146,67 @@ def test_logging_is_put_under_a_flag(tmp_path: Path) -> None:
     assert "            if is_logged:\n                print(rows.shape[1], loss.item())\n" in text
 
 
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "total += loss.item()",
+        "total = total + loss.item()",
+        "last = loss.item()\n            history.append(last)",
+        "last = loss.item()\n            best = min(best, last)",
+        "if loss.item() > 9: break",
+        "history.append(loss.item())",
+        "print(loss.item(), file=log)",
+        "print(history.pop(), loss.item())",
+        "meter.update(loss.item())",
+        "assert loss.item() > 0",
+    ],
+)
+def test_a_value_that_goes_elsewhere_than_into_a_log_is_left_alone(tmp_path: Path, statements: str) -> None:
+    path = edited_loop(tmp_path, statements)
+    sources = Sources(loop_sites(path), str(path))
+    with pytest.raises(CannotEdit):
+        sources.apply(Change("defer_logging", {"every": 50, "sites": [0]}), "suggested")
+    assert not sources.diff()
+
+
+@pytest.mark.parametrize(
+    ("statements", "expected"),
+    [
+        ("logger.info('%s', loss.item())", "            if is_logged:\n                logger.info("),
+        ("bar.set_postfix(loss=loss.item())", "            if is_logged:\n                bar.set_postfix("),
+        (
+            "last = loss.item()\n            print(f'{last:.3f}')",
+            "            if is_logged:\n                last = loss.item()\n"
+            "            if is_logged:\n                print(f'{last:.3f}')\n",
+        ),
+    ],
+)
+def test_what_a_log_shows_is_read_under_the_flag(tmp_path: Path, statements: str, expected: str) -> None:
+    path = edited_loop(tmp_path, statements)
+    sources = Sources(loop_sites(path), str(path))
+    change = Change("defer_logging", {"every": 50, "sites": [0]})
+    sources.apply(change, "suggested")
+    assert expected in sources.file(path).text
+    assert sources.apply(change, "suggested") == [], "twice is once"
+
+
+def edited_loop(folder: Path, statements: str) -> Path:
+    """The script with other statements in place of its print."""
+    path = folder / "train.py"
+    path.write_text(SCRIPT.replace("print(rows.shape[1], loss.item())", statements))
+    return path
+
+
+def loop_sites(path: Path) -> tuple[Site, ...]:
+    lines = path.read_text().splitlines()
+    fetch = next(number for number, each in enumerate(lines, 1) if "for rows" in each)
+    wait = next(n for n, each in enumerate(lines, 1) if "loss" in each and n > fetch + 4)
+    return (
+        Site("fetch", str(path), fetch, "main", fetch, "loader"),
+        Site("sync", str(path), wait, "main", wait, "", detail="item", count=1.0),
+    )
+
+
 def test_a_gpu_is_fed_in_the_source(tmp_path: Path) -> None:
     text, _ = patched(tmp_path, Change("prefetch_to_device"))
     assert "loader = DevicePrefetcher(DataLoader(data, batch_size=4, shuffle=True))" in text

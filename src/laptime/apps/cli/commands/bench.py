@@ -5,15 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from msgspec import structs
 
 from laptime.apps.cli import measuring, measuring_options
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
+from laptime.kit.errors import UsageError
 
 
 @click.command("bench", cls=measuring_options.Measuring)
 @click.argument("targets", nargs=-1, metavar="TARGET...")
 @measuring_options.same_option
+@click.option(
+    "--llm", is_flag=True, help="Prefill and decode of a language model: tokens/s, bytes per token."
+)
+@click.option(
+    "--prompt",
+    callback=measuring_options.read_by(measuring_options.integers),
+    metavar="N,...",
+    help="Tokens of its prompt, with --llm. [default: 128]",
+)
+@click.option(
+    "--output-tokens",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Tokens that it answers with, with --llm. [default: 32]",
+)
 @measuring_options.all_options
 @report_options
 @voice_options
@@ -23,6 +40,9 @@ def command(
     /,
     targets: tuple[str, ...],
     same: str | None,
+    llm: bool,
+    prompt: list[int] | None,
+    output_tokens: int | None,
     outputs: tuple[str, ...],
     as_json: bool,
     **given: Any,
@@ -37,9 +57,29 @@ def command(
     laptime bench torchvision:resnet18 --batch 1,8 -o report.html
     laptime bench model.py:build --dtype float32,bfloat16
     laptime bench torchvision:resnet18 --batch auto --json
+    laptime bench --llm model.py:build --prompt 128,512 --batch 1,8
     laptime bench torchvision:resnet50 keras:ResNet50 --backend torch,onnxruntime,openvino
     """
     voice = context.find_object(Voice) or Voice()
+    phases = _phases(llm, prompt, output_tokens)
     request = measuring_options.request(context, targets, given=given, same=same)
+    request = structs.replace(request, options={**request.options, **phases})
     format_ = "json" if as_json else "text"
     return measuring.carry_out(request, outputs, format=format_, voice=voice)[1]
+
+
+def _phases(llm: bool, prompt: list[int] | None, output: int | None) -> dict[str, list[Any]]:
+    """The options of a language model's phases; none where none is measured.
+
+    Raises:
+        UsageError: what only a language model has was asked of another.
+    """
+    if not llm:
+        if prompt or output:
+            raise UsageError(
+                "only a language model has a prompt and an output",
+                why="--prompt and --output-tokens go with --llm",
+                next="laptime bench --llm TARGET",
+            )
+        return {}
+    return {"phase": ["prefill", "decode"], "prompt": prompt or [128], "output": [output or 32]}

@@ -138,7 +138,8 @@ def _rules(path: str | None, tolerance: str | None) -> Rules:
 
 
 def _text(verdicts: list[Verdict]) -> str:
-    lines = [f"{conclusion(verdicts)}: {summary(verdicts)}", ""]
+    words = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
+    lines = [f"{words[conclusion(verdicts)]}: {summary(verdicts)}", ""]
     for verdict in sorted(verdicts, key=lambda each: _WORST_FIRST.index(each.word)):
         lines.append(f"{verdict.word:<10} {one_line(verdict.case)}")
         lines.append(f"  {verdict.metric}   {one_line(verdict.sentence)}")

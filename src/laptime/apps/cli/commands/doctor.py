@@ -6,7 +6,7 @@ import click
 
 from laptime.apps.cli import output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
-from laptime.apps.cli.options import voice_options
+from laptime.apps.cli.options import details_option, voice_options
 from laptime.apps.cli.progress import progress
 
 
@@ -14,6 +14,7 @@ from laptime.apps.cli.progress import progress
 @click.option("--quick", is_flag=True, help="Only what takes a few seconds: peak rates are not measured.")
 @click.option("--fresh", is_flag=True, help="Measure the peak rates again, even if they are stored.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@details_option
 @voice_options
 @pass_voice
 def command(voice: Voice, *, quick: bool, fresh: bool, as_json: bool) -> int:

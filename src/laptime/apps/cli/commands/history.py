@@ -20,10 +20,10 @@ SUFFIXES = (".html", ".json", ".md", ".txt", ".csv")
 @click.option("--metric", metavar="TAG", default="", help="Metric to show. [default: median latency]")
 @click.option(
     "--by",
-    type=click.Choice(["run", "commit", "version"]),
+    type=click.Choice(["run", "commit", "version", "machine"]),
     default="run",
     show_default=True,
-    help="Group runs by commit, or by the library versions that differ.",
+    help="Group runs by commit, or by the library versions or machines that differ.",
 )
 @click.option(
     "-n",

@@ -1,4 +1,4 @@
-"""Import results of pytest-benchmark, asv or PerfZero as runs."""  # noqa: N999 (the word on the command line)
+"""Import results of other tools as runs."""  # noqa: N999 (the word on the command line)
 
 from __future__ import annotations
 
@@ -22,33 +22,40 @@ from laptime.store import files, folder, imports
     "format_",
     metavar="NAME",
     default="",
-    help="pytest_benchmark, asv or perfzero. [default: by content]",
+    help="pytest_benchmark, asv, perfzero, guidellm, aiperf or vllm_bench. [default: by content]",
 )
 @click.option("--name", metavar="TEXT", default="", help="Name of these runs: laptime show TEXT.")
 @voice_options
 @pass_voice
 def command(voice: Voice, /, paths: tuple[str, ...], format_: str, name: str) -> int:
-    """Import results of pytest-benchmark, asv or PerfZero as runs.
+    """Import results of pytest-benchmark, asv, PerfZero, guidellm, AIPerf or vLLM as runs.
 
     They can then be listed, shown, compared and used in histories like any run. Their verdict is noisy,
-    because these files do not say what disturbed the measurement. Importing a file again changes nothing.
+    because these files do not say what disturbed the measurement. Importing a file again changes nothing;
+    of a file that has grown, only what is new is taken.
 
     \b
     laptime import .benchmarks/*/*.json
+    laptime import bench.json guidellm.json artifacts/profile_export.jsonl
     laptime import .asv/results/*/*-*.json && laptime history --by commit
     """
     code: ExitCode = ExitCode.OK
-    stored_ids = {folder.id_of(path) for path in files.stored()}
+    stored = {folder.id_of(file): file for file in files.stored()}
     for path in paths:
         try:
             runs = imports.read(Path(path), format_)
             for run in runs:
-                if run.id in stored_ids:
+                # Imports of one file share the time that it tells, with which ids begin.
+                time = run.id.rpartition("-")[0]
+                earlier = [files.read(file) for known, file in stored.items() if known.startswith(f"{time}-")]
+                more = None if run.id in stored else imports.unseen(run, earlier)
+                if more is None:
                     voice.say(f"{one_line(path)}: run {run.id} is already stored")
                     continue
-                files.save(structs.replace(run, name=name) if name else run)
-                stored_ids.add(run.id)
-                output.result(f"{run.id}  {count(len(run.cases), 'case')}  {one_line(path)}")
+                stored[run.id] = files.save(structs.replace(more, name=name) if name else more)
+                known_cases = len(run.cases) - len(more.cases)
+                told = f" ({known_cases} more are already stored)" if known_cases else ""
+                output.result(f"{run.id}  {count(len(more.cases), 'case')}{told}  {one_line(path)}")
         except LaptimeError as error:
             code = voice.complain(error)
     return code

@@ -54,7 +54,9 @@ def command(
     """Say where the time of a step goes in profiler traces, and what to change.
 
     Reads traces of torch.profiler (.json, .json.gz) from any version and device, and .xplane.pb files of
-    TensorFlow; packed by gzip, zip, xz or zstd, too. Several files are the ranks of one job; of a folder,
+    TensorFlow; packed by gzip, zip, xz or zstd, too. Exports of Nsight Systems (.sqlite) and rocprof (.db),
+    memory snapshots (.pickle) and logs of torch.compile (.log) give the same page. Several files are the
+    ranks of one job; of a folder,
     those that belong together. A truncated JSON file is read up to where it ends.
 
     \b

@@ -1,4 +1,4 @@
-"""Make a training script faster, with proof, and hand the change back as a patch."""
+"""Make a training script or a model faster, with proof: a patch, or a folder that runs by itself."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output, tuning
+from laptime.apps.cli import output, tuning, tuning_model
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
@@ -24,7 +24,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 
 
 @click.command("tune", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.argument("program", metavar="SCRIPT.py")
+@click.argument("program", metavar="SCRIPT.py|MODEL")
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
@@ -37,9 +37,10 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option(
     "--allow",
-    type=click.Choice(["algorithm"]),
+    type=click.Choice(["algorithm", "precision"]),
     multiple=True,
-    help="Also try changes of this class: algorithm changes the batch size and the learning rate.",
+    help="Also try changes of this class: algorithm (scripts) changes the batch size and the learning rate, "
+    "precision (models) rounds to fewer bits.",
 )
 @click.option("--strict", is_flag=True, help="Leave out changes that alter random numbers or precision.")
 @click.option(
@@ -66,10 +67,23 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 )
 @click.option(
     "--goal",
-    type=click.Choice(["throughput", "memory"]),
+    type=click.Choice(["throughput", "memory", "latency"]),
     default="throughput",
     show_default=True,
-    help="What to improve.",
+    help="What to improve: memory of scripts only, latency of models only.",
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(min=1),
+    default=None,
+    callback=lambda context, option, value: value or 0,
+    help="Items in a call of the model. [default: as its inputs are given]",
+)
+@click.option(
+    "--export",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="New folder for the tuned model: tuned.py, which runs without laptime, and recipe.json.",
 )
 @click.option(
     "--max-memory",
@@ -99,21 +113,26 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 @voice_options
 @click.pass_context
 def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, **settings: Any) -> int:
-    """Make a training script faster, with proof, and hand the change back as a patch.
+    """Make a training script or a model faster, with proof, and hand the change back.
 
     The script itself is not edited. tune first finds what limits its step, then races one change after
-    another against it and checks that each trains the same. It measures all kept changes together in new
-    processes and writes them as a patch. Options of laptime come before SCRIPT.py, those of the script
-    after it.
+    another against it and compares outputs, losses, gradients and weights of a few steps with each: a
+    gate, no proof of a whole training. It measures all kept changes together in new processes and writes
+    them as a patch. Options of laptime come before SCRIPT.py, those of the script after it.
 
-    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the kept changes do not train the same, 4 the
+    Exit codes: 0 faster, 5 no change helped, 3 undecided, 1 the gate failed, 4 the
     script fails.
+
+    A MODEL is named as for `laptime bench`: torchvision:NAME, timm:NAME, file.py:FUNCTION. Changes of how it
+    runs are raced the same way, its outputs are compared with those of the model as it is on inputs that no
+    change has seen, and --export keeps the result as a folder.
 
     \b
     laptime tune train.py --epochs 10
     laptime tune --budget 5m -o report.html -m package.train
     laptime tune --only num_workers,channels_last train.py
     laptime tune --dry-run train.py
+    laptime tune --goal latency --export fast torchvision:resnet18
     """
     # Not at the top: `laptime --help` imports no verb.
     from laptime.tuning.session import tune as verb
@@ -121,10 +140,16 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
-    _check_names(settings["only"], settings["skip"], settings["extra"])
     if settings["patch"] is not None:
         output.writable(settings["patch"])
     origins = flags(context, settings)
+    if not settings["module"] and tuning_model.is_model(settings["program"]):
+        recorded = tuning_model.tune(settings, origins, quiet=voice.quiet)
+        delivered = tuning.deliver(recorded, reports, as_json=as_json, voice=voice)
+        code = tuning.exit_code(recorded[0])
+        return code if code == ExitCode.INTERRUPTED else delivered or code
+    tuning_model.refuse_for_scripts(settings)
+    _check_names(settings["only"], settings["skip"], settings["extra"])
     for name in ("arguments", "allow", "extra"):
         settings[name] = list(settings[name])
     request = TuneRequest(**settings, origins=origins)

@@ -20,6 +20,7 @@ from laptime.kit.text import count
 from laptime.kit.units import show as shown
 from laptime.records.case import Case
 from laptime.records.run import Run
+from laptime.records.verdict import conclusion, summary
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
 from laptime.verbs.suite import PlannedBenchmark
@@ -178,6 +179,21 @@ def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> s
     return one_line("  ".join(part for part in parts if part))
 
 
+def _answer(run: Run) -> str:
+    """What was asked: `passed: 3 checks kept`; where nothing had a limit, what was measured."""
+    failed = sum(case.failure is not None for case in run.cases)
+    failures = f"{failed} of {count(len(run.cases), 'case')} failed" if failed else ""
+    if run.verdicts:
+        words = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
+        word = "not passed" if failed else words[conclusion(run.verdicts)]
+        return f"{word}: {'; '.join(filter(None, [failures, summary(run.verdicts)]))}"
+    return (
+        f"not passed: {failures}"
+        if failed
+        else f"measured: {count(len(run.cases), 'case')}, no limit to keep"
+    )
+
+
 def _rows(run: Run) -> list[tuple[str, ...]]:
     from laptime.analysis.summary import headline, main_throughput, throughputs
     from laptime.reports import _words as words
@@ -234,13 +250,11 @@ def _case(case: Case, run: Run) -> str:
 
 
 def _text(run: Run) -> str:
-    """The table of all cases, and under it what was not kept, and what failed."""
-    from laptime.verbs.check import summary
-
+    """Whether it passed, the table of all cases, and under it what was not kept, and what failed."""
     latency, rate = (f"{title}, {name}" if name else title for title, name in zip(
         ("latency", "items/s"), _regimes(run), strict=True))  # fmt: skip
     titles = ("benchmark", "case", latency, "95 %", rate, "budget", "verdict")
-    lines = [output.table(titles, _rows(run), right=(latency, "95 %", rate)), ""]
+    lines = [_answer(run), "", output.table(titles, _rows(run), right=(latency, "95 %", rate)), ""]
     for verdict in run.verdicts:
         if verdict.word != "kept":
             lines.append(one_line(f"{verdict.word}: {verdict.case}: {verdict.sentence}"))
@@ -249,6 +263,5 @@ def _text(run: Run) -> str:
         if case.failure is not None:
             lines.append(one_line(f"failed: {case.key}: {case.failure.what}; {case.failure.why}"))
             lines += [f"  next: {one_line(case.failure.next)}"] if case.failure.next else []
-    if run.verdicts:
-        lines.append(summary(run.verdicts))
+    lines += [one_line(f"note: {each.sentence}") for each in run.findings if each.kind.startswith("suite/")]
     return "\n".join(lines).rstrip()

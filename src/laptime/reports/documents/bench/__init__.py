@@ -9,6 +9,7 @@ from laptime.records.run import Run
 from laptime.records.verdict import conclusion, summary
 from laptime.reports import _words as words
 from laptime.reports import document as doc
+from laptime.reports.commands import whole
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import (
     batches,
@@ -27,6 +28,7 @@ from laptime.reports.documents.bench.junit_cases import junit_cases
 from laptime.reports.documents.bench.table import Stats, headline, table
 
 _TONES: dict[str, doc.Tone] = {"kept": "trusted", "broken": "invalid"}
+_ANSWERS = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
 
 
 def document(run: Run) -> doc.Document:
@@ -42,6 +44,8 @@ def document(run: Run) -> doc.Document:
         verdict=_headline(run, because, commands[:1]),
         conditions=words.where(run),
         cards=cards(run, stats),
+        brief=_brief(run, stats, because),
+        answers=bool(run.verdicts) or _is_compared(run),
         sections=_sections(run, stats, doubts, because),
         cases=junit_cases(run),
         data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run, stats), enc_hook=str)),
@@ -63,7 +67,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             id="numbers",
             title="The numbers themselves",
             headed=False,
-            blocks=[doc.Facts(rows=[(run.trust, because)] if run.verdicts else [])],
+            blocks=[doc.Facts(rows=[(run.trust, because)] if run.verdicts or _is_compared(run) else [])],
         ),
         doc.Section(
             id="cases",
@@ -106,13 +110,29 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
 
 
 def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
-    """The answer of a check where one was asked for; otherwise whether the numbers can be trusted."""
+    """The answer to what was asked: a check's, a comparison's; else whether the numbers can be trusted."""
+    if not run.verdicts and _is_compared(run):
+        return comparisons.headline(run, commands)
     if not run.verdicts:
         return doc.Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
     word = conclusion(run.verdicts)
     return doc.Headline(
-        word=word, tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands
+        word=_ANSWERS[word], tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands
     )
+
+
+def _is_compared(run: Run) -> bool:
+    """Whether the run is about which of several is faster; the sizes of a batch sweep are compared beside."""
+    return run.trust != "invalid" and any(not comparisons.is_per_item(each) for each in run.comparisons)
+
+
+def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
+    """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
+    if run.verdicts or _is_compared(run):
+        return [doc.Facts(rows=[(run.trust, because)])]
+    if len(run.cases) == 1:
+        return [doc.Facts(rows=[("latency", lines.number(run, stats[0]))])]
+    return [table(run, stats)]
 
 
 def _findings(run: Run) -> doc.Notices:
@@ -121,7 +141,7 @@ def _findings(run: Run) -> doc.Notices:
             doc.Notice(
                 level="finding" if each.severity == "info" else each.severity,
                 text=each.sentence,
-                next=each.next,
+                next=whole(each.next, run),
             )
             for each in run.findings
             if not each.kind.startswith("model/")

@@ -12,15 +12,40 @@ from laptime.kit.text import count
 from laptime.records.comparison import Comparison
 from laptime.records.run import Run
 from laptime.reports import _words as words
-from laptime.reports.document import Cell, Column, Row, Section, Table, Text
+from laptime.reports.document import Cell, Column, Headline, Row, Section, Table, Text
 from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
+_MOST = 3
+"""Comparisons that the verdict names."""
 
 
 def sentences(run: Run) -> list[tuple[str, str]]:
     """(topic, text) of each comparison."""
     return [("compared", f"{sides}: {sentence}") for _, sides, sentence in _described(run)]
+
+
+def is_per_item(comparison: Comparison) -> bool:
+    """Whether it is one of two batch sizes: of the time an item takes, not of a call."""
+    return comparison.metric.startswith("time per item")
+
+
+def headline(run: Run, commands: list[str]) -> Headline:
+    """The word of the comparison, or the words of several, the first of them in full."""
+    described = [row for row in _described(run) if not is_per_item(row[0])]
+    words_ = list(dict.fromkeys(each.word for each, _, _ in described))
+    shown = [
+        f"{sides}: {sentence.removeprefix(each.word).lstrip(': ')}" for each, sides, sentence in described
+    ]
+    if len(words_) > 1:
+        shown = [f"{sides}: {sentence}" for _, sides, sentence in described]
+    more = f"; and {len(shown) - _MOST} more" if len(shown) > _MOST else ""
+    return Headline(
+        word=words_[0] if len(words_) == 1 else "different",
+        tone="noisy" if "unclear" in words_ else "neutral",
+        sentence="; ".join(shown[:_MOST]) + more,
+        next=commands,
+    )
 
 
 def section(run: Run) -> Section:
@@ -72,7 +97,7 @@ def _described(run: Run) -> list[tuple[Comparison, str, str]]:
             candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
         sentence = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
         lead = f"{shared}: " if shared else ""
-        lead += "per item, " if each.metric.startswith("time per item") else ""
+        lead += "per item, " if is_per_item(each) else ""
         described.append((each, f"{lead}{candidate} against {baseline}", words.printable(sentence)))
     return described
 

@@ -9,16 +9,30 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.documents.bench.inputs import inputs
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
-from laptime.reports.documents.bench.table import Stats, metrics
+from laptime.reports.documents.bench.table import Stats, headline, metrics, throughput_regime_of
+from laptime.reports.documents.bench.tokens import token_rows
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
-_SHOWN = ("latency/", "throughput/", "time/", "params/", "buffers/", "macs", "flops", "memory/", "energy/")
+_SHOWN = (
+    "latency/",
+    "throughput/",
+    "time/",
+    "params/",
+    "buffers/",
+    "macs",
+    "flops",
+    "memory/",
+    "energy/",
+    "tokens/",
+    "bytes/",
+)
 _EVIDENCE = ("evidence/", "disturbance/", "timer/")
 
 
 def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     """(topic, text) of all that has no column of its own."""
     rows = [("model", text) for text in models(run, stats)]
+    rows += token_rows(run, stats)
     if got := inputs(run):
         rows.append(("inputs", got))
     rows += [("start-up", _startup_text(*start)) for start in startups(run, stats).items()]
@@ -26,6 +40,17 @@ def lines(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
     if hit := disturbed(run):
         rows.append(("disturbed", hit))
     return rows + _others(run, stats) + [("unmeasured", text) for text in unmeasured(run)]
+
+
+def number(run: Run, stats: Stats) -> str:
+    """The answer for one case: latency with its interval, throughput, and what holds for it."""
+    head = headline(stats)
+    if head is None or head.value is None:
+        return f"not measured: {words.title(run)}"
+    rate = stats.get(f"throughput/{throughput_regime_of([stats])}")
+    parts = [f"{_with_interval(head)} a call ({head.regime})"]
+    parts += [_with_interval(rate)] if rate is not None and rate.value is not None else []
+    return ", ".join([*parts, words.title(run), words.held(run)])
 
 
 def agreement(run: Run) -> list[tuple[str, str]]:

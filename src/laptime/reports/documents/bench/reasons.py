@@ -15,6 +15,7 @@ from laptime.records.check import Check, Outcome
 from laptime.records.run import Run
 from laptime.records.series import DISTURBED, UNSETTLED, Label
 from laptime.reports._words import label, printable, processes
+from laptime.reports.commands import whole
 
 _RANK = {"fail": 0, "warn": 1, "note": 2, "ok": 3}
 
@@ -38,7 +39,7 @@ def reasons(run: Run) -> list[Reason]:
     reasons: dict[tuple[str, str, str], Reason] = {}
     for check, cases in told:
         if check.outcome != "ok":
-            new = Reason(**structs.asdict(check), cases=[])
+            new = Reason(**{**structs.asdict(check), "next": whole(check.next, run)}, cases=[])
             reasons.setdefault((check.name, check.outcome, check.sentence), new).cases.extend(cases)
     return sorted(reasons.values(), key=lambda reason: _RANK[reason.outcome])
 

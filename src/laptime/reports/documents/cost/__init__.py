@@ -86,12 +86,22 @@ def _headline(cost: Cost) -> doc.Headline:
 
 
 def _next(cost: Cost, best: Line) -> list[str]:
-    run, commands = best.speed.run, []
+    commands = []
+    again = f"laptime cost {best.speed.run}{_machine(cost, best)}"
     if not cost.slo and best.speed.at == "saturation":
-        commands.append(f"laptime cost {run} --slo latency=100ms@p99")
+        commands.append(f"{again} --slo latency=100ms@p99")
     if not cost.elsewhere and best.speed.at != "training":
-        commands.append(f"laptime cost {run} --where")
+        commands.append(f"{again} --where")
     return commands[:1]
+
+
+def _machine(cost: Cost, best: Line) -> str:
+    """The options that gave the machine and its price; nothing where the run told them."""
+    priced = next((each for each in cost.machines if each.machine.name == best.machine), None)
+    if priced is None or priced.known_by not in ("machine", "flag"):
+        return ""
+    options = f" --machine {best.machine}" if priced.machine.provider else ""
+    return options + (f" --usd-per-hour {best.usd_per_hour:g}" if priced.known_by == "flag" else "")
 
 
 def _refused(cost: Cost) -> list[str]:

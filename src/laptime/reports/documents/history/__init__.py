@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from laptime.analysis.change_points import FEWEST
 from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point
@@ -19,6 +20,8 @@ from laptime.reports.documents.history.chart import chart
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH = 40
 """Blocks of a line at most; more runs than that share one, by their median."""
+_TOLD = 2
+"""Differences between conditions that the table tells."""
 LEAST_SPAN = 0.05
 """Share of the level that the height of a line stands for at least: noise of 1 % is no mountain."""
 
@@ -30,6 +33,7 @@ def document(histories: Sequence[History], *, by: str) -> doc.Document:
         verb="history",
         title=f"{count(len(histories), 'case')} over time",
         verdict=_headline(histories),
+        brief=[_overview(histories)],
         sections=[overview, *(_section(history, by, at) for at, history in enumerate(histories, 1))],
         data=lambda: data(histories),
         about="A change in the numbers is not yet a change in the program: measure both revisions, "
@@ -44,12 +48,26 @@ def data(histories: Sequence[History]) -> dict[str, Any]:
 
 def _headline(histories: Sequence[History]) -> doc.Headline:
     steps = [step for history in histories for step in history.steps]
+    told = [history for history in histories if not history.note]
+    if not told:
+        most = max(len(history.points) for history in histories)
+        return doc.Headline(
+            word="too few runs",
+            tone="unknown",
+            sentence=f"a change of level is looked for from {FEWEST} runs of a case on; "
+            f"the most there are is {most}",
+        )
     is_worse = any(history.steps and history.steps[-1].word == "worse" for history in histories)
+    few = f" in {len(told)} of {count(len(histories), 'case')}; the others have too few runs"
+    where = "; ".join(
+        f"{history.case} {step.word}, {step.sentence}" for history in told for step in history.steps
+    )
+    found = where or "no change of level was found" + (few if len(told) < len(histories) else "")
     return doc.Headline(
         word="worse" if is_worse else "changed" if steps else "steady",
         tone="invalid" if is_worse else "noisy" if steps else "trusted",
-        sentence=f"{count(len(steps), 'change')} of level found; the chance of reporting one "
-        "where there is none is 1 %, as long as neighbouring runs are no more alike than others",
+        sentence=f"{found}; the chance of reporting one where there is none is 1 %, as long as neighbouring "
+        "runs are no more alike than others",
     )
 
 
@@ -61,15 +79,27 @@ def _overview(histories: Sequence[History]) -> doc.Table:
         *(doc.Column(title=title, kind="number") for title in ("first", "last")),
         doc.Column(title="changes"),
     ]
-    return doc.Table(id="overview", columns=columns, rows=[_case(history) for history in histories])
+    differ = any(history.differs for history in histories)
+    if differ:
+        columns.insert(1, doc.Column(title="differs in"))
+    rows = [_case(history, differ=differ) for history in histories]
+    return doc.Table(id="overview", columns=columns, rows=rows)
 
 
-def _case(history: History) -> doc.Row:
+def _case(history: History, *, differ: bool) -> doc.Row:
     points = history.points
     changes = ", ".join(f"{step.word} {step.ratio:.2f}x" for step in history.steps)
     ends = [_value(history, point) for point in (points[0], points[-1])]
     line = sparkline([point.value for point in points])
-    return doc.Row(cells=[history.case, len(points), line, *ends, changes or history.note or "none found"])
+    apart = [_apart(history.differs)] if differ else []
+    last = changes or ("too few runs" if history.note else "none found")
+    return doc.Row(cells=[history.case, *apart, len(points), line, *ends, last])
+
+
+def _apart(differs: Sequence[str]) -> str:
+    """The first differences; all of them stand with the case."""
+    more = f" and {len(differs) - _TOLD} more" if len(differs) > _TOLD else ""
+    return ", ".join(differs[:_TOLD]) + more
 
 
 def _value(history: History, point: Point) -> doc.Cell:
@@ -79,8 +109,12 @@ def _value(history: History, point: Point) -> doc.Cell:
 
 def _section(history: History, by: str, number: int) -> doc.Section:
     conditions = f"conditions {history.conditions}" if history.conditions else "conditions mixed"
+    if history.machine:
+        conditions += f" on {history.machine}"
     excluded = f"{count(history.left_out, 'run')} left out" if history.left_out else ""
-    facts = [f"{history.title} ({history.metric})", count(len(history.points), "run"), conditions, excluded]
+    apart = f"apart from others of this case: {'; '.join(history.differs)}" if history.differs else ""
+    numbers = count(len(history.points), "run")
+    facts = [f"{history.title} ({history.metric})", numbers, conditions, excluded, apart]
     title = f"{history.title} of {history.case} by run"
     return doc.Section(
         id=f"case{number}",
@@ -133,6 +167,8 @@ def groups(history: History, by: str) -> dict[str, list[Point]]:
     groups: dict[str, list[Point]] = {}
     for point in history.points:
         label = ", ".join(f"{name} {point.versions.get(name, '?')}" for name in versions)
+        if by == "machine":
+            label = point.machine or "no name"
         if by == "commit":
             label = _commit(point) if point.commit else "no commit"
         groups.setdefault(label or "the same versions", []).append(point)

@@ -2,40 +2,80 @@
 
 from __future__ import annotations
 
+from laptime.records.difference import Difference
 from laptime.records.profile import Profile
 from laptime.records.run import Run
-from laptime.reports.document import Document, Headline, TestCase, Tone
+from laptime.reports.document import Block, Document, Facts, Headline, TestCase, Tone
 from laptime.reports.documents import checks
 from laptime.reports.documents.profile import schema, words
+from laptime.reports.documents.profile.advice import advice
 from laptime.reports.documents.profile.cards import cards
-from laptime.reports.documents.profile.sections import sections
+from laptime.reports.documents.profile.sections import limit, sections
 
-_TONES: dict[str, Tone] = {"device": "neutral", "cpu": "neutral", "unknown": "unknown"}
+_TONES: dict[str, Tone] = {
+    "device": "neutral",
+    "cpu": "neutral",
+    "memory": "neutral",
+    "compilation": "neutral",
+    "unknown": "unknown",
+}
+
+LEAST_SHARE = 0.02
+"""Share of the step below which two traces show no difference, as in `records.difference.ChangedRow`."""
 
 
 def document(run: Run) -> Document:
     """Everything a report says about a run with a profile."""
     profile = run.profile
     assert profile is not None
-    verdict = profile.verdict
     return Document(
         run=run,
         verb=run.verb,
         title=words.title(run, profile),
-        verdict=Headline(
-            word=words.bound(profile),
-            tone=_TONES.get(verdict.bound, "noisy") if verdict else "unknown",
-            sentence=words.sentence(profile),
-            share=verdict.share if verdict else None,
-        ),
+        verdict=_headline(profile),
         conditions=words.where(run, profile),
         warnings=words.warnings(run, profile),
         cards=cards(profile),
+        brief=_brief(run, profile),
         sections=sections(run, profile),
         cases=_test_cases(run, profile),
         data=lambda: schema.report(run),
         about="Totals cover the whole file unless they say “per step”.",
     )
+
+
+def _headline(profile: Profile) -> Headline:
+    """What limits the step; beside an earlier job, what changed."""
+    against, verdict = profile.against, profile.verdict
+    if against is not None:
+        return Headline(word=_change(against), tone="neutral", sentence=against.sentence)
+    return Headline(
+        word=words.bound(profile),
+        tone=_TONES.get(verdict.bound, "noisy") if verdict else "unknown",
+        sentence=words.sentence(profile),
+        share=verdict.share if verdict else None,
+    )
+
+
+def _change(against: Difference) -> str:
+    """`1.24x faster [1.20, 1.28]`; `unclear` where the steps of both overlap too much to tell."""
+    ratio, ends = against.speedup, against.ci95
+    low, high = ends or (ratio, ratio)
+    if max(abs(low - 1), abs(high - 1)) < LEAST_SHARE:
+        return "the same speed"
+    shown = f" [{low:.2f}, {high:.2f}]" if ends else ", of too few steps for an interval"
+    if low <= 1 <= high:
+        return f"unclear: {ratio:.2f}x the speed{shown}"
+    if ratio > 1:
+        return f"{ratio:.2f}x faster{shown}"
+    inverse = f" [{1 / high:.2f}, {1 / low:.2f}]" if ends else shown
+    return f"{1 / ratio:.2f}x slower{inverse}"
+
+
+def _brief(run: Run, profile: Profile) -> list[Block]:
+    """What was looked at, and the advice that promises most; beside an earlier job what limits the step."""
+    what = Facts(rows=[("of", words.title(run, profile)), *limit(profile)])
+    return [what] if profile.against else [what, *(advice(each, profile) for each in run.findings[:1])]
 
 
 def _test_cases(run: Run, profile: Profile) -> list[TestCase]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from laptime.records.overview import DeviceUse
 from laptime.records.profile import Profile
+from laptime.records.tables import Memory
 from laptime.reports.document import Card
 from laptime.reports.documents.profile import words
 
@@ -14,7 +15,24 @@ _TITLES = {"data": "waiting for data"}
 
 def cards(profile: Profile) -> list[Card]:
     """Key numbers, each with what it means."""
+    if profile.is_snapshot:
+        return [_peak(memory) for memory in profile.memory if memory.peak is not None]
+    if profile.is_log:
+        return [_compiled(profile)]
     return [_step(profile), *(_device(profile) if profile.overview.devices else _cpu(profile))]
+
+
+def _peak(memory: Memory) -> Card:
+    note = f"{words.size(memory.reserved_peak)} reserved" if memory.reserved_peak else "allocated"
+    return Card(title=f"peak of {memory.device}", figure=words.size(memory.peak or 0), note=note)
+
+
+def _compiled(profile: Profile) -> Card:
+    again = sum(bool(row.reasons) for row in profile.compilations)
+    spent = sum(row.total_ns for row in profile.compilations)
+    return Card(
+        title="compilation", figure=words.time(spent), note=f"{again} of {len(profile.compilations)} again"
+    )
 
 
 def _step(profile: Profile) -> Card:

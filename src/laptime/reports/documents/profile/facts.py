@@ -169,7 +169,7 @@ def _communication(profile: Profile) -> Iterator[str]:
         latest, times = Counter(row.last for row in collectives).most_common(1)[0]
         largest = max(row.skew_ns for row in collectives)
         yield (
-            f"{count(len(collectives), 'collective')} on {words.ranks(profile)}: "
+            f"{count(len(collectives), 'collective')} on {profile.ranks_given}: "
             f"{words.share(waiting, duration)} of their time is waiting for the last to arrive, at most "
             f"{words.time(largest)} after the first; rank {latest} is last in {times}"
         )

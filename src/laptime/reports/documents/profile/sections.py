@@ -25,8 +25,18 @@ _PRIORITY = (
 
 def sections(run: Run, profile: Profile) -> list[doc.Section]:
     """All sections in reading order; what is empty falls away when it is shown."""
+    compiled = _tables("by-compilation", "Compilations", "By torch.compile.", tables.compilations(profile))
+    if profile.is_snapshot or profile.is_log:  # nothing of what follows has times of steps
+        return [_next(run, profile), compiled, _memory(profile), _files(run, profile)]
     file = f"Over the whole file, {count(profile.overview.steps, 'step')}."
     return [
+        doc.Section(
+            id="limit",
+            title="What limits the step",
+            headed=False,
+            lead=True,
+            blocks=[doc.Facts(rows=limit(profile))],
+        ),
         _why(profile),
         _against(profile),
         _time(profile),
@@ -38,6 +48,7 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _tables("by-module", "Modules", f"{file} Forward, beside backward.", tables.modules(profile)),
         _tables("by-launch", "Launches", _launches(profile), tables.launches(profile)),
         _tables("by-copy", "Copies", file, tables.copies(profile)),
+        compiled,
         _ranks(run, profile),
         _tables("by-collective", "Collectives", "Most waiting first.", jobs.collectives(profile)),
         _tables("by-primitive", "oneDNN primitives", "Of one step.", tables.primitives(profile)),
@@ -46,6 +57,13 @@ def sections(run: Run, profile: Profile) -> list[doc.Section]:
         _timeline(profile),
         _files(run, profile),
     ]
+
+
+def limit(profile: Profile) -> list[tuple[str, str]]:
+    """What limits the step, where the verdict says what changed against an earlier job instead."""
+    if profile.against is None:
+        return []
+    return [("limit", f"{words.bound(profile)}: {words.sentence(profile)}")]
 
 
 def _tables(id: str, title: str, note: str, views: list[doc.Table]) -> doc.Section:
@@ -148,7 +166,8 @@ def _against(profile: Profile) -> doc.Section:
 
 def _memory(profile: Profile) -> doc.Section:
     blocks = [_device_memory(memory, index) for index, memory in enumerate(profile.memory)]
-    return doc.Section(id="memory", title="Memory", blocks=blocks, detail="page")
+    detail: doc.Detail = "brief" if profile.is_snapshot else "page"
+    return doc.Section(id="memory", title="Memory", blocks=blocks, detail=detail)
 
 
 def _device_memory(memory: Memory, index: int) -> doc.Group:

@@ -146,18 +146,32 @@ def modules(profile: Profile) -> list[Table]:
     return [table("modules", fields, profile.modules, tree=True)]
 
 
+def compilations(profile: Profile) -> list[Table]:
+    """What torch.compile compiled, and why again."""
+    fields = [
+        Field("compilation", "id", "code"),
+        Field("function", lambda row: words.operator(row.function), "code", brief=True),
+        Field("at", "place", "code", brief=True),
+        Field("took", "total_ns", "time", bar=True, brief=True),
+        Field(
+            "because", lambda row: words.operator(row.failed or "; ".join(row.reasons[:1]), 110), brief=True
+        ),
+    ]
+    return [table("compilations", fields, profile.compilations, most=100, brief=8)]
+
+
 def memory(memory: Memory, index: int) -> list[Table]:
     """What was alive at the peak, and which operators allocated how much."""
     alive = [
-        Field("alive at the peak", lambda row: words.operator(row.operator), "code"),
-        Field("bytes", "bytes", "bytes", bar=True),
-        Field("blocks", lambda row: row.blocks or None, "count"),
+        Field("alive at the peak", lambda row: words.operator(row.operator), "code", brief=True),
+        Field("bytes", "bytes", "bytes", bar=True, brief=True),
+        Field("blocks", lambda row: row.blocks or None, "count", brief=True),
     ]
     unknown = LiveAtPeak(
         operator="allocated before the trace began", bytes=memory.unknown_live or 0, blocks=0
     )
     fields = [
-        Field("operator", lambda row: words.operator(row.operator), "code"),
+        Field("allocated by", lambda row: words.operator(row.operator), "code"),
         Field("calls", "calls", "count"),
         Field("allocations", "allocations", "count"),
         Field("allocated", "allocated", "bytes", "child operators included", bar=True),
@@ -166,7 +180,7 @@ def memory(memory: Memory, index: int) -> list[Table]:
         Field("increase, self", "self_increase", "bytes"),
     ]
     return [
-        table(f"live-{index}", alive, [*memory.live, *[unknown] * bool(unknown.bytes)], most=60),
+        table(f"live-{index}", alive, [*memory.live, *[unknown] * bool(unknown.bytes)], most=60, brief=8),
         table(f"memory-{index}", fields, memory.operators, most=120),
     ]
 

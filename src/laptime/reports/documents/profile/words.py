@@ -9,7 +9,7 @@ from functools import partial
 from laptime.kit.text import count
 from laptime.records.finding import Finding
 from laptime.records.profile import BOUND as BOUND
-from laptime.records.profile import Profile
+from laptime.records.profile import JSON_FORMATS, Profile
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import columns
@@ -86,23 +86,15 @@ def where(run: Run, profile: Profile) -> list[str]:
         phrases.append(f"{len(profile.ranks)} ranks{of_world}")
     elif profile.rank is not None:
         phrases.append(f"rank {profile.rank}" + (f" of {profile.world}" if profile.world else ""))
-    phrases.append(count(profile.overview.steps, "step"))
+    phrases += [] if profile.is_snapshot or profile.is_log else [count(profile.overview.steps, "step")]
     events = sum(file.events for file in profile.files)
     many = f"{count(len(profile.files), 'file')}, " if len(profile.files) > 1 else ""
     length = size(sum(file.bytes for file in profile.files))
-    form = "" if any(file.format == "xplane" for file in profile.files) else " of JSON"
+    form = " of JSON" if all(file.format in JSON_FORMATS for file in profile.files) else ""
     phrases.append(f"{many}{count(events, 'event')}, {length}{form}")
     if run.verb == "profile":
         phrases += words.libraries(run)
     return phrases + words.took(run)
-
-
-def ranks(profile: Profile) -> str:
-    """Ranks whose files were given: `all 8 ranks`, `2 of 128 ranks`; `2 ranks` of a job of unknown size."""
-    given, world = len(profile.ranks), profile.world
-    if not world or world < given:
-        return count(given, "rank")
-    return f"all {given:,} ranks" if given == world else f"{given:,} of {world:,} ranks"
 
 
 def _devices(run: Run, profile: Profile) -> str:

@@ -11,7 +11,7 @@ from laptime.reports import _words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
 from laptime.reports.documents.bench import machine
-from laptime.reports.documents.tuning import ladder, patch, step, training, words
+from laptime.reports.documents.tuning import ladder, model, patch, step, training, words
 from laptime.reports.documents.tuning.headline import headline
 
 _MOST_CARDS = 6
@@ -37,16 +37,8 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
-        sections=[
-            _notices(run),
-            step.section(tuning),
-            ladder.section(tuning),
-            patch.suggested(tuning),
-            training.section(tuning),
-            patch.section(tuning),
-            _session(run, tuning),
-            machine.section(run),
-        ],
+        brief=[doc.Facts(rows=_brief(tuning, _words.title(run)))],
+        sections=[_notices(run), *_parts(tuning), _session(run, tuning), machine.section(run)],
         cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
         about="Effects are of one change on top of those kept before it; only what was measured afresh, "
@@ -54,19 +46,50 @@ def document(run: Run) -> doc.Document:
     )
 
 
+def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
+    """What was asked about, what bounds it, whether it is still the same, and where the result is."""
+    kind = "script" if tuning.model is None else "model"
+    rows = [(kind, f"{title}: {tuning.before.sentence}" if tuning.before else title)]
+    if tuning.model is not None:
+        rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
+        return rows + model.facts(tuning, tuning.model)
+    rows += [("gate", text)] if (text := training.gate_result(tuning.gate)) else []
+    rows += [row for row in patch.facts(tuning) if row[0] in ("patch", "left out")]
+    ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
+    return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
+
+
+def _parts(tuning: Tuning) -> list[doc.Section]:
+    """What differs between a script and a model."""
+    if tuning.model is not None:
+        return [
+            model.section(tuning),
+            ladder.section(tuning),
+            model.sameness(tuning, tuning.model),
+            model.folder(tuning, tuning.model),
+        ]
+    return [
+        step.section(tuning),
+        ladder.section(tuning),
+        patch.suggested(tuning),
+        training.section(tuning),
+        patch.section(tuning),
+    ]
+
+
 def _cards(run: Run, tuning: Tuning) -> list[doc.Card]:
     rows: list[tuple[str, str, str]] = []
     first, last, before, after = tuning.baseline, tuning.final, tuning.before, tuning.after
     if first and last:
-        rows.append(("samples per second", words.rate(last), f"{words.rate(first)} before"))
-        rows.append(("a step", show(last.step, "s"), f"{show(first.step, 's')} before"))
+        rows.append((f"{words.items(tuning)} per second", words.rate(last), f"{words.rate(first)} before"))
+        rows.append((f"a {words.unit(tuning)}", show(last.step, "s"), f"{show(first.step, 's')} before"))
         if first.peak and last.peak:
             rows.append(("peak memory", show(last.peak, "B"), f"{show(first.peak, 'B')} before"))
     if before and after and before.utilization is not None and after.utilization is not None:
         busy, busy_before = map(_words.percent, (after.utilization, before.utilization))
         rows.append(("device busy", busy, f"{busy_before} before"))
     if (smallest := tuned.detectable(run)) is not None:
-        note = "of a step, from the script against itself"
+        note = f"of a {words.unit(tuning)}, from {words.noun(tuning)} against itself"
         rows.append(("smallest gain it can show", _words.percent(smallest), note))
     rows.append(("changes kept", str(len(tuning.recipe)), f"of {len(tuned.tried(tuning))} tried"))
     return [doc.Card(title=title, figure=figure, note=note) for title, figure, note in rows[:_MOST_CARDS]]

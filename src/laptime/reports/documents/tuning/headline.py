@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 
 from laptime.analysis import tuned
 from laptime.kit.text import count
@@ -11,6 +10,7 @@ from laptime.kit.units import show
 from laptime.records.run import Run
 from laptime.records.tuning import Tuning
 from laptime.reports import _words
+from laptime.reports.commands import again
 from laptime.reports.document import Headline, Tone
 from laptime.reports.documents.tuning import words
 
@@ -63,7 +63,7 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             text = f"{count(most, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
             return outcome, text, "unknown"
         case "failed":
-            return outcome, "the script did not run to the end of the session", "invalid"
+            return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
             text = f"{count(number, 'change')} tried{recipe}; the whole was not measured afresh"
@@ -76,7 +76,9 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
     if (smallest := tuned.detectable(run)) is not None:
-        text += f"; {_words.percent(smallest)} of a step is the smallest gain that could be shown"
+        text += (
+            f"; {_words.percent(smallest)} of a {words.unit(tuning)} is the smallest gain that could be shown"
+        )
     return "nothing gained", text, "unknown"
 
 
@@ -92,7 +94,9 @@ def _rates(tuning: Tuning) -> str:
     first, last = tuning.baseline, tuning.final
     if first is None or last is None:
         return "measured afresh in new processes"
-    rates = f"{words.rate(first)} -> {words.rate(last)} samples/s"
+    rates = f"{words.rate(first)} -> {words.rate(last)} {words.items(tuning)}/s"
+    if tuning.goal == "latency":
+        rates = f"{show(first.step, 's')} -> {show(last.step, 's')} a call"
     return f"{rates}, measured afresh in {first.processes}+{last.processes} new processes"
 
 
@@ -115,8 +119,8 @@ def _doubt(tuning: Tuning) -> str:
 def _ungated(tuning: Tuning) -> str:
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
-    leads = {"failed": "the final set does not train the same", "none": "the final set was not gated"}
-    lead = leads.get(tuning.gate.word, "whether the final set trains the same is not known")
+    leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}
+    lead = leads.get(tuning.gate.word, "the gate of the final set is undecided")
     return f"{lead}: {tuning.gate.reason}" if tuning.gate.reason else lead
 
 
@@ -135,6 +139,8 @@ def next_steps(run: Run) -> list[str]:
     outcome = tuned.outcome(run)
     if outcome == "dry run":
         return [_again(run)]
+    if tuning.model is not None:
+        return _of_model(run, tuning, outcome)
     if run.verb == "tune" and outcome == "interrupted":
         return [_again(run, "--resume")]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
@@ -145,15 +151,16 @@ def next_steps(run: Run) -> list[str]:
     return [f"{verb} {_words.printable(path)}" for verb, path in steps if gained and path]
 
 
+def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
+    if tuning.recipe_path and outcome == "faster" and run.verb == "tune":
+        return [f"laptime verify {_words.printable(tuning.recipe_path)}"]
+    is_open = outcome in ("unclear", "not measured", "interrupted")
+    if run.verb == "tune" and is_open and math.isfinite(tuning.budget):
+        return [_again(run, "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
+    kept = outcome == "faster" and run.verb == "tune"
+    return [_again(run, "--export", "FOLDER")] if kept else []
+
+
 def _again(run: Run, *options: str) -> str:
     """The command as it was typed, without --dry-run and with these options before all others."""
-    # Options of laptime itself may stand before the verb: `laptime -q tune train.py`.
-    is_typed = run.command[:1] == ["laptime"] and run.verb in run.command
-    typed = run.command[run.command.index(run.verb) + 1 :] if is_typed else []
-    script = [subject.target for subject in run.subjects[:1]] or ["SCRIPT.py"]
-    rest: list[str] = []
-    for before, word in zip(["", *typed], typed, strict=False):
-        replaced = "--budget" in options and (before == "--budget" or word.partition("=")[0] == "--budget")
-        if word not in ("--dry-run", *options) and not replaced:
-            rest.append(word)
-    return _words.printable(shlex.join(["laptime", "tune", *options, *(rest or script)]))
+    return again(run, *options, verb="tune", without=("--dry-run",))

@@ -44,7 +44,7 @@ def section(tuning: Tuning) -> doc.Section:
 def ladder(tuning: Tuning) -> doc.Table:
     """The changes that were tried, one row each; columns without any value are left out."""
     rungs = tuned.tried(tuning)
-    columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning.goal)]
+    columns = [(column, [cell(rung) for rung in rungs]) for column, cell in _columns(tuning)]
     filled = [
         (column, cells) for column, cells in columns if any(cell.text not in ("", "-") for cell in cells)
     ]
@@ -60,9 +60,9 @@ def ladder(tuning: Tuning) -> doc.Table:
     return doc.Table(id="rungs", columns=[column for column, _ in filled], rows=rows)
 
 
-def _columns(goal: str) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
+def _columns(tuning: Tuning) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
     """Each column with what it says of a rung."""
-    memory = goal == "memory"
+    memory = tuning.goal == "memory"
     number, seconds = partial(doc.Column, kind="number"), partial(show, unit="s")
     return [
         (doc.Column(title="change"), lambda rung: doc.Cell(text=words.change(rung))),
@@ -72,8 +72,11 @@ def _columns(goal: str) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell]]]:
         (doc.Column(title="word"), lambda rung: doc.Cell(text=rung.verdict, tone=rung.verdict)),
         (doc.Column(title="kept"), lambda rung: doc.Cell(text=_kept(rung))),
         (doc.Column(title="gate"), lambda rung: _gate(rung.gate)),
-        (number(title="samples/s", priority=1), lambda rung: _cell(rung.throughput, words.per_second)),
-        (number(title="step", priority=2), lambda rung: _cell(rung.step, seconds)),
+        (
+            number(title=f"{words.items(tuning)}/s", priority=1),
+            lambda rung: _cell(rung.throughput, words.per_second),
+        ),
+        (number(title=words.unit(tuning), priority=2), lambda rung: _cell(rung.step, seconds)),
         (
             number(title="device", priority=4, note="share of the step that the device works"),
             lambda rung: _cell(rung.utilization, _words.percent),
@@ -181,7 +184,7 @@ def _why(rung: Rung, tuning: Tuning) -> str:
         return reason
     parts = [reason] if reason else [f"takes about {show(rung.seconds, 's')}"] if rung.seconds else []
     if rung.bound is not None:
-        parts.append(f"saves {show(rung.bound, 's')} a step at most")
+        parts.append(f"saves {show(rung.bound, 's')} a {words.unit(tuning)} at most")
     return ", ".join(parts)
 
 
@@ -190,7 +193,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
 
     In samples per second; where these are not known, in times the speed of the script as it is.
     """
-    rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal == "throughput"]
+    rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal != "memory"]
     level = start = _start(tuning)
     text_of = words.ratio if start == 1.0 else words.per_second
     rows: list[doc.Bar] = []
@@ -215,7 +218,7 @@ def stairs(tuning: Tuning) -> doc.Bars:
         level = reached if is_kept(rung) else level
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
         add("measured afresh", start, start * tuning.speedup.value, tuning.speedup.ci95, "total")
-    scale = "samples per second, each effect on top of what was reached before"
+    scale = f"{words.items(tuning)} per second, each effect on top of what was reached before"
     return doc.Bars(
         title="What each change did",
         note=f"{'times the speed' if start == 1.0 else scale}, in the order of trying; "

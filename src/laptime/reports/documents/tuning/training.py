@@ -45,11 +45,11 @@ def section(tuning: Tuning) -> Section:
     )
 
 
-def gate_result(gate: Gate) -> str:
+def gate_result(gate: Gate, unit: str = "step") -> str:
     """`passed: 6 questions over 3 steps, class precision (lower precision)`; "" without a gate."""
     if gate.word == "none":
         return ""
-    extent = f"{count(len(gate.checks), 'question')} over {count(gate.steps, 'step')}"
+    extent = f"{count(len(gate.checks), 'question')} over {count(gate.steps, unit)}"
     text = f"{gate.word}: {extent}, class {gate.numerics} ({NUMERICS[gate.numerics]})"
     is_repeated = gate.word == "passed" or any(check.sentence == gate.reason for check in gate.checks)
     return text if is_repeated or not gate.reason else f"{text}; {gate.reason}"

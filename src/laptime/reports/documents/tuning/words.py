@@ -20,6 +20,7 @@ ACTIVITIES = {
     "patch": "patch",
     "compile": "compiling",
     "profile": "profiling both",
+    "build": "exporting and compiling",
 }
 
 _LONGEST_OPTION = 24
@@ -36,6 +37,21 @@ def conditions(run: Run, tuning: Tuning) -> list[str]:
     goal = [f"goal {tuning.goal}"] if tuning.goal != "throughput" else []
     trials = "1 trial process" if tuning.trials == 1 else f"{tuning.trials:,} trial processes"
     return [*_words.machine(run), *goal, tuning.mode, trials]
+
+
+def noun(tuning: Tuning) -> str:
+    """What is tuned."""
+    return "the model" if tuning.model is not None else "the script"
+
+
+def unit(tuning: Tuning) -> str:
+    """What is timed: a step of a script, a call of a model."""
+    return "call" if tuning.model is not None else "step"
+
+
+def items(tuning: Tuning) -> str:
+    """What is counted."""
+    return "items" if tuning.model is not None else "samples"
 
 
 def effect(value: float | None, ci95: Interval) -> str:

@@ -1,0 +1,69 @@
+"""Intervals of requests that wait for each other, by means of batches in order of arrival."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from laptime.analysis import quantiles
+from laptime.analysis.quantiles import LEVEL, Floats, effective_size
+from laptime.analysis.student_t import t_quantile
+
+MOST, FEWEST = 40, 8
+"""Batches: as many as have means that do not follow each other, but not fewer than these."""
+
+
+def batch_means(values: Floats) -> Floats | None:
+    """Means of the most batches whose neighbours are not alike; None below two values a batch."""
+    means: Floats | None = None
+    for count in range(MOST, FEWEST - 1, -4):
+        size = len(values) // count
+        if size < 2:
+            continue
+        means = values[len(values) - size * count :].reshape(count, size).mean(axis=1)
+        if _neighbours(means) < 1.2 / math.sqrt(count):
+            return means
+    return means
+
+
+def _neighbours(means: Floats) -> float:
+    """Correlation of each mean with the next; 0 where they do not differ."""
+    centred = means - means.mean()
+    variance = float(centred @ centred)
+    return float(centred[1:] @ centred[:-1]) / variance if variance > 0 else 0.0
+
+
+def mean_interval(values: Floats, level: float = LEVEL) -> tuple[float, float] | None:
+    """Interval of the mean; None where there are too few values. The wider of batch means and what the
+    values' correlation tells."""
+    means = batch_means(values)
+    if means is None:
+        return None
+    half = t_quantile((1 + level) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
+    middle = float(values.mean())
+    ends = middle - half, middle + half
+    other = quantiles.mean_interval(values, level=level)
+    return ends if other is None else (max(0.0, min(ends[0], other[0])), max(ends[1], other[1]))
+
+
+def worth(values: Floats, q: float) -> float:
+    """So many independent values tell as much about the q-quantile as these.
+
+    The share below the quantile has the variance q(1 - q)/n of independent values; what the means of batches
+    show instead says how many these are worth. Few batches know that badly, which makes it less.
+    """
+    below = (values <= np.quantile(values, q, method="lower")).astype(float)
+    means = batch_means(below)
+    if means is None:
+        return 0.0
+    variance = float(means.var(ddof=1)) / len(means)
+    share = float(below.mean())
+    alone = share * (1 - share) / variance if variance > 0 else float(len(values))
+    doubt = (1.96 / t_quantile(0.975, len(means) - 1)) ** 2
+    return min(float(len(values)), alone * doubt, effective_size(values, q))
+
+
+def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[float, float] | None:
+    """Interval of the q-quantile; None where these values cannot support one. Infinite ones are failures."""
+    return quantiles.interval(values, q, effective=worth(values, q), level=level) if len(values) else None

@@ -1,0 +1,108 @@
+"""`laptime tune MODEL`: the options of `tune` as they are meant for a model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from laptime.apps.cli import tuning
+from laptime.kit.errors import UsageError
+from laptime.records.plan import Origin
+from laptime.store.recording import Recorded
+
+_OF_SCRIPTS = ("arguments", "steps", "extra", "max_memory", "resume", "patch", "step_by", "python")
+_OF_MODELS = ("batch", "export")
+_OPTIONS = {"extra": "--with", "step_by": "--step-by", "max_memory": "--max-memory"}
+
+
+def is_model(program: str) -> bool:
+    """Whether the word behind `tune` names a model."""
+    from laptime.tuning.inference import request  # not for `laptime --help`
+
+    return request.is_model(program)
+
+
+def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -> Recorded:
+    """Run and store a session.
+
+    Raises:
+        UsageError: an option is one of scripts. Others: see `tune_model`.
+    """
+    from laptime.tuning.inference.request import ModelRequest
+    from laptime.tuning.inference.session import tune_model
+
+    program = settings["program"]
+    for name in _OF_SCRIPTS:
+        if settings[name]:
+            option = _OPTIONS.get(name, f"--{name}") if name != "arguments" else str(settings[name][0])
+            raise UsageError(
+                f"{option} is for training scripts",
+                why=f"{program} is a model: it has no arguments, no steps and no source that is patched",
+                next=f"laptime tune {program}",
+            )
+    _refuse_choices(settings)
+    request = ModelRequest(
+        target=program,
+        goal=settings["goal"],
+        batch=settings["batch"],
+        budget=settings["budget"],
+        allow=list(settings["allow"]),
+        only=settings["only"],
+        skip=settings["skip"],
+        certify=settings["certify"],
+        dry_run=settings["dry_run"],
+        export=settings["export"],
+        timeout=settings["timeout"],
+        name=settings["name"],
+        save=settings["save"],
+        origins=origins,
+    )
+    return tuning.record(tune_model, request, save=request.save and not request.dry_run, quiet=quiet)
+
+
+def _refuse_choices(settings: dict[str, Any]) -> None:
+    if settings["goal"] == "memory":
+        raise UsageError(
+            "--goal memory is for training scripts",
+            why="the memory of a model's process is shown, not searched for",
+            next="--goal latency   or   --goal throughput",
+        )
+    if "algorithm" in settings["allow"]:
+        raise UsageError(
+            "--allow algorithm is for training scripts",
+            why="a model is not trained",
+            next="--allow precision",
+        )
+    if settings["strict"] and settings["allow"]:
+        raise UsageError(
+            "--strict and --allow precision contradict each other",
+            why="--strict leaves out what rounds to fewer bits",
+            next="leave out one of them",
+        )
+
+
+def refuse_for_scripts(settings: dict[str, Any]) -> None:
+    """Options of models, taken out of the settings of a script.
+
+    Raises:
+        UsageError: one of them was given.
+    """
+    program = settings["program"]
+    for name in _OF_MODELS:
+        if settings.pop(name):
+            raise UsageError(
+                f"--{name} is for models",
+                why=f"{program} is a script: it makes its own batches, and a patch is handed back",
+                next=f"laptime tune {program}",
+            )
+    if settings["goal"] == "latency":
+        raise UsageError(
+            "--goal latency is for models",
+            why=f"{program} is a script, and what counts in training is throughput",
+            next=f"laptime tune {program}",
+        )
+    if "precision" in settings["allow"]:
+        raise UsageError(
+            "--allow precision is for models",
+            why="changes of precision are tried for scripts anyway, --strict leaves them out",
+            next=f"laptime tune {program}",
+        )

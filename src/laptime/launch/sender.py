@@ -1,0 +1,186 @@
+"""The program that a sender process runs: `python -m laptime.launch.sender`.
+
+Commands come as JSON lines on standard input, messages go as JSON lines to what was standard output.
+Headers may hold secrets: they come over the pipe, where no list of processes shows them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from laptime.kit.clock import SystemClock
+from laptime.kit.errors import LaptimeError
+from laptime.launch.worker import open_variant
+from laptime.loadgen import program
+from laptime.loadgen.driver import Driver
+from laptime.loadgen.endpoint import Client, HttpClient
+from laptime.loadgen.messages import (
+    Answer,
+    Answers,
+    Close,
+    Endpoint,
+    Level,
+    LevelDone,
+    Message,
+    Opened,
+    Program,
+    Refused,
+    decode_command,
+    encode,
+)
+from laptime.loadgen.streams import StreamClient
+from laptime.measure.failures import failure_of
+
+EVERY = 0.25
+"""Seconds between two messages with answers."""
+
+Write = Callable[[Message], None]
+now = SystemClock.now
+
+
+class Outbox:
+    """Collects answers, so that not each is a message."""
+
+    def __init__(self, write: Write) -> None:
+        self._write = write
+        self._answers: list[Answer] = []
+        self._last = now()
+
+    def __call__(self, answer: Answer) -> None:
+        """Take an answer."""
+        self._answers.append(answer)
+        if now() - self._last > EVERY:
+            self.flush()
+
+    def flush(self) -> None:
+        """Send what there is."""
+        if self._answers:
+            self._write(Answers(self._answers))
+        self._answers, self._last = [], now()
+
+
+class EndpointSender:
+    """Sends to an address."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._loop = _event_loop()
+        self._client: Client = (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
+
+    def open(self) -> dict[str, Any]:
+        """Ask once; what came."""
+        answer = self._loop.run_until_complete(self._client.send(0, now(), now()))
+        return {"error": answer.error, "detail": answer.detail, "status": answer.status, "size": answer.size}
+
+    def level(self, level: Level, outbox: Outbox) -> list[list[float]]:
+        """Carry out a level; when this process stood still."""
+        driver = Driver(self._client, level, now=now, report=outbox)
+        self._loop.run_until_complete(driver.run())
+        return driver.stalls
+
+    def close(self) -> None:
+        """End all connections."""
+        self._client.close()
+
+
+class ProgramSender:
+    """Loads a program and calls it."""
+
+    def __init__(self, target: Program) -> None:
+        self._model = open_variant(target.variant)
+        workload = self._model.workload(target.batch)
+        self._call = workload.call if workload.synchronous else _both(workload.call, workload.sync)
+
+    def open(self) -> dict[str, Any]:
+        """Make the first calls, which are slower than others."""
+        first = now()
+        self._call()
+        seconds = now() - first
+        for _ in range(2):
+            self._call()
+        return {
+            "first_call": seconds,
+            "facts": self._model.facts(),
+            "libraries": self._model.libraries(),
+            "devices": [device.name for device in self._model.devices()],
+        }
+
+    def level(self, level: Level, outbox: Outbox) -> list[list[float]]:
+        """Carry out a level."""
+        program.drive(level, self._call, SystemClock, outbox)
+        return []
+
+    def close(self) -> None:
+        """Let it go with the process."""
+
+
+def _both(call: Callable[[], Any], sync: Callable[[], Any]) -> Callable[[], Any]:
+    def call_and_sync() -> None:
+        call()
+        sync()
+
+    return call_and_sync
+
+
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed: it takes half of the CPU."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def _carried_out(sender: EndpointSender | ProgramSender, level: Level, write: Write) -> LevelDone:
+    outbox = Outbox(write)
+    gc.collect()
+    gc.freeze()
+    cpu, wall = time.process_time(), now()
+    stalls = sender.level(level, outbox)
+    outbox.flush()
+    return LevelDone(time.process_time() - cpu, now() - wall, stalls)
+
+
+def main() -> None:
+    """Answer commands until Close or the end of input."""
+    commands, messages = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+
+    def write(message: Message) -> None:
+        messages.write(encode(message) + b"\n")
+
+    sender: EndpointSender | ProgramSender | None = None
+    for line in commands:
+        command = decode_command(line)
+        try:
+            if isinstance(command, Close):
+                break
+            if isinstance(command, Endpoint):
+                sender = EndpointSender(command)
+                write(Opened(sender.open()))
+            elif isinstance(command, Program):
+                sender = ProgramSender(command)
+                write(Opened(sender.open()))
+            elif sender is None:
+                raise LaptimeError("a level came before its target")
+            else:
+                write(_carried_out(sender, command, write))
+        except Exception as error:  # whatever it is, laptime has to hear of it
+            write(Refused(failure_of(error)))
+    if sender is not None:
+        sender.close()
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,195 @@
+"""Sender processes, started, asked and ended together: to a verb they are one.
+
+A level is dealt out to them in turn, request by request, so that each sends at a share of the rate. The
+parent blocks while they send; what they tell comes back as it comes.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from subprocess import PIPE
+from typing import IO
+
+from msgspec import structs
+
+from laptime.kit.clock import SystemClock
+from laptime.launch.process import Process, ending, last_line, tail
+from laptime.launch.worker_process import CommandFailed
+from laptime.loadgen.messages import (
+    Close,
+    Command,
+    Endpoint,
+    Level,
+    LevelDone,
+    Message,
+    Opened,
+    Program,
+    Refused,
+    decode_message,
+    encode,
+)
+from laptime.records.case import Failure
+
+OPENING = 120.0
+"""Seconds that a target may take until it answers for the first time."""
+
+
+class Senders:
+    """So many sender processes for one target.
+
+    Args:
+        count: processes; a program has one.
+    """
+
+    def __init__(self, target: Endpoint | Program, count: int = 1) -> None:
+        self._target = target
+        self._processes: list[_Sender] = []
+        self.facts: dict[str, object] = {}
+        self._grow(count)
+
+    @property
+    def count(self) -> int:
+        """Processes that send."""
+        return len(self._processes)
+
+    def _grow(self, count: int) -> None:
+        try:
+            while len(self._processes) < count:
+                self._processes.append(_Sender())
+            fresh = [sender for sender in self._processes if not sender.is_opened]
+            for sender in fresh:
+                sender.send(self._target)
+            for sender in fresh:
+                for message in _all([sender], OPENING):
+                    if isinstance(message, Opened):
+                        sender.is_opened = True
+                        self.facts = message.facts
+                        break
+        except BaseException:
+            self.close()
+            raise
+
+    def grow(self, count: int) -> None:
+        """Start more of them."""
+        self._grow(count)
+
+    def level(self, level: Level) -> Iterator[Message]:
+        """Carry out a level; what all of them tell, as it comes.
+
+        Raises:
+            CommandFailed: one of them ended or failed; what came until then was told.
+        """
+        busy = self._processes
+        for at, sender in enumerate(busy):
+            sender.send(_share(level, at, len(busy)))
+        left = len(busy)
+        for message in _all(busy, level.begin - SystemClock.now() + level.end + level.patience + 30):
+            yield message
+            if isinstance(message, LevelDone):
+                left -= 1
+                if not left:
+                    return
+
+    def close(self) -> None:
+        """End all of them. Safe to call twice."""
+        for sender in self._processes:
+            sender.close()
+        self._processes = []
+
+
+class _Sender:
+    def __init__(self) -> None:
+        self._log: IO[bytes] = tempfile.TemporaryFile(prefix="laptime-sender-")  # noqa: SIM115 - closed below
+        self._process = Process(
+            [sys.executable, "-m", "laptime.launch.sender"], stdin=PIPE, stdout=PIPE, stderr=self._log
+        )
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self.output = self._process.stdin, self._process.stdout
+        self._buffer = b""
+        self.is_opened = False
+
+    def send(self, command: Command) -> None:
+        try:
+            self._input.write(encode(command) + b"\n")
+            self._input.flush()
+        except (BrokenPipeError, ValueError):
+            raise CommandFailed(self.obituary()) from None
+
+    def received(self) -> list[Message]:
+        """The messages that are complete."""
+        chunk = os.read(self.output.fileno(), 1 << 20)
+        if not chunk:
+            raise CommandFailed(self.obituary())
+        *lines, self._buffer = (self._buffer + chunk).split(b"\n")
+        return [decode_message(line) for line in lines]
+
+    def obituary(self) -> Failure:
+        self._process.wait()
+        status, output = self._process.end(), tail(self._log)
+        return Failure(
+            kind="died",
+            what=f"a process that sent requests {ending(status)}",
+            why=last_line(output) or "it printed nothing",
+            next="the same again, with fewer requests under way: --concurrency 64",
+            traceback=output,
+        )
+
+    def close(self) -> None:
+        with suppress(CommandFailed):
+            if self._process.poll() is None:
+                self.send(Close())
+        self._process.end()
+        for stream in (self._input, self.output, self._log):
+            with suppress(BrokenPipeError):
+                stream.close()
+
+
+def _all(senders: list[_Sender], timeout: float) -> Iterator[Message]:
+    """What they tell, as it comes, until nobody listens any more."""
+    end = SystemClock.now() + timeout
+    with selectors.DefaultSelector() as selector:
+        for sender in senders:
+            selector.register(sender.output, selectors.EVENT_READ, sender)
+        while True:
+            ready = selector.select(max(0.0, end - SystemClock.now()))
+            if not ready:
+                raise CommandFailed(_hung(timeout))
+            for key, _ in ready:
+                for message in key.data.received():
+                    if isinstance(message, Refused):
+                        raise CommandFailed(message.failure)
+                    yield message
+
+
+def _hung(timeout: float) -> Failure:
+    return Failure(
+        kind="hung",
+        what=f"a process that sends requests told nothing for {timeout:.0f} s",
+        why="a call of a program may hang; requests to an address end after --timeout",
+        next="laptime doctor",
+    )
+
+
+def _share(level: Level, at: int, senders: int) -> Level:
+    """What one of several senders does of a level."""
+    if senders == 1:
+        return level
+    users = _part(level.users, at, senders)
+    return structs.replace(
+        level,
+        due=level.due[at::senders],
+        index=level.index[at::senders],
+        limit=None if level.limit is None else max(1, _part(level.limit, at, senders)),
+        users=users,
+        requests=None if level.requests is None else _part(level.requests, at, senders),
+    )
+
+
+def _part(whole: int, at: int, parts: int) -> int:
+    return whole // parts + (at < whole % parts)

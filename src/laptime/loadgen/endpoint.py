@@ -1,0 +1,75 @@
+"""Requests to an address, and what is made of each answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from laptime.loadgen.connection import Broken, Pool, Reply, request
+from laptime.loadgen.messages import Answer, Endpoint
+
+MOST_DETAIL = 300
+
+
+class Client(Protocol):
+    """Sends request number `index` of a level, and waits for its answer."""
+
+    async def send(self, index: int, due: float, woken: float) -> Answer:
+        """What became of the request; never raises but for a cancellation."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds."""
+        ...
+
+
+class HttpClient:
+    """One request, one answer: its latency ends with the last byte."""
+
+    def __init__(self, endpoint: Endpoint, now: Callable[[], float]) -> None:
+        url = urlsplit(endpoint.url)
+        self._now = now
+        self._timeout = endpoint.timeout
+        self._pool = Pool(url, now, verify=endpoint.verify)
+        bodies = [body.encode() for body in endpoint.bodies] or [b""]
+        self._requests = [request(endpoint.method, url, endpoint.headers, body) for body in bodies]
+
+    async def send(self, index: int, due: float, woken: float) -> Answer:
+        """As in Client."""
+        sent = self._now()
+        try:
+            reply = await self._pool.answer(self._requests[index % len(self._requests)], self._timeout)
+        except Broken as broken:
+            return Answer(index, due, woken, sent, 0.0, self._now(), broken.kind, str(broken))
+        return self.read(Answer(index, due, woken, sent, 0.0, reply.end), reply)
+
+    def read(self, answer: Answer, reply: Reply) -> Answer:
+        """The answer, with what the reply says."""
+        error, detail = fault(reply)
+        return Answer(
+            answer.index,
+            answer.due,
+            answer.woken,
+            answer.sent,
+            reply.parts[0][0] if reply.parts else 0.0,
+            reply.end,
+            error,
+            detail,
+            reply.status,
+            sum(len(part) for _, part in reply.parts),
+        )
+
+    def close(self) -> None:
+        """As in Client."""
+        self._pool.close()
+
+
+def fault(reply: Reply) -> tuple[str, str]:
+    """Kind and words of what is wrong with a reply; ("", "") where nothing is."""
+    if reply.broken is not None:
+        return reply.broken.kind, str(reply.broken)
+    if not 200 <= reply.status < 300:
+        text = b"".join(part for _, part in reply.parts)[:MOST_DETAIL].decode(errors="replace")
+        return f"http {reply.status}", " ".join(text.split())
+    return "", ""

@@ -1,0 +1,154 @@
+"""What a language model is asked: prompts of so many tokens, as bodies of OpenAI's API."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.kit.clock import SystemClock
+from laptime.kit.errors import Unavailable, UsageError, unknown
+from laptime.loadgen.connection import Broken, Pool, Reply, request
+from laptime.loadgen.endpoint import fault
+from laptime.loadgen.messages import Endpoint
+from laptime.loadgen.streams import StreamClient
+
+COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
+by word but not what all were we when your can said there use an each which she do how their if will up"""
+WORDS = tuple(COMMON.split())
+"""Short and common: each is one token of most vocabularies."""
+
+BODIES = 512
+"""Different prompts; so many requests later the first comes again."""
+
+
+class Prompts(Struct, frozen=True, kw_only=True):
+    """What is asked.
+
+    Attributes:
+        prompt, output: tokens. shared: of the prompt, the same in all.
+        words: of a prompt, where a word is not a token.
+        forced: the server is asked not to stop early (`ignore_eos`, which not every server knows).
+    """
+
+    kind: str
+    model: str = ""
+    prompt: int = 128
+    output: int = 64
+    shared: int = 0
+    words: int = 0
+    seed: int = 0
+    forced: bool = True
+
+
+def bodies(prompts: Prompts, count: int) -> list[str]:
+    """So many bodies, at most `BODIES`; one seed gives the same ones."""
+    drawn = random.Random(prompts.seed)  # noqa: S311 - prompts, no secret
+    words = prompts.words or prompts.prompt
+    start = [drawn.choice(WORDS) for _ in range(min(words, prompts.shared * words // prompts.prompt))]
+    return [
+        _body(prompts, [*start, *drawn.choices(WORDS, k=words - len(start))])
+        for _ in range(min(count, BODIES))
+    ]
+
+
+def _body(prompts: Prompts, words: Sequence[str]) -> str:
+    text = " ".join(words)
+    asked = {"messages": [{"role": "user", "content": text}]} if prompts.kind == "chat" else {"prompt": text}
+    forced = {"ignore_eos": True} if prompts.forced else {}
+    body = {
+        "model": prompts.model,
+        **asked,
+        "max_tokens": prompts.output,
+        "temperature": 0.0,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **forced,
+    }
+    return msgspec.json.encode(body).decode()
+
+
+def settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
+    """The endpoint and the prompts with what the server says: its model, its path, its count of tokens.
+
+    Args:
+        base: the address up to and with `/v1`.
+
+    Raises:
+        UsageError: it has no such model, or does not answer as the API says.
+    """
+    return asyncio.run(_settled(base, endpoint, prompts))
+
+
+async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[Endpoint, Prompts]:
+    models = await _models(base, endpoint)
+    if prompts.model and models and prompts.model not in models:
+        raise unknown("model of this server", prompts.model, models, option="--model")
+    prompts = structs.replace(prompts, model=prompts.model or (models[0] if models else ""))
+    kinds = [prompts.kind] if prompts.kind else ["chat", "completions"]
+    why = ""
+    for kind in kinds:
+        for forced in (True, False):
+            tried = structs.replace(prompts, kind=kind, forced=forced, output=2)
+            path = "/chat/completions" if kind == "chat" else "/completions"
+            asked = structs.replace(
+                endpoint, url=base + path, method="POST", stream=kind, bodies=bodies(tried, 1)
+            )
+            client = StreamClient(asked, SystemClock.now)
+            try:
+                answer = await client.send(0, 0.0, 0.0)
+            finally:
+                client.close()
+            if not answer.error:
+                words = _words(prompts, answer.usage)
+                return asked, structs.replace(prompts, kind=kind, forced=forced, words=words)
+            why = f"{answer.error}: {answer.detail}"
+            if answer.status != 400:
+                break
+    advice = (
+        "a smaller --prompt"
+        if "context" in why
+        else f"curl -i {base}/models   shows whether it speaks the API"
+    )
+    raise UsageError(f"{base} did not stream an answer", why=why, next=advice)
+
+
+def _words(prompts: Prompts, usage: Sequence[int]) -> int:
+    """Words whose tokens are nearest to what was asked for, by the server's own count."""
+    words = prompts.words or prompts.prompt
+    return max(1, round(words * prompts.prompt / usage[0])) if usage and usage[0] else words
+
+
+async def _models(base: str, endpoint: Endpoint) -> list[str]:
+    """Names of the server's models; [] where it does not tell."""
+    url = urlsplit(base + "/models")
+    pool = Pool(url, SystemClock.now, verify=endpoint.verify)
+    headers = [(name, value) for name, value in endpoint.headers if name.lower() != "content-type"]
+    try:
+        reply = await pool.answer(request("GET", url, headers, b""), endpoint.timeout)
+    except Broken as broken:
+        raise Unavailable(
+            f"{base} did not answer: {broken.kind}",
+            why=str(broken),
+            next="start the server, or look at the port",
+        ) from None
+    finally:
+        pool.close()
+    kind, detail = fault(reply)
+    if kind in ("http 401", "http 403"):
+        raise UsageError(
+            f"{base} refused: {kind}", why=detail or "no key", next="--header 'Authorization: Bearer ...'"
+        )
+    return [] if kind else _names(reply)
+
+
+def _names(reply: Reply) -> list[str]:
+    try:
+        document = msgspec.json.decode(b"".join(part for _, part in reply.parts))
+        return [str(model["id"]) for model in document["data"]]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return []

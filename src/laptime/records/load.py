@@ -1,0 +1,144 @@
+"""Levels of load: what was asked for, what became of it. A level is a case; its facts are in its details."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, convert, to_builtins
+
+from laptime.records.case import Case
+from laptime.records.metric import Metric
+
+OPEN, CLOSED = "paced", "closed"
+"""Regimes of a level: requests as they are due; users who wait for an answer before they send again."""
+
+DETAIL = "load"
+
+LATE = Metric(
+    tag="load/late",
+    unit="s",
+    title="sent late",
+    better="lower",
+    meaning="From when a request was due until the sender turned to it: the generator's own fault.",
+)
+TURN = Metric(
+    tag="load/turn",
+    unit="s",
+    title="waiting for a turn",
+    better="lower",
+    meaning="From when a request was due until it was sent, since so many others were under way. Part of its "
+    "latency.",
+)
+FIRST = Metric(
+    tag="load/first_byte",
+    unit="s",
+    title="first byte",
+    better="lower",
+    meaning="From when a request was due until the first byte of the answer's body came.",
+)
+FAILED = Metric(
+    tag="load/failed",
+    unit="s",
+    title="failed requests",
+    better="lower",
+    meaning="From when a request was due until it had surely failed.",
+)
+ANSWERED = Metric(
+    tag="load/answered",
+    unit="1/s",
+    title="answered",
+    better="higher",
+    meaning="Whole answers per second, from when the first request that counts was due.",
+)
+
+
+TTFT = Metric(
+    tag="load/ttft",
+    unit="s",
+    title="time to first token",
+    better="lower",
+    meaning="from when a request was due, or where the tool does not say that was sent, to its first token",
+)
+TPOT = Metric(
+    tag="load/tpot",
+    unit="s",
+    title="time per output token",
+    better="lower",
+    meaning="(last token - first token) / (tokens - 1) of a request",
+)
+GAP = Metric(
+    tag="load/inter_chunk",
+    unit="s",
+    title="between chunks",
+    better="lower",
+    meaning="From one chunk of an answer to the next: the inter-token latency where each chunk is a token.",
+    lies_when="A server sends several tokens in a chunk; the level says whether it did.",
+)
+TOKENS_IN = Metric(
+    tag="load/tokens_in", unit="1", title="prompt tokens", meaning="Of a request, by the server's usage."
+)
+TOKENS_OUT = Metric(
+    tag="load/tokens_out", unit="1", title="output tokens", meaning="Of an answer, by the server's usage."
+)
+
+
+class Errors(Struct, frozen=True, kw_only=True):
+    """Failed requests of one kind, with what one of them said."""
+
+    kind: str
+    count: int
+    example: str = ""
+
+
+class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Facts of one level.
+
+    Attributes:
+        kind: open: requests come as they are due; closed: users wait for their answers.
+        rate: requests per second that were asked for, on average; None of users.
+        arrivals: law of the gaps.
+        concurrency: users; of an open level the most that may be under way, None: any number.
+        scheduled: requests that were due. answered: whole answers. failed: others.
+        begin: first request due, in seconds since the run started. window: seconds in which requests came.
+        senders: processes. cpu: of the busiest, share of its time. stalls: [begin, seconds] since the run
+            started.
+        sizes: bytes of answers, the least and the most.
+        asked: tokens of a prompt and of an answer that were asked for; None where no tokens are.
+        chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
+        cached: prompt tokens that the server had already.
+    """
+
+    kind: Literal["open", "closed"]
+    rate: float | None = None
+    arrivals: str = ""
+    concurrency: int | None = None
+    scheduled: int = 0
+    answered: int = 0
+    failed: int = 0
+    begin: float = 0.0
+    window: float = 0.0
+    senders: int = 1
+    cpu: float = 0.0
+    stalls: list[list[float]] = []
+    errors: list[Errors] = []
+    sizes: tuple[int, int] | None = None
+    asked: tuple[int, int] | None = None
+    chunks: int = 0
+    uncounted: int = 0
+    cached: int = 0
+
+    @property
+    def regime(self) -> str:
+        """Of its latencies."""
+        return OPEN if self.kind == "open" else CLOSED
+
+
+def level_of(case: Case) -> Level | None:
+    """The facts of a case that is a level; None of any other."""
+    facts = case.details.get(DETAIL)
+    return None if facts is None else convert(facts, Level, strict=False)
+
+
+def details(level: Level) -> dict[str, Any]:
+    """A level as details of its case."""
+    return {DETAIL: to_builtins(level), "unit": "request"}

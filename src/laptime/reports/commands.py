@@ -1,0 +1,65 @@
+"""Commands to type next: whole lines that run, with what they are for behind `#`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import shlex
+from collections.abc import Sequence
+
+from laptime.records.run import Run
+from laptime.reports._words import printable
+
+_OPEN = re.compile(r"\blaptime bench \.\.\.")
+"""Where a check, which knows no command, leaves room for the one that was typed."""
+
+
+def whole(advice: str, run: Run) -> str:
+    """Advice as a line that runs: options go into the command as it was typed, and replace its own.
+
+    Args:
+        advice: `--budget 30s   because`, `laptime doctor   (why)`; what is no command stays what it is.
+    """
+    line, _, reason = advice.partition("   ")
+    if line.startswith("--"):
+        line = again(run, *shlex.split(line))
+    elif _OPEN.search(line):
+        line = _OPEN.sub(lambda _: again(run), line)
+    elif not line.startswith("laptime "):
+        return advice
+    reason = reason.strip().removeprefix("(").removesuffix(")")
+    return f"{line}   # {reason}" if reason else line
+
+
+def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) -> str:
+    """The command as it was typed, with these options before all others, which replace its own.
+
+    Options of laptime itself may stand before the verb: `laptime -q tune train.py`. What was no command line,
+    a call of the Python API, is the verb with its targets.
+
+    Args:
+        without: options without a value that are left out.
+    """
+    verb = verb or run.verb
+    typed = _typed(run, verb)
+    valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
+    rest: list[str] = []
+    for before, word in itertools.pairwise(["", *typed[1:]]):
+        if word.partition("=")[0] not in (*options, *without) and before not in valued:
+            rest.append(word)
+    targets = [subject.target for subject in run.subjects]
+    # What a suite measured is measured alone: it has options of its own.
+    first = typed[0] if typed else "bench" if verb == "suite" else verb
+    return printable(shlex.join(["laptime", *first.split(), *options, *(rest or targets or ["TARGET"])]))
+
+
+def _typed(run: Run, verb: str) -> list[str]:
+    """The words of the command from its verb on; [] where none was typed that measures this again."""
+    words = run.command
+    found = next((word for word in (verb, "compare", "check") if word in words), "")
+    if words[:1] != ["laptime"] or not found or (found != verb and verb != "bench"):
+        return []
+    at = words.index(found)
+    if found != "suite":
+        return words[at:]
+    return [] if "perfzero" not in words else ["suite perfzero", *words[words.index("perfzero") + 1 :]]

@@ -1,0 +1,131 @@
+"""A load test as the JSON document with stable keys, whose schema is published.
+
+Format history:
+    laptime.load/1   first version
+
+Rules: keys are added, never renamed or retyped. NaN and infinity are written as null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from laptime.analysis.load.tokens import Tokens
+from laptime.analysis.stat import Stat
+from laptime.records.case import Axis, Failure, Status
+from laptime.records.check import Trust
+from laptime.records.plan import Setting
+from laptime.records.run import Run
+from laptime.reports import json_parts
+from laptime.reports.documents.load.levels import Measured
+
+SCHEMA: Literal["laptime.load/1"] = "laptime.load/1"
+Interval = tuple[float | None, float | None]
+
+
+class Number(Struct, frozen=True, kw_only=True):
+    """A number in its SI unit with its 95 % interval; `value` is null where `note` says why."""
+
+    value: float | None
+    unit: str
+    ci95: Interval | None
+    n: int
+    note: str
+
+
+class OneLevel(Struct, frozen=True, kw_only=True):
+    """One level. `latency` counts from when requests were due; `turn` of it is waiting for --concurrency.
+
+    `window_p95` is that of the very requests that came, also where a queue grew. `steady` is the number of
+    the first request that counts, `late` is the lateness that 99 of 100 keep.
+    """
+
+    key: str
+    axes: dict[str, Axis]
+    status: Status
+    verdict: Trust
+    unstable: bool
+    facts: dict[str, Any]
+    answered: Number | None
+    latency: dict[str, Number]
+    steady: int
+    late: float | None
+    turn: float | None
+    tokens: dict[str, Any] | None
+    growth: float
+    window_p95: float | None
+    reasons: list[json_parts.Reason]
+    failure: Failure | None
+
+
+Report = json_parts.struct(
+    "Report",
+    "A load test.",
+    {
+        "schema": Literal["laptime.load/1"],
+        **json_parts.OF_RUN,
+        "verdict": Trust,
+        "target": str,
+        "environment": json_parts.Environment,
+        "plan": dict[str, Setting],
+        "levels": list[OneLevel],
+    },
+)
+
+
+def report(run: Run, rows: Sequence[Measured]) -> Any:
+    """The document as plain data."""
+    made = json_parts.filled(
+        Report,
+        run,
+        schema=SCHEMA,
+        verdict=run.trust,
+        target=run.subjects[0].target if run.subjects else "",
+        environment=json_parts.machine(run),
+        levels=[_level(each) for each in rows],
+    )
+    return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))
+
+
+def schema() -> dict[str, Any]:
+    """JSON Schema of the document; every key is required."""
+    return json_parts.published(Report)
+
+
+def _level(each: Measured) -> OneLevel:
+    case, stats = each.case, each.stats
+    return OneLevel(
+        key=case.key,
+        axes=case.axes,
+        status=case.status,
+        verdict=case.trust,
+        unstable=stats is not None and stats.balance.grows,
+        facts=json_parts.plain(each.facts),
+        answered=_number(stats.answered) if stats else None,
+        latency={name: _number(stat) for name, stat in stats.latency.items()} if stats else {},
+        steady=stats.steady if stats else 0,
+        late=stats.late if stats else None,
+        turn=stats.turn if stats else None,
+        tokens=_tokens(stats.tokens) if stats and stats.tokens else None,
+        growth=stats.balance.growth if stats else 0.0,
+        window_p95=stats.window if stats else None,
+        reasons=[json_parts.reason(check, case) for check in case.checks if check.outcome != "ok"],
+        failure=case.failure,
+    )
+
+
+def _tokens(tokens: Tokens) -> dict[str, Any]:
+    return {
+        name: {quantile: _number(stat) for quantile, stat in value.items()}
+        if isinstance(value, dict)
+        else value
+        for name, value in tokens._asdict().items()
+    }
+
+
+def _number(stat: Stat) -> Number:
+    return Number(value=stat.value, unit=stat.unit, ci95=stat.ci95, n=stat.n, note=stat.note)

@@ -1,0 +1,48 @@
+"""The first thing that is read of a load test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laptime.kit.units import show, show_interval
+from laptime.records.run import Run
+from laptime.reports import document as doc
+from laptime.reports.documents.load.levels import Measured, offered, word
+
+
+def title(run: Run) -> str:
+    """What was put under load."""
+    return run.subjects[0].target if run.subjects else run.name
+
+
+def verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
+    """Of the highest level that kept up; of the lowest that did not where none did."""
+    tones: dict[str, doc.Tone] = {"trusted": "trusted", "noisy": "noisy", "invalid": "invalid"}
+    commands = [
+        check.next
+        for each in rows
+        for check in each.case.checks
+        if check.outcome in ("fail", "warn") and check.next
+    ]
+    kept = [each for each in rows if each.stats and not each.stats.balance.grows]
+    if not rows or not any(each.stats for each in rows):
+        return doc.Headline(
+            word="invalid", tone="invalid", sentence="no request was answered", next=commands[:1]
+        )
+    unstable = [each for each in rows if each.stats and each.stats.balance.grows]
+    if not kept:
+        least = unstable[0]
+        answered = least.stats.answered.text if least.stats else "-"
+        sentence = f"above capacity at {offered(least.facts)}: about {answered} are answered, the queue grows"
+        return doc.Headline(word="unstable", tone="noisy", sentence=sentence, next=commands[:1])
+    best = kept[-1]
+    assert best.stats is not None
+    name = next(
+        (name for name in ("p99", "p95", "p90", "median") if best.stats.latency[name].value), "median"
+    )
+    stat = best.stats.latency[name]
+    around = f" {show_interval(stat.ci95, stat.value or 0.0, 's')}" if stat.ci95 else ""
+    sentence = f"{name} {show(stat.value, 's', stat.ci95)}{around} at {offered(best.facts)}"
+    if unstable:
+        sentence += f"; above capacity from {offered(unstable[0].facts)} on"
+    return doc.Headline(word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1])

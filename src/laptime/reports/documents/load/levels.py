@@ -1,0 +1,142 @@
+"""Levels of load: a row each, and what their checks say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from laptime.analysis.load.level import LevelStats, level_stats
+from laptime.analysis.stat import Stat
+from laptime.kit.units import show, show_interval
+from laptime.records.case import Case
+from laptime.records.load import Level, level_of
+from laptime.records.run import Run
+from laptime.reports import document as doc
+from laptime.reports.documents import checks
+
+COLUMNS = ("mean", "median", "p95", "p99")
+
+
+class Measured(NamedTuple):
+    """A level: its case, facts and numbers (None where no request was answered)."""
+
+    case: Case
+    facts: Level
+    stats: LevelStats | None
+
+
+def measured(run: Run) -> list[Measured]:
+    """The levels of a run, in the order in which they were carried out."""
+    made = [(case, level_of(case)) for case in run.cases]
+    return [Measured(case, facts, level_stats(case)) for case, facts in made if facts is not None]
+
+
+def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
+    """A row a level."""
+    has_failed = any(each.facts.failed for each in rows)
+    has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
+    columns = [
+        doc.Column(title="offered"),
+        doc.Column(title="answered", kind="number", note="Whole answers per second."),
+        *(
+            doc.Column(title=name, kind="number", regime="latency", priority=3 if name == "mean" else 0)
+            for name in COLUMNS
+        ),
+        *(
+            [doc.Column(title="of it in turn", kind="number", note="Waiting for --concurrency, on average.")]
+            if has_turns
+            else []
+        ),
+        doc.Column(
+            title="sent late",
+            kind="number",
+            note="99 of 100 requests less: the generator's own fault.",
+            priority=2,
+        ),
+        *([doc.Column(title="failed", kind="count")] if has_failed else []),
+        doc.Column(title="verdict"),
+    ]
+    table = doc.Table(
+        id="levels",
+        columns=columns,
+        rows=[_row(each, has_failed=has_failed, has_turns=has_turns) for each in rows],
+    )
+    note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
+    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=[table])
+
+
+def _row(each: Measured, *, has_failed: bool, has_turns: bool) -> doc.Row:
+    stats = each.stats
+    empty = doc.Cell(text="-")
+    return doc.Row(
+        cells=[
+            offered(each.facts),
+            _cell(stats.answered) if stats else empty,
+            *(_cell(stats.latency[name]) if stats else empty for name in COLUMNS),
+            *(
+                [doc.Cell(text=show(stats.turn, "s"), value=stats.turn) if stats else empty]
+                if has_turns
+                else []
+            ),
+            doc.Cell(text=show(stats.late, "s"), value=stats.late) if stats else empty,
+            *([each.facts.failed] if has_failed else []),
+            doc.Cell(text=word(each), tone=each.case.trust),
+        ],
+        key=each.case.key,
+    )
+
+
+def _cell(stat: Stat) -> doc.Cell:
+    if stat.value is None:
+        return doc.Cell(text="-", note=stat.note)
+    interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
+    return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
+
+
+def word(each: Measured) -> str:
+    """The verdict of a level in a word or two."""
+    if each.stats is not None and each.stats.balance.grows and each.case.trust != "invalid":
+        return "unstable"
+    return each.case.trust
+
+
+def offered(facts: Level) -> str:
+    """`8/s poisson`, `32 users`."""
+    if facts.kind == "closed":
+        return f"{facts.concurrency} user" + ("" if facts.concurrency == 1 else "s")
+    rate = f"{facts.rate:.4g}/s" if facts.rate else "at once"
+    cap = f", at most {facts.concurrency}" if facts.concurrency else ""
+    return f"{rate} {facts.arrivals}{cap}"
+
+
+def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
+    """What checks say of each level, those of no doubt left out."""
+    several = len(rows) > 1
+    notices = [
+        doc.Notice(
+            level=check.outcome,
+            text=(f"{offered(each.facts)}: " if several else "") + check.sentence,
+            next=check.next,
+        )
+        for each in rows
+        for check in each.case.checks
+        if check.outcome != "ok"
+    ]
+    missing = [
+        doc.Notice(
+            level="note",
+            text=(f"{offered(each.facts)}: " if several else "") + f"{name} is not told: {stat.note}",
+        )
+        for each in rows
+        if each.stats is not None and not each.stats.balance.grows
+        for name, stat in each.stats.latency.items()
+        if stat.value is None and name in COLUMNS
+    ]
+    return doc.Section(
+        id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=[*notices, *missing])]
+    )
+
+
+def junit_cases(run: Run) -> list[doc.TestCase]:
+    """A test for every check of every level."""
+    return [checks.test_case(check, case.key) for case in run.cases for check in case.checks]

@@ -1,0 +1,113 @@
+"""What a session that tuned a model says besides: its calls, the errors of its outputs, the folder."""
+
+from __future__ import annotations
+
+from laptime.analysis.quantiles import interval, quantile, samples_needed
+from laptime.kit.text import count
+from laptime.kit.units import show
+from laptime.records.tuning import Measured, TunedModel, Tuning
+from laptime.reports import _words
+from laptime.reports import document as doc
+from laptime.reports.documents.tuning.ladder import doubts, question, questions
+from laptime.reports.documents.tuning.training import gate_result
+
+FORMS = {
+    "as_is": "PyTorch, as it is",
+    "exported": "a graph of torch.export under PyTorch",
+    "packaged": "a package compiled by AOTInductor",
+    "onnx": "ONNX Runtime",
+    "openvino": "OpenVINO",
+}
+_QUANTILES = (0.5, 0.9, 0.99)
+
+
+def section(tuning: Tuning) -> doc.Section:
+    """A call before and after: its inputs and quantiles of its time."""
+    model = tuning.model
+    assert model is not None
+    facts = [("inputs", f"{model.inputs}, {model.origin}"), ("batch", str(model.batch))]
+    if model.instructions:
+        facts.append(("instructions", ", ".join(model.instructions)))
+    if tuning.before is not None and tuning.baseline is None:
+        facts.append(("as it is", f"{show(tuning.before.step, 's')} a call"))
+    return doc.Section(
+        id="calls", title="A call", blocks=[doc.Facts(rows=facts), _latencies(tuning.baseline, tuning.final)]
+    )
+
+
+def _latencies(before: Measured | None, after: Measured | None) -> doc.Table:
+    """Quantiles with intervals; one that the samples cannot support is not told."""
+    sides = [(name, side) for name, side in (("as it is", before), ("tuned", after)) if side is not None]
+    rows = [
+        doc.Row(cells=[name, *(_quantile(side, q) for q in _QUANTILES), _peak(side)]) for name, side in sides
+    ]
+    heads = [doc.Column(title=f"p{round(100 * q)}", kind="number") for q in _QUANTILES]
+    columns = [doc.Column(title="call"), *heads, doc.Column(title="peak memory", kind="number")]
+    return doc.Table(id="latencies", columns=columns, rows=rows)
+
+
+def _quantile(side: Measured, q: float) -> doc.Cell:
+    import numpy as np  # not for `laptime --help`
+
+    samples = np.array([seconds for process in side.samples for seconds in process])
+    ends = interval(samples, q) if len(samples) else None
+    if ends is None:
+        return doc.Cell(text="-", note=f"{samples_needed(q)} calls are needed, {len(samples)} were timed")
+    value = quantile(samples, q)
+    low, high = (show(end, "s") for end in ends)
+    return doc.Cell(text=show(value, "s", ends), value=value, interval=f"[{low}, {high}]")
+
+
+def _peak(side: Measured) -> doc.Cell:
+    return doc.Cell(text="-" if side.peak is None else show(side.peak, "B"), value=side.peak)
+
+
+def sameness(tuning: Tuning, model: TunedModel) -> doc.Section:
+    """The gate with its questions, and the errors of each output."""
+    gate = tuning.gate
+    facts = [("gate", text)] if (text := gate_result(gate, "recorded call")) else []
+    facts += [(check.outcome, question(check)) for check in doubts(gate)]
+    kinds: dict[str, doc.Kind] = {"output": "text"}
+    kinds |= dict.fromkeys(("RMS error", "largest error", "absolute", "cosine"), "number")
+    columns = [*doc.columns(kinds), doc.Column(title="top-1 the same", kind="number")]
+    rows = [
+        doc.Row(
+            cells=[
+                str(each.output + 1),
+                *(
+                    doc.Cell(text=f"{value:.2g}", value=value)
+                    for value in (each.rms, each.largest, each.absolute)
+                ),
+                doc.Cell(text=f"{each.cosine:.6f}", value=each.cosine),
+                doc.Cell(text="-" if each.top1 is None else _words.percent(each.top1), value=each.top1),
+            ]
+        )
+        for each in model.outputs
+    ]
+    note = "Errors over the root mean square of the model's own output; the worst of all recorded calls."
+    table = doc.Table(id="outputs", columns=columns, rows=rows)
+    return doc.Section(
+        id="same",
+        title="Does it compute the same?",
+        note=note if rows else "",
+        blocks=[doc.Facts(rows=facts), table, questions(gate, "questions")],
+    )
+
+
+def folder(tuning: Tuning, model: TunedModel) -> doc.Section:
+    """What runs the model now, and where it is."""
+    return doc.Section(id="folder", title="The folder", blocks=[doc.Facts(rows=facts(tuning, model))])
+
+
+def facts(tuning: Tuning, model: TunedModel) -> list[tuple[str, str]]:
+    """What runs the model now, and where it is, as rows."""
+    rows = []
+    if tuning.recipe:
+        rows.append(("runs as", FORMS.get(model.form, model.form)))
+    if model.folder:
+        text = f"{model.folder}: tuned.py needs {', '.join(model.needs)}; its load() gives a callable"
+        rows.append(("folder", text))
+    elif tuning.recipe:
+        changes = count(len(tuning.recipe), "change")
+        rows.append(("folder", f"{changes} kept, none was asked for: --export FOLDER"))
+    return rows

@@ -1,0 +1,123 @@
+"""What a history needs of every stored run: its numbers, and the conditions they were made under."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct, structs
+
+from laptime.analysis.stat import Stat
+from laptime.analysis.summary import headline, summarize
+from laptime.records.case import Case
+from laptime.records.check import Trust
+from laptime.records.run import Run
+from laptime.store import files, index
+
+
+class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One statistic of a case, as in `Stat`."""
+
+    tag: str
+    title: str
+    unit: str
+    value: float
+    better: str = "none"
+    ci95: tuple[float, float] | None = None
+    at_least: bool = False
+
+
+class CaseLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The statistics of a case that are above zero; none of an invalid one.
+
+    Attributes:
+        headline: tag of the number that it is known by, also where that has no value.
+    """
+
+    key: str
+    target: str
+    headline: str = ""
+    trust: Trust = "trusted"
+    levels: list[Level] = []
+
+
+class RunLevels(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A run that has cases.
+
+    Attributes:
+        path: of its file, relative to the store.
+        status: as of the run.
+        libraries: versions.
+        machine: its name; "" where nothing names it (`Environment.machine`).
+        conditions: the fingerprint; `across_versions`: that with libraries and Python left out.
+    """
+
+    id: str
+    path: str
+    status: str = "complete"
+    name: str = ""
+    started: str = ""
+    commit: str = ""
+    dirty: bool = False
+    libraries: dict[str, str] = {}
+    machine: str = ""
+    conditions: str = ""
+    across_versions: str = ""
+    cases: list[CaseLevels] = []
+
+
+def stored(root: Path | None = None) -> Iterator[RunLevels]:
+    """Those of all runs that can be read and have ended, newest first."""
+    return (run for run in index.rows(_LEVELS, root) if run.cases and run.status != "running")
+
+
+def of_run(run: Run, path: str) -> RunLevels:
+    """The numbers of a run; a profile has none."""
+    environment, git = run.environment, run.environment.git or {}
+    return RunLevels(
+        id=run.id,
+        path=path,
+        status=run.status,
+        name=run.name,
+        started=run.started,
+        commit=str(git.get("commit") or ""),
+        dirty=bool(git.get("dirty")),
+        libraries=dict(environment.libraries),
+        machine=environment.machine,
+        conditions=environment.fingerprint,
+        across_versions=structs.replace(environment, libraries={}, python="").fingerprint,
+        cases=[] if run.profile is not None else [_of_case(case) for case in run.cases],
+    )
+
+
+def _of_case(case: Case) -> CaseLevels:
+    stats: dict[str, Stat] = {}
+    first: Stat | None = None
+    if case.status == "ok" and case.trust != "invalid":
+        stats = summarize(case)
+        first = headline(case) or next(iter(stats.values()), None)  # imported numbers may be anything
+    levels = [
+        Level(
+            tag=stat.tag,
+            title=stat.title,
+            unit=stat.unit,
+            value=stat.value,
+            better=stat.better,
+            ci95=stat.ci95,
+            at_least=stat.at_least,
+        )
+        for stat in stats.values()
+        if stat.value is not None and stat.value > 0
+    ]
+    tag = first.tag if first is not None else ""
+    return CaseLevels(key=case.key, target=case.target, headline=tag, trust=case.trust, levels=levels)
+
+
+_LEVELS = index.Kept(
+    table="levels",
+    decode=msgspec.json.Decoder(RunLevels).decode,
+    read=lambda path, relative: of_run(files.read(path), relative),
+    unreadable=lambda path, error: None,
+    final=lambda run: run.status != "running",
+)

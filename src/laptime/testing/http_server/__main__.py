@@ -1,0 +1,80 @@
+"""`python -m laptime.testing.http_server PORT SCRIPT`: serves a script (JSON) and prints its address."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import os
+import random
+import sys
+import time
+
+import msgspec
+from aiohttp import web
+
+from laptime.testing.http_server.script import Answer, Job, Script
+
+
+class ScriptedApp:
+    """Answers as the script says."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self._free = [0.0] * script.slots
+        self._jobs: list[Job] = []
+        self._random = random.Random(script.seed)  # noqa: S311 - service times, no secret
+
+    def application(self) -> web.Application:
+        """What aiohttp serves."""
+        app = web.Application()
+        app.router.add_get("/truth", self._truth)
+        app.router.add_route("*", "/{path:.*}", self._serve)
+        return app
+
+    async def _truth(self, request: web.Request) -> web.Response:
+        return web.Response(body=msgspec.json.encode(self._jobs), content_type="application/json")
+
+    def _job(self, arrival: float) -> Job:
+        script = self._script
+        exponential = script.law == "exponential" and script.service
+        seconds = self._random.expovariate(1 / script.service) if exponential else script.service
+        begin = max(arrival, heapq.heappop(self._free)) if self._free else arrival
+        if script.slots:
+            heapq.heappush(self._free, begin + seconds)
+        return Job(arrival=arrival, begin=begin, end=begin + seconds)
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        job = self._job(time.monotonic())
+        self._jobs.append(job)
+        answer = self._script.answers[(len(self._jobs) - 1) % len(self._script.answers)]
+        await request.read()
+        if (left := job.end - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+        if answer.end == "die":
+            os._exit(1)
+        if answer.end == "never":
+            await asyncio.Event().wait()
+        if not answer.chunks and answer.end == "whole":
+            return web.Response(status=answer.status, text=answer.body, content_type=answer.content_type)
+        return await self._stream(request, answer)
+
+    async def _stream(self, request: web.Request, answer: Answer) -> web.StreamResponse:
+        reply = web.StreamResponse(status=answer.status, headers={"content-type": answer.content_type})
+        await reply.prepare(request)
+        for _ in range(max(1, answer.chunks)):
+            await reply.write(answer.body.encode())
+        if answer.end == "cut" and request.transport is not None:
+            request.transport.abort()
+        return reply
+
+
+async def _serve(port: int, script: Script) -> None:
+    runner = web.AppRunner(ScriptedApp(script).application(), access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", port, shutdown_timeout=0).start()
+    print(f"http://127.0.0.1:{runner.addresses[0][1]}")  # noqa: T201 - its address is what it is asked for
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve(int(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Script)))

@@ -1,0 +1,104 @@
+"""A scripted LLM server, whose iterations take seconds by a formula.
+
+An iteration lasts `base + prefill_token x tokens of new prompts + running x requests`.
+
+It speaks OpenAI's API as vLLM does (`/v1/completions`, `/v1/chat/completions`, with and without a stream,
+`/v1/models`, `/metrics`), on 127.0.0.1, in a process of its own. What every latency must be is arithmetic:
+
+    script = Script(cost=Cost(base=0.010, prefill_token=0.0001, running=0.001), slots=4)
+    with serving(script) as server:
+        ...                                  # load server.url ("http://127.0.0.1:PORT/v1", model "scripted")
+        jobs = server.truth()                # each request in order of arrival: arrival, admitted, tokens
+    jobs[0].ttft, jobs[0].itl, jobs[0].tpot, tokens_per_second(jobs)
+
+Each word of a prompt is a token. A request of P words alone has TTFT `base + prefill_token x P + running`,
+then gaps of `base + running`. Times are those of `time.monotonic` (on Linux also `time.perf_counter`), so a
+client on the same machine can lay its own beside them; what was sent may leave up to a millisecond after its
+time in `truth`, never before. In virtual time there is no server: `play(script.cost, script.slots, jobs)`
+gives the same times for any arrivals at once.
+
+Every fault is data: the n-th request gets the n-th of `Script.answers`, and round again.
+
+    Script(answers=(Answer(),) * 9 + (Answer(status=429, headers={"retry-after": "1"}),))   # every tenth
+    Script(answers=(Answer(end="cut", after=3),))                       # streams break after three tokens
+    Script(answers=(Answer(usage_error=5),), metrics_tokens_error=-7)   # usage and counters lie
+
+Needs aiohttp.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from laptime.launch.process import Process
+from laptime.testing.llm_server.engine import Cost as Cost
+from laptime.testing.llm_server.engine import Engine as Engine
+from laptime.testing.llm_server.engine import Job as Job
+from laptime.testing.llm_server.engine import play as play
+from laptime.testing.llm_server.engine import tokens_per_second as tokens_per_second
+from laptime.testing.llm_server.script import Answer as Answer
+from laptime.testing.llm_server.script import Script as Script
+
+
+@dataclass(frozen=True)
+class ServerProcess:
+    """A running scripted server.
+
+    Attributes:
+        origin: `http://127.0.0.1:PORT`.
+        process: it; already ended where the script let it die.
+    """
+
+    origin: str
+    process: Process
+
+    @property
+    def url(self) -> str:
+        """What an OpenAI client takes as the base URL."""
+        return f"{self.origin}/v1"
+
+    def truth(self) -> list[Job]:
+        """The requests that reached the engine, in order of arrival."""
+        return msgspec.json.decode(self._get("/truth"), type=list[Job])
+
+    def metrics(self) -> str:
+        """What `/metrics` says."""
+        return self._get("/metrics").decode()
+
+    def _get(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.origin + path, timeout=10) as reply:  # noqa: S310 - always http
+            body: bytes = reply.read()
+        return body
+
+
+@contextmanager
+def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
+    """A server in a process of its own, ended with the block.
+
+    Args:
+        port: 0 takes a free one.
+
+    Raises:
+        RuntimeError: it did not start; its own words are on stderr.
+    """
+    words = [sys.executable, "-m", __name__, str(port), msgspec.json.encode(script).decode()]
+    process = Process(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline().decode().strip()
+        if not line:
+            raise RuntimeError(f"the scripted server ended with {process.wait()} before it listened")
+        yield ServerProcess(line, process)
+    finally:
+        process.end(first=signal.SIGKILL)
+        if process.stdout is not None:
+            process.stdout.close()

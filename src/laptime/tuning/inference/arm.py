@@ -1,0 +1,110 @@
+"""A folder loaded in a process of its own: `Arm` times its calls and asks for its outputs."""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
+from subprocess import PIPE
+from typing import Any
+
+from laptime.launch.process import Process, deferred_signals, ending, last_line, tail
+from laptime.tuning.inference import arm_process
+from laptime.tuning.search.evaluator import TrialFailed
+
+FIRST_CALLS = 3
+
+
+class Arm:
+    """One folder in one process; close it.
+
+    Args:
+        folder: with tuned.py. calls: file of `RecordedCalls`; their inputs are used.
+        isolated: `python -I`, so that nothing of this installation's surroundings helps it.
+        timeout: seconds that any answer may take.
+
+    Attributes:
+        ready: seconds from the start of the process to the first call's end. call: seconds of a call, about.
+        peak: bytes of the process, at most so far.
+
+    Raises:
+        TrialFailed: it does not load, or a call fails.
+    """
+
+    def __init__(self, folder: Path, calls: Path, *, isolated: bool, timeout: float) -> None:
+        self._timeout, self.peak = timeout, 0
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        program = ["-I" if isolated else "-P", "-B", arm_process.__file__, str(folder), str(calls)]
+        place = folder if isolated else None  # the model as it is may be named by a relative path
+        began = time.monotonic()
+        with deferred_signals() as release:
+            self._process = Process(
+                [sys.executable, *program], stdin=PIPE, stdout=PIPE, stderr=self._log, cwd=place
+            )
+            try:
+                release()
+                self._answer("loading")
+                self.call = median(self.seconds(FIRST_CALLS))
+            except BaseException:
+                self.close()
+                raise
+        self.ready = time.monotonic() - began
+
+    def seconds(self, calls: int) -> list[float]:
+        """Seconds of each of so many calls.
+
+        Raises:
+            TrialFailed: one fails.
+        """
+        answer = self._ask({"calls": calls}, "a call")
+        self.peak = int(answer["peak"])
+        seconds: list[float] = answer["seconds"]
+        return seconds
+
+    def outputs(self, path: Path) -> dict[str, Any]:
+        """Write what it makes of all recorded inputs, see `arm_process.outputs`.
+
+        Raises:
+            TrialFailed: its process ends.
+        """
+        return self._ask({"outputs": str(path)}, "its outputs")
+
+    def _ask(self, command: dict[str, Any], what: str) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        return self._answer(what)
+
+    def _answer(self, what: str) -> dict[str, Any]:
+        output = self._process.stdout
+        assert output is not None
+        ready, _, _ = select.select([output], [], [], self._timeout)
+        if not ready:
+            raise TrialFailed("hung", f"no answer within {self._timeout:.0f} s: {what}")
+        line = output.readline()
+        if not line:
+            status = self._process.wait()
+            why = last_line(tail(self._log)) or f"it {ending(status)}"
+            raise TrialFailed("crashed", f"{what}: {why[:300]}")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.end()
+        for stream in (self._process.stdin, self._process.stdout, self._log):
+            if stream is not None:
+                with suppress(BrokenPipeError):
+                    stream.close()
+
+    def __enter__(self) -> Arm:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

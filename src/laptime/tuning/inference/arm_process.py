@@ -1,0 +1,135 @@
+"""Runs one folder for a session: `python -I arm_process.py FOLDER CALLS.npz`. Imports no laptime.
+
+Commands are JSON lines on standard input, answers JSON lines on what standard output was.
+
+    {"calls": 20}      seconds of each of 20 calls with the first recorded inputs, after two that do not count
+    {"outputs": PATH}  what it makes of all recorded inputs, written to PATH; how each call went
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import torch
+
+UNTIMED = 2
+"""Calls of a block that do not count: caches and threads of the other side's block are to be forgotten."""
+
+Model = Callable[..., Any]
+
+
+def loaded(folder: Path) -> Model:
+    """What `load()` of the folder's tuned.py gives."""
+    spec = importlib.util.spec_from_file_location("tuned", folder / "tuned.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model: Model = module.load()
+    return model
+
+
+def inputs_in(path: Path) -> list[list[torch.Tensor]]:
+    """Inputs of each recorded call."""
+    import torch
+
+    with np.load(path, allow_pickle=False) as stored:
+        about = json.loads(str(stored["about"]))
+        return [
+            [torch.from_numpy(stored[f"{at}_input_{place}"]) for place in range(count)]
+            for at, (_, count, _) in enumerate(about["calls"])
+        ]
+
+
+def tensors(output: Any) -> Iterator[torch.Tensor]:
+    """All tensors of an output, in order."""
+    import torch
+
+    if isinstance(output, torch.Tensor):
+        yield output
+    elif hasattr(output, "values"):
+        for value in output.values():
+            yield from tensors(value)
+    elif isinstance(output, list | tuple):
+        for value in output:
+            yield from tensors(value)
+
+
+def arrays(output: Any) -> list[np.ndarray[Any, Any]]:
+    """The same as arrays of their own; bfloat16, which NumPy does not have, as float32."""
+    import torch
+
+    held = [tensor.detach() for tensor in tensors(output)]
+    return [(t.float() if t.dtype == torch.bfloat16 else t).numpy().copy() for t in held]
+
+
+def timed(model: Model, inputs: list[torch.Tensor], calls: int) -> dict[str, Any]:
+    """Seconds of each call, and the peak of this process in bytes."""
+    for _ in range(UNTIMED):
+        model(*inputs)
+    seconds = []
+    for _ in range(calls):
+        began = time.perf_counter()
+        model(*inputs)
+        seconds.append(time.perf_counter() - began)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"seconds": seconds, "peak": peak}
+
+
+def outputs(model: Model, calls: list[list[torch.Tensor]], path: str) -> dict[str, Any]:
+    """What it makes of all recorded inputs, and what it does to them."""
+    held: dict[str, np.ndarray[Any, Any]] = {}
+    counts: list[int | str] = []
+    changed = False
+    for at, inputs in enumerate(calls):
+        given = [tensor.clone() for tensor in inputs]
+        try:
+            made = arrays(model(*given))
+        except Exception as error:
+            counts.append(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0][:200]}")
+            continue
+        changed = changed or not all(map(_equal, given, inputs))
+        held |= {f"{at}_{place}": array for place, array in enumerate(made)}
+        counts.append(len(made))
+    again = arrays(model(*[tensor.clone() for tensor in calls[0]])) if isinstance(counts[0], int) else []
+    first = [held[f"0_{place}"] for place in range(len(again))]
+    repeats = all(one.tobytes() == other.tobytes() for one, other in zip(again, first, strict=True))
+    np.savez(path, **held)  # type: ignore[arg-type]
+    return {"counts": counts, "changed": changed, "repeats": repeats}
+
+
+def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.numpy().tobytes() == other.numpy().tobytes()
+
+
+def main() -> None:
+    """Load the folder, then answer until standard input ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a framework prints is no answer
+    folder, recorded = map(Path, sys.argv[1:3])
+    calls = inputs_in(recorded)
+    began = time.perf_counter()
+    model = loaded(folder)
+    print(json.dumps({"seconds": time.perf_counter() - began}), file=answers, flush=True)
+    for line in sys.stdin:
+        command = json.loads(line)
+        if "calls" in command:
+            answer = timed(model, calls[0], command["calls"])
+        else:
+            answer = outputs(model, calls, command["outputs"])
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()

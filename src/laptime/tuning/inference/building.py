@@ -1,0 +1,67 @@
+"""A recipe becomes a folder that runs. `build` is called in a process of its own (`launch.fresh_call`)."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from laptime.tuning.inference import handed_back
+from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
+from laptime.tuning.inference.implementation import load
+from laptime.tuning.optimization import Recipe
+
+SCHEMA = "laptime.model_recipe/1"
+TRACED = 2
+"""Items in the inputs that a model is traced with at least: tracers take a size of 1 for a constant."""
+
+
+def build(
+    *,
+    target: str,
+    batch: int,
+    varies: Sequence[bool],
+    outputs: list[str] | None,
+    recipe: list[dict[str, Any]],
+    calibration: str,
+    folder: str,
+) -> dict[str, Any]:
+    """Apply a recipe to a target, and write the folder.
+
+    Args:
+        varies, outputs, calibration: see `Draft`.
+
+    Returns:
+        `refused`: why not, or "". `form`, `seconds`.
+    """
+    began = time.perf_counter()
+    place = Path(folder)
+    traced = max(batch, TRACED) if any(varies) else batch
+    module, inputs = by_position(opened(target), traced)
+    draft = Draft(module, inputs, list(varies), outputs, Path(calibration))
+    draft.settings["outputs"] = outputs
+    try:
+        for change in Recipe.from_json(recipe):
+            load(change.name).apply(draft, change.options)
+        place.mkdir(parents=True)
+        form = importlib.import_module(f"{__package__}.forms.{draft.form}")
+        form.write(draft, place)
+    except Refused as refused:
+        shutil.rmtree(place, ignore_errors=True)
+        return {"refused": str(refused), "form": draft.form, "seconds": time.perf_counter() - began}
+    write_folder(place, form.HANDED_BACK, draft.settings, target=target, recipe=recipe)
+    return {"refused": "", "form": draft.form, "seconds": time.perf_counter() - began}
+
+
+def write_folder(
+    folder: Path, tuned: str, settings: dict[str, Any], *, target: str, recipe: list[dict[str, Any]]
+) -> None:
+    """Writes tuned.py, a file of `handed_back/`, and recipe.json beside the artefact."""
+    source = Path(handed_back.__path__[0]) / f"{tuned}.py"
+    shutil.copyfile(source, folder / "tuned.py")
+    about = {"schema": SCHEMA, "target": target, "recipe": recipe, "settings": settings}
+    (folder / "recipe.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

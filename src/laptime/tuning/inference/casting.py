@@ -1,0 +1,32 @@
+"""A module in bfloat16 between float32 inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+
+def in_bfloat16(module: torch.nn.Module) -> torch.nn.Module:
+    """The module with its weights in bfloat16; floats are cast on the way in and on the way out."""
+    import torch
+
+    class Cast(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module.to(torch.bfloat16)
+
+        def forward(self, *given: torch.Tensor) -> Any:
+            output = self.module(*(_to(each, torch.bfloat16) for each in given))
+            if isinstance(output, torch.Tensor):
+                return _to(output, torch.float32)
+            if isinstance(output, dict):
+                return {key: _to(value, torch.float32) for key, value in output.items()}
+            return tuple(_to(value, torch.float32) for value in output)
+
+    return Cast().eval()
+
+
+def _to(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return tensor.to(dtype) if tensor.is_floating_point() else tensor

@@ -1,0 +1,1 @@
+"""Changes to a model, one file each; `tuning.inference.implementation` has the contract."""

@@ -1,0 +1,5 @@
+"""What changes of PyTorch's own running share: another runtime takes them away."""
+
+NEEDS = frozenset({"!other_runtime"})
+ALL = frozenset({"inference_mode", "channels_last", "fold_batch_norm", "bfloat16", "compiled"})
+"""Facts that another runtime replaces."""

@@ -1,0 +1,110 @@
+"""A model that changes are applied to, before it is written as a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.backends import torch as torch_backend
+from laptime.backends.torch.tensors import is_tensor, mapped, tensors
+from laptime.records.plan import Variant
+
+if TYPE_CHECKING:
+    import torch
+
+    from laptime.backends.torch.model import TorchModel
+
+
+class Refused(Exception):
+    """A change cannot be made to this model; the text says why."""
+
+
+@dataclass
+class Draft:
+    """A model between the target and the folder.
+
+    Attributes:
+        module: takes its tensors by position; in eval mode.
+        inputs: tensors of one call, at least two items where the batch size may vary: what is traced.
+        varies: by input, whether its first dimension is the batch and may have any size.
+        outputs: None: one tensor; a list of names: a dict; []: a tuple.
+        calibration: file of `RecordedCalls` whose inputs may be looked at.
+        form: how it is written: a file of `forms/`. settings: of `tuned.py`, in recipe.json.
+    """
+
+    module: torch.nn.Module
+    inputs: list[torch.Tensor]
+    varies: list[bool]
+    outputs: list[str] | None
+    calibration: Path
+    form: str = "exported"
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+def opened(target: str) -> TorchModel:
+    """The target in PyTorch on the CPU, with weights drawn from the seed where it has none."""
+    return torch_backend.open(Variant(target=target, device="cpu"))
+
+
+def target_module(target: str, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
+    """The target as a module that takes its tensors by position, and inputs of this batch size."""
+    return by_position(opened(target), batch)
+
+
+def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
+    """A loaded target as a module that takes its tensors by position, and inputs of this batch size."""
+    from laptime.backends._onnx.exporting import call_of
+
+    module, args, kwargs = call_of(model.workload(batch))
+    inputs = tensors([*args, *kwargs.values()])
+    is_plain = not kwargs and len(inputs) == len(args)
+    return (module if is_plain and _is_simple(module) else _wrapped(module, args, kwargs)), inputs
+
+
+def _is_simple(module: Any) -> bool:
+    """Whether a model gives tensors, tuples or dicts, as far as its class says: packages of vision models."""
+    return type(module).__module__.partition(".")[0] in ("torch", "torchvision", "timm")
+
+
+def _wrapped(module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.nn.Module:
+    """The module around a structure of inputs; outputs that are mappings or dataclasses become dicts."""
+    import torch
+
+    class ByPosition(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.module = module
+
+        def forward(self, *given: torch.Tensor) -> Any:
+            rest = iter(given)
+            positional, named = mapped(
+                lambda leaf: next(rest) if is_tensor(leaf) else leaf, (list(args), kwargs)
+            )
+            return plain(self.module(*positional, **named))
+
+    return ByPosition().eval()
+
+
+def plain(output: Any) -> Any:
+    """An output as a tensor, a tuple or a dict: what any runtime can give back."""
+    if hasattr(output, "__dataclass_fields__") and not isinstance(output, Mapping):
+        output = {name: getattr(output, name) for name in output.__dataclass_fields__}
+    if isinstance(output, Mapping):
+        return {str(key): value for key, value in output.items() if is_tensor(value)}
+    return tuple(output) if isinstance(output, list) else output
+
+
+def structure_of(output: Any) -> list[str] | None:
+    """See `Draft.outputs`.
+
+    Raises:
+        Refused: it is nested deeper than that.
+    """
+    if is_tensor(output):
+        return None
+    parts = output.values() if isinstance(output, dict) else output
+    if not isinstance(output, dict | tuple) or not all(map(is_tensor, parts)):
+        raise Refused("its outputs are neither a tensor nor a flat tuple or dict of tensors")
+    return list(output) if isinstance(output, dict) else []

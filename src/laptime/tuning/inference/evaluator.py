@@ -1,0 +1,281 @@
+"""The `Evaluator` of a search over one model: folders are written, raced and gated."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import log
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from laptime.analysis.agreement import Agreement
+from laptime.analysis.paired import spread
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.launch import fresh_call
+from laptime.measure.recorded_calls import RecordedCalls
+from laptime.records.tuning import Gate
+from laptime.tuning.inference.arm import Arm
+from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.implementation import find_candidates, numerics_of
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.inference.sameness import sameness
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
+
+BLOCK = 0.4
+"""Seconds of timed calls in a block, about."""
+FEWEST, MOST = 3, 200
+"""Calls in a block."""
+OF_ONE_PROCESS = 6
+"""Rounds after which both sides get new processes."""
+NOISE_BLOCKS = 9
+"""Blocks of the model as it is that show its noise."""
+STARTED = 6.0
+"""Seconds that an arm takes to be ready, before one was started."""
+
+
+@dataclass
+class Accounting:
+    """What a session spent: seconds by activity, processes."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    trials: int = 0
+
+    @contextmanager
+    def spent_on(self, activity: str) -> Iterator[None]:
+        """Count the time of the block."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[activity] += time.perf_counter() - began
+
+
+class ModelEvaluator:
+    """Evaluates recipes of one model; each is written once.
+
+    Args:
+        request: checked. folder: for all that is written.
+
+    Attributes:
+        surveyed: see `survey.survey`. recorded: what the model as it is makes of the inputs.
+        gates, agreements: by recipe. loop_profile: of the model as it is.
+
+    Raises:
+        UsageError: the model cannot be tuned. LaptimeError: it does not run.
+    """
+
+    def __init__(self, request: ModelRequest, folder: Path) -> None:
+        self.request, self.folder = request, folder
+        self.accounting = Accounting()
+        self.loop_profile: LoopProfile | None = None
+        self.gates: dict[Recipe, Gate] = {}
+        self.agreements: dict[Recipe, Agreement] = {}
+        self._began = time.perf_counter()
+        self._folders: dict[Recipe, Path] = {}
+        self._forms: dict[Recipe, str] = {}
+        self._refused: dict[Recipe, str] = {}
+        self._ready = STARTED
+        self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
+        with self.accounting.spent_on("diagnose"):
+            self.surveyed = self._survey()
+        self.recorded = RecordedCalls.load(self._calls)
+
+    @property
+    def batch(self) -> int:
+        """Items in a call."""
+        return int(self.surveyed["batch"])
+
+    def _survey(self) -> dict[str, Any]:
+        arguments = {"target": self.request.target, "batch": self.request.batch}
+        paths = {"calls": str(self._calls), "calibration": str(self._calibration)}
+        function = "laptime.tuning.inference.survey:survey"
+        surveyed: dict[str, Any] = self._call(function, {**arguments, **paths})
+        if surveyed["refused"]:
+            raise UsageError(
+                f"{self.request.target} cannot be tuned",
+                why=surveyed["refused"],
+                next=f"laptime bench {self.request.target}   measures it as it is",
+            )
+        return surveyed
+
+    def _call(self, function: str, arguments: dict[str, Any]) -> Any:
+        self.accounting.trials += 1
+        return fresh_call.call(function, arguments, timeout=self.request.timeout)
+
+    # The contract of a search
+
+    def elapsed(self) -> float:
+        """Seconds since the session began."""
+        return time.perf_counter() - self._began
+
+    def diagnose(self, recipe: Recipe) -> LoopProfile:
+        """A call under a recipe, and how much blocks of calls scatter.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        began = self.elapsed()
+        with self.accounting.spent_on("diagnose"), self.arm(recipe) as arm:
+            self._ready = max(arm.ready, 0.1)
+            calls = self.calls_in_block(arm.call)
+            blocks = [self.figure(arm.seconds(calls)) for _ in range(NOISE_BLOCKS)]
+            peak = arm.peak
+        noise = spread([log(after / before) for before, after in pairwise(blocks)])
+        step = median(blocks)
+        loop_profile = LoopProfile(
+            step=step,
+            shares={"forward": step},
+            batch=self.batch,
+            cpus=len(os.sched_getaffinity(0)),
+            threads=int(self.surveyed["threads"]),
+            facts=frozenset(self.surveyed["facts"]),
+            peak=peak,
+            noise=noise,
+            seconds=self.elapsed() - began,
+        )
+        if self.loop_profile is None:
+            self.loop_profile = loop_profile
+        return loop_profile
+
+    def candidates(self, loop_profile: LoopProfile, recipe: Recipe) -> CandidateSet:
+        """What the catalogue has on top of a recipe."""
+        request = self.request
+        return find_candidates(
+            loop_profile,
+            recipe,
+            goal=request.goal,
+            allow=request.classes,
+            only=tuple(request.only),
+            skip=tuple(request.skip),
+            block=max(BLOCK, FEWEST * loop_profile.step),
+            start=self._ready,
+        )
+
+    def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
+        """Paired blocks of calls in random order; both processes live through some rounds (`fresh`: one).
+
+        Raises:
+            TrialFailed: a side does not run.
+        """
+        coin = random.Random(len(self._folders))  # noqa: S311
+        process = 0
+        while True:
+            with self.accounting.spent_on("race"), self.arm(incumbent) as one, self.arm(candidate) as other:
+                sides = (one, other)
+                counts = [self.calls_in_block(side.call) for side in sides]
+                for _ in range(1 if fresh else OF_ONE_PROCESS):
+                    order = [0, 1] if coin.random() < 0.5 else [1, 0]
+                    seconds = {at: self.figure(sides[at].seconds(counts[at])) for at in order}
+                    yield Round(seconds[1] / seconds[0], memory=other.peak / one.peak, process=process)
+            process += 1
+
+    def gate(self, incumbent: Recipe, candidate: Recipe, numerics: str) -> Gate:
+        """Whether the folder computes what the model does.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        if candidate not in self.gates:
+            with self.accounting.spent_on("gate"), self.arm(candidate) as arm:
+                path = self.outputs_of(candidate)
+                answer = arm.outputs(path)
+            gate, agreement = sameness(
+                self.recorded,
+                path,
+                answer,
+                numerics=numerics_of(candidate),
+                precision=self.settings(candidate).get("precision", "float32"),
+            )
+            self.gates[candidate], self.agreements[candidate] = gate, agreement
+        return self.gates[candidate]
+
+    # Arms
+
+    def figure(self, seconds: list[float]) -> float:
+        """What the goal looks at in a block: the median call, or the mean."""
+        return median(seconds) if self.request.goal == "latency" else mean(seconds)
+
+    def calls_in_block(self, call: float) -> int:
+        """Calls that fill a block."""
+        return min(MOST, max(FEWEST, round(BLOCK / max(call, 1e-6))))
+
+    def arm(self, recipe: Recipe) -> Arm:
+        """A recipe's folder in a new process.
+
+        Raises:
+            TrialFailed: the folder cannot be written, or does not run.
+        """
+        folder = self.written(recipe)
+        self.accounting.trials += 1
+        return Arm(folder, self._calls, isolated=bool(self._built(recipe)), timeout=self.request.timeout)
+
+    def _built(self, recipe: Recipe) -> Recipe:
+        """Without the control, which changes nothing."""
+        return recipe.without("identity")
+
+    def adopt(self, recipe: Recipe, folder: Path, form: str) -> None:
+        """Take a folder that was written before for that of a recipe."""
+        self._folders[recipe], self._forms[recipe] = folder, form
+
+    def outputs_of(self, recipe: Recipe) -> Path:
+        """File of what a gated folder makes of the recorded inputs."""
+        return self.folder / f"{self.written(recipe).name}-outputs.npz"
+
+    def form(self, recipe: Recipe) -> str:
+        """How a folder runs the model: a name of `forms/`."""
+        return self._forms[self._built(recipe)]
+
+    def settings(self, recipe: Recipe) -> dict[str, Any]:
+        """Settings of a written folder."""
+        settings: dict[str, Any] = json.loads((self.written(recipe) / "recipe.json").read_text())["settings"]
+        return settings
+
+    def written(self, recipe: Recipe) -> Path:
+        """The folder of a recipe; written when it is first wanted.
+
+        Raises:
+            TrialFailed: it cannot be written.
+        """
+        recipe = self._built(recipe)
+        if recipe in self._refused:
+            raise TrialFailed("refused", self._refused[recipe])
+        if recipe not in self._folders:
+            folder = self.folder / f"arm{len(self._folders) + len(self._refused)}"
+            with self.accounting.spent_on("build"):
+                self._write(recipe, folder)
+            self._folders[recipe] = folder
+        return self._folders[recipe]
+
+    def _write(self, recipe: Recipe, folder: Path) -> None:
+        if not recipe:
+            folder.mkdir()
+            settings = {"target": self.request.target, "batch": self.batch}
+            write_folder(folder, "as_is", settings, target=self.request.target, recipe=[])
+            return
+        arguments = {
+            "target": self.request.target,
+            "batch": self.batch,
+            "varies": self.surveyed["varies"],
+            "outputs": self.surveyed["outputs"],
+            "recipe": recipe.to_json(),
+            "calibration": str(self._calibration),
+            "folder": str(folder),
+        }
+        try:
+            built = self._call("laptime.tuning.inference.building:build", arguments)
+        except LaptimeError as error:
+            built = {"refused": f"{error.what}: {error.why}"}
+        if built["refused"]:
+            self._refused[recipe] = built["refused"]
+            raise TrialFailed("refused", built["refused"])
+        self._forms[recipe] = built["form"]

@@ -1,0 +1,139 @@
+"""The folder that is handed back, and its recipe.json.
+
+tuned.py       `load()` gives a callable; imports no laptime
+recipe.json    settings of tuned.py; what was changed, the gain, the machine
+calls.npz      recorded inputs, and what the model as it was made of them: `laptime verify` looks at them
+outputs.npz    what tuned.py makes of these inputs, bit for bit
+model.*        the artefact
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+from msgspec import Struct
+
+from laptime import targets
+from laptime.kit.errors import UsageError
+from laptime.probes import machine
+from laptime.records.tuning import Applied, Speedup, Tuning
+from laptime.tuning.inference.building import SCHEMA
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.recipe_file import environment_of
+
+if TYPE_CHECKING:
+    from laptime.tuning.inference.evaluator import ModelEvaluator
+
+
+class FolderFile(Struct, frozen=True, kw_only=True):
+    """recipe.json.
+
+    Attributes:
+        target: that was tuned. recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
+        numerics: class of the recipe. goal, batch: of the session; run: its id.
+        speedup: measured afresh. environment: libraries and devices then.
+    """
+
+    schema: str = SCHEMA
+    target: str = ""
+    recipe: list[Applied] = []
+    settings: dict[str, Any] = {}
+    form: str = "exported"
+    numerics: str = "exact"
+    goal: Literal["latency", "throughput"] = "throughput"
+    batch: int = 1
+    speedup: Speedup | None = None
+    environment: dict[str, Any] = {}
+    run: str = ""
+
+
+def needs(form: str) -> list[str]:
+    """Packages that the tuned.py of a form imports."""
+    return list(importlib.import_module(f"laptime.tuning.inference.forms.{form}").NEEDS)
+
+
+def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tuning, *, run: str) -> Path:
+    """Copy the folder of a recipe; all of it or nothing.
+
+    Raises:
+        UsageError: it cannot be written there.
+    """
+    source = evaluator.written(recipe)
+    path = source / "recipe.json"
+    file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
+    file = msgspec.structs.replace(
+        file,
+        target=_anywhere(file.target),
+        numerics=tuning.gate.numerics,
+        form=evaluator.form(recipe),
+        goal=evaluator.request.goal,
+        batch=evaluator.batch,
+        speedup=tuning.speedup,
+        environment=environment_of(machine.environment().extended((), evaluator.surveyed["libraries"], {})),
+        run=run,
+    )
+    place = place.expanduser().absolute()
+    draft: Path | None = None
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+        shutil.copytree(source, draft, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+        evaluator.recorded.save(draft / "calls.npz")
+        shutil.copyfile(evaluator.outputs_of(recipe), draft / "outputs.npz")
+        (draft / "recipe.json").write_bytes(msgspec.json.format(msgspec.json.encode(file), indent=2) + b"\n")
+        draft.chmod(0o755)
+        draft.rename(place)
+    except OSError as error:
+        if draft is not None:
+            shutil.rmtree(draft, ignore_errors=True)
+        raise UsageError(
+            f"{place} cannot be written",
+            why=error.strerror or str(error),
+            next="--export another/FOLDER",
+        ) from error
+    return place
+
+
+def _anywhere(target: str) -> str:
+    """A target as it can be named from any folder."""
+    if targets.parse(target).kind != "file":
+        return target
+    place, _, name = target.rpartition(":")
+    return f"{Path(place).expanduser().resolve()}:{name}"
+
+
+def is_one(path: Path) -> bool:
+    """Whether a recipe file is that of a folder."""
+    try:
+        document = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(document, dict) and document.get("schema") == SCHEMA
+
+
+def read(path: Path) -> FolderFile:
+    """A folder's recipe.json.
+
+    Raises:
+        UsageError: it is damaged, or files beside it are missing.
+    """
+    try:
+        file = msgspec.json.decode(path.read_bytes(), type=FolderFile)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise UsageError(
+            f"{path} is no recipe", why=str(error), next="laptime verify FOLDER/recipe.json"
+        ) from error
+    missing = [name for name in ("tuned.py", "calls.npz") if not (path.parent / name).is_file()]
+    if missing:
+        raise UsageError(
+            f"{path.parent} is not whole",
+            why=f"{', '.join(missing)} is missing",
+            next="laptime tune MODEL --export FOLDER",
+        )
+    return file

@@ -1,0 +1,27 @@
+"""A package that torch's AOTInductor has compiled. `load()` gives a callable: tensors in, tensors out."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+
+
+def load() -> Any:
+    import torch
+
+    settings = json.loads((HERE / "recipe.json").read_text())["settings"]
+    if settings.get("threads"):
+        torch.set_num_threads(settings["threads"])
+    compiled = torch._inductor.aoti_load_package(str(HERE / "compiled.pt2"))
+    nhwc = settings.get("channels_last")
+
+    def model(*inputs: Any) -> Any:
+        with torch.no_grad():
+            if nhwc:
+                inputs = tuple(
+                    x.contiguous(memory_format=torch.channels_last) if x.ndim == 4 else x for x in inputs
+                )
+            return compiled(*inputs)
+
+    return model

@@ -1,0 +1,85 @@
+"""What is asked for: the model, the goal, the budget, and what may be tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from laptime import targets
+from laptime.kit import registry
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.records.plan import Origin
+from laptime.tuning.inference.implementation import DEFAULT, ROOM
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRequest:
+    """The options of `laptime tune MODEL`.
+
+    Attributes:
+        target: the model, as `laptime bench` takes it.
+        goal: latency: the median of calls; throughput: items per second.
+        batch: items in a call; 0: as the inputs are given.
+        budget: seconds of the session at most.
+        allow: `precision` tries changes that round to fewer bits.
+        only, skip: names of changes.
+        certify: error rates that hold for the whole session.
+        dry_run: list what would be tried, and how long that takes.
+        export: where the folder goes; None: it is not kept.
+        timeout: seconds that one step may take at most.
+    """
+
+    target: str
+    goal: Literal["latency", "throughput"] = "throughput"
+    batch: int = 0
+    budget: float = 600.0
+    allow: list[str] = field(default_factory=list)
+    only: list[str] = field(default_factory=list)
+    skip: list[str] = field(default_factory=list)
+    certify: bool = False
+    dry_run: bool = False
+    export: Path | None = None
+    timeout: float = 600.0
+    name: str = ""
+    save: bool = True
+    origins: dict[str, Origin] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """Numerics classes that may be tried."""
+        return DEFAULT | set(self.allow)
+
+
+def is_model(program: str) -> bool:
+    """Whether the word behind `tune` names a model: a target, and no script."""
+    if Path(program).suffix == ".py":
+        return False
+    try:
+        targets.parse(program)
+    except LaptimeError:
+        return False
+    return True
+
+
+def check(request: ModelRequest) -> None:
+    """Refuse what cannot be done before it costs minutes.
+
+    Raises:
+        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists.
+    """
+    recipe = targets.parse(request.target)
+    if recipe.backend != "torch" or recipe.file:
+        raise UsageError(
+            f"{request.target} is no PyTorch model",
+            why="changes are made to a module of PyTorch: torchvision:NAME, timm:NAME, file.py:FUNCTION",
+            next=f"laptime bench {request.target}",
+        )
+    for name in (*request.only, *request.skip):
+        registry.load(ROOM, name)
+    if request.export is not None and request.export.exists():
+        raise UsageError(
+            f"{request.export} exists already",
+            why="a folder that was handed back is never overwritten",
+            next=f"--export {request.export}-2",
+        )

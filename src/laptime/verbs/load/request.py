@@ -1,0 +1,152 @@
+"""What `laptime load` can be asked."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+from msgspec import Struct
+
+from laptime.kit.errors import UsageError, unknown
+from laptime.loadgen.arrivals import LAWS
+from laptime.records.plan import Origin
+
+DURATION = 10.0
+"""Seconds of a level where nobody says how long."""
+
+
+class LoadRequest(Struct, frozen=True, kw_only=True):
+    """Options, as typed.
+
+    Attributes:
+        target: an address, or whatever `laptime bench` takes.
+        rates: requests per second, one level each. concurrency: users, one level each; with rates, the most
+            requests that may be under way at once.
+        arrivals: law of the gaps; trace: a file of times instead.
+        duration: seconds of one level; requests: so many instead.
+        body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
+        model, prompt, output, shared_prefix: of a language model: its name, and tokens.
+        senders: processes; None: as many as are needed.
+        remote: an address that is not this machine was confirmed.
+    """
+
+    target: str
+    rates: list[float] = []
+    concurrency: list[int] = []
+    arrivals: str = "poisson"
+    shape: float = 0.5
+    trace: Path | None = None
+    duration: float | None = None
+    requests: int | None = None
+    seed: int = 0
+    method: str = ""
+    bodies: list[str] = []
+    headers: list[tuple[str, str]] = []
+    model: str = ""
+    prompt: int = 128
+    output: int = 64
+    shared_prefix: int = 0
+    timeout: float = 60.0
+    verify: bool = True
+    senders: int | None = None
+    remote: bool = False
+    name: str = ""
+    save: bool = True
+    origins: dict[str, Origin] = {}
+
+    @property
+    def is_language_model(self) -> bool:
+        """Whether the target is an address of OpenAI's API: it ends in /v1, /completions or the like."""
+        path = urlsplit(self.target).path.rstrip("/") if self.is_endpoint else ""
+        return path.endswith(("/v1", "/v1/completions", "/v1/chat/completions")) and not self.bodies
+
+    @property
+    def is_endpoint(self) -> bool:
+        """Whether the target is an address."""
+        return self.target.startswith(("http://", "https://"))
+
+    def check(self) -> None:
+        """Raise what is wrong with the options themselves.
+
+        Raises:
+            UsageError: a number is impossible, or options do not go together.
+        """
+        for rate in self.rates:
+            if not 0 < rate < math.inf:
+                raise UsageError(
+                    f"--rate {rate:g} is impossible", why="it must be a number above zero", next="--rate 8"
+                )
+        if any(users < 1 for users in self.concurrency):
+            raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
+        if self.arrivals not in LAWS:
+            raise unknown("law of arrivals", self.arrivals, LAWS, option="--arrivals")
+        if not (self.rates or self.concurrency or self.trace):
+            raise UsageError(
+                "how much load is not said",
+                why="a level is a rate (requests per second) or a number of users",
+                next=f"laptime load {shown(self.target)} --rate 2,4,8",
+            )
+        if self.rates and len(self.concurrency) > 1:
+            raise UsageError(
+                "--rate and several values of --concurrency do not go together",
+                why="beside a rate, --concurrency is the most requests that may be under way",
+                next="--concurrency 1,8,32 without --rate",
+            )
+        if self.trace is not None and self.rates:
+            raise UsageError(
+                "--trace and --rate do not go together",
+                why="the file says when requests are due",
+                next="leave --rate out",
+            )
+        if self.is_endpoint:
+            _check_address(self.target, confirmed=self.remote)
+        elif self.bodies or self.headers:
+            raise UsageError(
+                "--body and --header are for an address",
+                why=f"{self.target} is called with inputs of its own",
+                next="leave them out",
+            )
+
+
+def _check_address(address: str, *, confirmed: bool) -> None:
+    try:
+        url = urlsplit(address)
+        host, _ = url.hostname, url.port
+    except ValueError as error:
+        raise UsageError(
+            f"{shown(address)} is no address", why=str(error), next="http://127.0.0.1:8000"
+        ) from None
+    if not host:
+        raise UsageError(
+            f"{shown(address)} is no address", why="it names no host", next="http://127.0.0.1:8000"
+        )
+    if not confirmed and not is_loopback(host):
+        raise UsageError(
+            f"{host} is not this machine",
+            why="load on a server that is not yours is an attack, and may cost money",
+            next="--yes-remote   if it is yours",
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine, by its name alone: nothing is looked up."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def shown(target: str) -> str:
+    """A target without what may be secret: user, password, and the values of a query."""
+    if "://" not in target:
+        return target
+    try:
+        url: SplitResult = urlsplit(target)
+    except ValueError:
+        return target.partition("://")[0] + "://..."
+    query = "&".join(f"{part.partition('=')[0]}=..." for part in url.query.split("&")) if url.query else ""
+    return urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, query, ""))

@@ -1,0 +1,84 @@
+"""What is to be typed next is a whole line: a shell splits it, and laptime has the command."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from msgspec import structs
+
+from fixtures import profiles, runs, tunings
+from laptime.kit import registry
+from laptime.records.run import Run
+from laptime.reports import document as doc
+from laptime.reports.commands import again, whole
+from laptime.reports.documents import document
+
+
+def typed(*words: str) -> Run:
+    return structs.replace(runs.noisy(), command=["laptime", *words])
+
+
+@pytest.mark.parametrize(
+    ("advice", "line"),
+    [
+        ("--budget 60s", "laptime bench --budget 60s m.py:build --batch 8"),
+        (
+            "--batch 1,2   measures these alone",
+            "laptime bench --batch 1,2 m.py:build   # measures these alone",
+        ),
+        ("laptime doctor   (who it is)", "laptime doctor   # who it is"),
+        ("X=1 laptime bench ...   says why", "X=1 laptime bench m.py:build --batch 8   # says why"),
+        ("check the weights", "check the weights"),
+        ("", ""),
+    ],
+)
+def test_advice_becomes_a_line_that_runs(advice: str, line: str) -> None:
+    assert whole(advice, typed("bench", "m.py:build", "--batch", "8")) == line
+
+
+def test_own_options_are_replaced_and_others_stay() -> None:
+    run = typed("-q", "compare", "a.py:f", "b.py:f", "--budget=3s", "--dtype", "bfloat16")
+    assert again(run, "--budget", "30s") == "laptime compare --budget 30s a.py:f b.py:f --dtype bfloat16"
+
+
+def test_a_call_of_the_api_is_the_verb_with_its_targets() -> None:
+    run = structs.replace(runs.noisy(), command=["script.py"])
+    assert again(run, "--budget", "30s").startswith("laptime bench --budget 30s ")
+
+
+def test_of_a_suite_the_targets_are_measured_alone() -> None:
+    run = structs.replace(typed("suite", "run", "bench.toml"), verb="suite")
+    assert again(run, "--budget", "30s") == "laptime bench --budget 30s torchvision:resnet18"
+
+
+def commands(document: doc.Document) -> list[str]:
+    lines = list(document.verdict.next)
+    waiting: list[doc.Block] = [block for section in document.sections for block in section.blocks]
+    while waiting:
+        block = waiting.pop()
+        if isinstance(block, doc.Notices):
+            lines += [row.next for row in block.rows]
+        waiting += getattr(block, "blocks", [])
+    return [line for line in lines if line]
+
+
+@pytest.mark.parametrize("name", sorted(runs.scenarios()))
+def test_every_next_of_a_benchmark_resolves(name: str) -> None:
+    run = structs.replace(runs.scenarios()[name](), command=["laptime", "bench", "m.py:build"])
+    known = registry.names("commands")
+    assert known
+    for line in commands(document(run)):
+        if line.startswith("laptime"):
+            words = [word for word in shlex.split(line, comments=True) if "=" not in word or word[0] == "-"]
+            assert words[0] == "laptime", line
+            assert words[1] in known, line
+            assert "..." not in line
+        assert not line.startswith("--"), line
+
+
+def test_every_next_of_a_session_resolves() -> None:
+    for run in (tunings.full(), tunings.interrupted(), tunings.gate_failed(), profiles.example()):
+        for line in document(run).verdict.next:
+            words = shlex.split(line, comments=True)
+            assert words[0] in ("laptime", "git"), line

@@ -1,0 +1,155 @@
+"""Folders of a small model: written, loaded elsewhere by `python -I`, gated, handed back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch")
+
+from laptime.kit import registry
+from laptime.kit.errors import UsageError
+from laptime.records.tuning import Tuning
+from laptime.tuning.inference import folder_file, implementation
+from laptime.tuning.inference.evaluator import ModelEvaluator
+from laptime.tuning.inference.implementation import ROOM
+from laptime.tuning.inference.request import ModelRequest
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import TrialFailed
+from laptime.tuning.search.race import RaceTerms, race
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow]
+
+MODEL = """
+import torch
+
+def build():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(),
+        torch.nn.AdaptiveAvgPool2d(2), torch.nn.Flatten(), torch.nn.Linear(64, 10))
+    return model, torch.randn(4, 3, 32, 32)
+
+class Named(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(8, 4)
+
+    def forward(self, x, scale):
+        return {"scores": self.layer(x) * scale, "scale": scale + 0}
+
+def named():
+    torch.manual_seed(0)
+    return Named(), {"x": torch.randn(4, 8), "scale": torch.rand(4, 1)}
+
+def noisy():
+    return (lambda x: torch.rand_like(x)), torch.randn(4, 8)
+"""
+
+ELSEWHERE = """
+import json, sys
+sys.modules["laptime"] = None  # whoever imports it fails
+sys.path.insert(0, sys.argv[1])
+import numpy, torch, tuned
+model = tuned.load()
+calls, then = numpy.load(sys.argv[1] + "/calls.npz"), numpy.load(sys.argv[1] + "/outputs.npz")
+for at, (batch, inputs, outputs) in enumerate(json.loads(str(calls["about"]))["calls"]):
+    made = model(*[torch.from_numpy(calls[f"{at}_input_{place}"]) for place in range(inputs)])
+    made = list(made.values()) if isinstance(made, dict) else [made]
+    assert all(
+        each.detach().numpy().tobytes() == then[f"{at}_{place}"].tobytes() for place, each in enumerate(made)
+    )
+print("bit for bit", at + 1)
+"""
+
+
+@pytest.fixture(scope="module")
+def evaluators(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ModelEvaluator]:
+    folder = tmp_path_factory.mktemp("model")
+    (folder / "model.py").write_text(MODEL)
+    made = {}
+    for name in ("build", "named"):
+        work = folder / name
+        work.mkdir()
+        made[name] = ModelEvaluator(ModelRequest(target=f"{folder}/model.py:{name}", goal="latency"), work)
+    return made
+
+
+def installed(name: str) -> bool:
+    return all(map(implementation.find_spec, implementation.load(name).PACKAGES))
+
+
+@pytest.mark.parametrize("name", [name for name in registry.names(ROOM) if name != "identity"])
+def test_every_change_computes_what_its_class_promises(
+    name: str, evaluators: dict[str, ModelEvaluator]
+) -> None:
+    evaluator = evaluators["build"]
+    module = implementation.load(name)
+    if not installed(name) or (unmet := module.NEEDS - {"!other_runtime"} - set(evaluator.surveyed["facts"])):
+        pytest.skip(f"not here: {module.PACKAGES or unmet}")
+    options = {"value": 1} if name == "threads" else {}
+    gate = evaluator.gate(Recipe(), Recipe((Change(name, options),)), module.NUMERICS)
+    assert (gate.word, gate.numerics) == ("passed", module.NUMERICS), gate
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"), [("build", ("fold_batch_norm", "channels_last")), ("named", ("inference_mode",))]
+)
+def test_a_folder_runs_elsewhere_without_laptime_bit_for_bit(
+    kind: str, names: tuple[str, ...], evaluators: dict[str, ModelEvaluator], tmp_path: Path
+) -> None:
+    evaluator, recipe = evaluators[kind], Recipe(tuple(map(Change, names)))
+    gate = evaluator.gate(Recipe(), recipe, "reassociated")
+    assert gate.word == "passed", gate
+    place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
+    (tmp_path / "elsewhere").mkdir()
+    program = [sys.executable, "-I", "-B", "-c", ELSEWHERE, str(place)]
+    done = subprocess.run(program, cwd=tmp_path / "elsewhere", capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("bit for bit 4")
+    assert folder_file.is_one(place / "recipe.json")
+    assert [each.name for each in folder_file.read(place / "recipe.json").recipe] == list(names)
+    (place / "calls.npz").unlink()
+    with pytest.raises(UsageError, match="not whole"):
+        folder_file.read(place / "recipe.json")
+
+
+def test_rounds_of_a_race_are_pairs_of_processes(evaluators: dict[str, ModelEvaluator]) -> None:
+    evaluator = evaluators["build"]
+    before = evaluator.accounting.trials
+    rounds = evaluator.race(Recipe(), Recipe((Change("identity"),)), fresh=True)
+    first, second = next(rounds), next(rounds)
+    rounds.close()
+    assert (first.process, second.process) == (0, 1)
+    assert evaluator.accounting.trials - before == 4
+    assert 0.01 < first.ratio < 100
+
+
+def test_a_slow_folder_loses_its_race_and_a_broken_one_is_told(
+    evaluators: dict[str, ModelEvaluator], tmp_path: Path
+) -> None:
+    evaluator = evaluators["build"]
+    for name, text in {
+        "slow": "import time\n\ndef load():\n    return lambda x: time.sleep(0.05)\n",
+        "broken": "def load():\n    raise ValueError('no weights')\n",
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "tuned.py").write_text(text)
+        (folder / "recipe.json").write_text(json.dumps({"settings": {}}))
+        evaluator.adopt(Recipe((Change(name),)), folder, "exported")
+    result = race(evaluator.race(Recipe(), Recipe((Change("slow"),))), RaceTerms(looks=(3, 5)))
+    assert result.word == "slower"
+    with pytest.raises(TrialFailed, match="no weights"):
+        next(evaluator.race(Recipe(), Recipe((Change("broken"),))))
+
+
+def test_a_model_that_draws_its_outputs_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    with pytest.raises(UsageError) as refused:
+        ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:noisy"), tmp_path)
+    assert "others each time" in refused.value.why

@@ -1,0 +1,104 @@
+"""What the catalogue offers for a model, and what is handed back."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from laptime.kit import registry
+from laptime.tuning.inference import handed_back, implementation
+from laptime.tuning.inference.implementation import DEFAULT, ROOM, find_candidates
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Change, Recipe
+from laptime.tuning.search.evaluator import CandidateSet
+
+CALL = LoopProfile(
+    step=0.02,
+    shares={"forward": 0.02},
+    cpus=4,
+    threads=4,
+    facts=frozenset({"cpu", "conv", "batchnorm", "gcc", "bf16"}),
+)
+TUNED = [path for path in Path(handed_back.__path__[0]).glob("*.py") if path.stem != "__init__"]
+
+
+def offered(
+    recipe: Recipe = Recipe(),  # noqa: B008
+    *,
+    profile: LoopProfile = CALL,
+    allow: frozenset[str] = DEFAULT,
+    only: tuple[str, ...] = (),
+    skip: tuple[str, ...] = (),
+) -> CandidateSet:
+    return find_candidates(
+        profile, recipe, goal="latency", allow=allow, only=only, skip=skip, block=0.4, start=4.0
+    )
+
+
+@pytest.fixture
+def everything_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(implementation, "find_spec", lambda name: importlib.util.find_spec("json"))
+
+
+def names(found: CandidateSet) -> set[str]:
+    return {each.change.name for each in found.usable}
+
+
+@pytest.mark.usefixtures("everything_installed")
+def test_every_name_is_offered_or_ruled_out_with_a_reason() -> None:
+    found = offered()
+    assert names(found) | set(found.ruled_out) == set(registry.names(ROOM))
+    assert all(found.ruled_out.values())
+
+
+@pytest.mark.usefixtures("everything_installed")
+def test_precision_is_tried_only_when_it_is_allowed() -> None:
+    assert {"bf16", "openvino_bf16"} & names(offered()) == set()
+    assert offered().ruled_out["bf16"] == "its class is precision: --allow precision"
+    assert {"bf16", "openvino_bf16"} <= names(offered(allow=DEFAULT | {"precision"}))
+
+
+@pytest.mark.usefixtures("everything_installed")
+def test_what_only_pytorch_does_is_no_candidate_beside_another_runtime() -> None:
+    found = offered(Recipe((Change("onnxruntime"),)))
+    assert {"channels_last", "fold_batch_norm", "compiled", "inference_mode"} & names(found) == set()
+    assert {"openvino", "threads"} <= names(found)
+
+
+@pytest.mark.usefixtures("everything_installed")
+def test_another_runtime_takes_the_place_of_what_only_pytorch_does() -> None:
+    of_torch = {"inference_mode", "channels_last", "fold_batch_norm", "bfloat16", "compiled"}
+    for name in ("onnxruntime", "openvino", "openvino_bf16"):
+        assert of_torch <= implementation.load(name).CONFLICTS
+
+
+def test_a_package_that_is_missing_is_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(implementation, "find_spec", lambda name: None)
+    assert offered().ruled_out["openvino"] == "openvino is not installed"
+
+
+def test_a_model_without_convolutions_is_not_laid_out_anew() -> None:
+    bare = LoopProfile(step=0.02, facts=frozenset({"cpu"}))
+    assert offered(profile=bare).ruled_out["channels_last"] == "the trained models have no convolutions"
+
+
+def test_threads_are_other_numbers_than_the_present_one() -> None:
+    line = next(each for each in offered().usable if each.change.name == "threads")
+    assert line.change.options == {"value": 2}
+    assert [change.options["value"] for change in line.space] == [1, 2]
+
+
+@pytest.mark.parametrize("path", TUNED, ids=lambda path: path.stem)
+def test_what_is_handed_back_is_short_and_imports_no_laptime(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 40
+    imported = {
+        (node.module or "") if isinstance(node, ast.ImportFrom) else node.names[0].name
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    uses_laptime = any(name.startswith("laptime") for name in imported)
+    assert uses_laptime == (path.stem == "as_is")
