@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-bench test test-all check format docs bench device-wheels test-device clean
+.PHONY: help install demo demo-bench test test-all check format docs bench device-wheels test-device test-serving clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -95,7 +95,10 @@ device-wheels: $(STAMP)  ## fetch into .whl/ what a bare accelerator machine may
 test-device:  ## tests and benchmarks of accelerators, with the system's python3; ONLY=name for one
 	@python3 scripts/device.py $(if $(ONLY),--only $(ONLY))
 
+test-serving: $(STAMP)  ## laptime load against a real vLLM, installed into .serving/ (5.9 GB) the first time
+	$(BIN)/python scripts/serving.py
+
 clean:  ## remove the environment, caches and built files
-	rm -rf $(VENV) .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) .serving .whl .device-site build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache src/*.egg-info $(REPORT) $(BENCH) $(PATCH) $(PATCH:.patch=.json)
 	find src tests scripts benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from laptime.kit.package import __version__ as __version__
 
 if TYPE_CHECKING:
+    from laptime.apps.notebook import load_ipython_extension as load_ipython_extension
     from laptime.instrument.recorder import trace_handler as trace_handler
     from laptime.tuning.session.api import Problem as Problem
     from laptime.tuning.session.api import tune as tune
@@ -22,6 +23,7 @@ _PUBLIC = {
     "bench": "laptime.verbs.api",
     "compare": "laptime.verbs.api",
     "load": "laptime.verbs.api",
+    "load_ipython_extension": "laptime.apps.notebook",
     "profile": "laptime.verbs.profile.block",
     "tune": "laptime.tuning.session.api",
     "Problem": "laptime.tuning.session.api",

@@ -75,7 +75,13 @@ class EndpointSender:
     def open(self) -> dict[str, Any]:
         """Ask once; what came."""
         answer = self._loop.run_until_complete(self._client.send(0, now(), now()))
-        return {"error": answer.error, "detail": answer.detail, "status": answer.status, "size": answer.size}
+        return {
+            "seconds": answer.end - answer.sent,
+            "error": answer.error,
+            "detail": answer.detail,
+            "status": answer.status,
+            "size": answer.size,
+        }
 
     def level(self, level: Level, outbox: Outbox) -> list[list[float]]:
         """Carry out a level; when this process stood still."""
@@ -102,9 +108,11 @@ class ProgramSender:
         self._call()
         seconds = now() - first
         for _ in range(2):
+            last = now()
             self._call()
         return {
             "first_call": seconds,
+            "seconds": now() - last,
             "facts": self._model.facts(),
             "libraries": self._model.libraries(),
             "devices": [device.name for device in self._model.devices()],

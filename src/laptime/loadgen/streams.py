@@ -77,7 +77,7 @@ class StreamClient(HttpClient):
 def read_stream(answer: Answer, reply: Reply) -> Answer:
     """An answer with the times of its tokens and the server's counts."""
     kind = reply.headers.get("content-type", "").partition(";")[0]
-    if reply.parts and kind != "text/event-stream":
+    if reply.parts and kind != "text/event-stream" and not answer.error:
         return _failed(answer, "no stream", f"the answer is {kind or 'of no kind'}")
     times, doubtful = [], []  # type: list[float], list[float]
     usage: Usage | None = None

@@ -1,20 +1,28 @@
-"""The rate at which a level of load was answered, which is what its machine is paid for."""
+"""The rate at which a level of load was answered, which is what its machine is paid for.
+
+Of a language model whose answers were all counted it is that of output tokens: reading prompts is part of
+what they cost. Of anything else, and where an answer was not counted, it is that of requests.
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import structs
+
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.pricing.promises import Promise, judge
 from laptime.records.case import Case
+from laptime.records.cost import Unit
 from laptime.records.load import Level, level_of
 
 
 class Answered(NamedTuple):
-    """Requests per second, and the conditions under which they were answered, as in `Speed`."""
+    """Units per second, and the conditions under which they were answered, as in `Speed`."""
 
     rate: Stat
+    unit: Unit
     at: str
     median: Stat
     tail: float | None = None
@@ -35,15 +43,23 @@ def answered(case: Case, wanted: Promise | None) -> tuple[Answered | None, str]:
     if level is None or not level.answered.value:
         return None, "no request was answered"
     median = level.latency["median"]
+    rate, unit = _rate(level)
     if wanted is None:
-        return Answered(level.answered, _at(level), median), ""
+        return Answered(rate, unit, _at(level), median), ""
     if level.balance.grows:
         return None, f"its queue grew: {median.note}"
     stats = {stat.tag: stat for stat in level.latency.values()}
     judged = judge(wanted, stats, level.facts.regime)
     if judged.word != "kept":
         return None, judged.reason
-    return Answered(level.answered, wanted.text, median, judged.latency), ""
+    return Answered(rate, unit, wanted.text, median, judged.latency), ""
+
+
+def _rate(level: LevelStats) -> tuple[Stat, Unit]:
+    tokens = level.tokens
+    if tokens is None or not tokens.got or level.facts.uncounted:
+        return level.answered, "request"
+    return structs.replace(level.answered, value=tokens.got), "token"
 
 
 def _at(level: LevelStats) -> str:

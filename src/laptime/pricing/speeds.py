@@ -132,7 +132,8 @@ def _of_case(run: Run, case: Case, wanted: Promise | None) -> tuple[Speed | None
         level, reason = answered(case, wanted)
         if level is None:
             return None, reason
-        return _speed(run, case, stats, level.rate, at=level.at, tail=level.tail, median=level.median), ""
+        speed = _speed(run, case, stats, level.rate, at=level.at, tail=level.tail, median=level.median)
+        return structs.replace(speed, unit=level.unit), ""
     if wanted is not None:
         return _keeping(run, case, stats, wanted)
     rate = main_throughput(case, run.constants)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import Struct, convert, to_builtins
 
 from laptime.records.case import Case
+from laptime.records.cost import AT_SLO
 from laptime.records.metric import Metric
 
 OPEN, CLOSED = "paced", "closed"
@@ -82,6 +83,15 @@ TOKENS_OUT = Metric(
 )
 
 
+AT_SLO_RATE = Metric(
+    tag=AT_SLO,
+    unit="1/s",
+    title="highest rate that keeps the promise",
+    better="higher",
+    meaning="Requests per second at which a level of its own proved the promise.",
+)
+
+
 class Errors(Struct, frozen=True, kw_only=True):
     """Failed requests of one kind, with what one of them said."""
 
@@ -106,6 +116,8 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         asked: tokens of a prompt and of an answer that were asked for; None where no tokens are.
         chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
         cached: prompt tokens that the server had already.
+        slo: promises; kept: kept, broken or undecided, and what says so (`said`).
+        usd_per_hour: of the machine that serves.
     """
 
     kind: Literal["open", "closed"]
@@ -126,6 +138,10 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     chunks: int = 0
     uncounted: int = 0
     cached: int = 0
+    slo: str = ""
+    kept: str = ""
+    said: str = ""
+    usd_per_hour: float | None = None
 
     @property
     def regime(self) -> str:

@@ -102,7 +102,8 @@ def brief_footer(run: Run | None) -> str:
         return "--details shows the rest"
     if (save := run.plan.get("save")) is not None and save.value is False:
         return "Not saved   --details shows the rest"
-    return f"Saved {run.id}   the rest: laptime show {run.id} --details"
+    state = f", {run.status}" if run.status in ("running", "interrupted") else ""
+    return f"Saved {run.id}{state}   the rest: laptime show {run.id} --details"
 
 
 def footer(run: Run) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +13,9 @@ from laptime.kit import registry
 from laptime.kit.errors import Unavailable, UsageError
 from laptime.records import run as records
 from laptime.records.case import Case
-from laptime.reports import formats
+from laptime.records.tuning import Tuning
+from laptime.reports import formats, fragment
+from laptime.reports.documents import document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,18 +37,18 @@ class Run(records.Run, frozen=True, kw_only=True):
         return cls(**{name: getattr(run, name) for name in run.__struct_fields__})
 
     @property
-    def latency(self) -> Stat | None:
-        """Median seconds of a call, with its 95 % interval; None where nothing was timed.
+    def latency(self) -> Stat:
+        """Median seconds of a call, with its 95 % interval.
 
         Raises:
-            UsageError: the run has several cases.
+            UsageError: the run has several cases, or nothing was timed.
         """
-        return headline(self._only_case(), self.constants)
+        return self._timed(headline(self._only_case(), self.constants))
 
     @property
-    def throughput(self) -> Stat | None:
+    def throughput(self) -> Stat:
         """Items per second, likewise."""
-        return main_throughput(self._only_case(), self.constants)
+        return self._timed(main_throughput(self._only_case(), self.constants))
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON report as plain data: what `--json` prints, without the raw samples."""
@@ -86,11 +87,21 @@ class Run(records.Run, frozen=True, kw_only=True):
 
     def _repr_html_(self) -> str:
         """What a notebook shows."""
-        return f"<pre>{html.escape(chr(10).join(self._lines()))}</pre>"
+        return fragment.render(document(self))
 
     def _lines(self) -> list[str]:
         text: str = registry.load("reports", "text").render(self)
         return [line for line in text.splitlines() if line.strip()]
+
+    def _timed(self, stat: Stat | None) -> Stat:
+        if stat is None:
+            failure = self._only_case().failure
+            raise UsageError(
+                "this run has no such number",
+                why=failure.what if failure else "nothing was timed in this regime",
+                next="print(run) says what was measured",
+            )
+        return stat
 
     def _only_case(self) -> Case:
         if len(self.cases) != 1:
@@ -100,6 +111,12 @@ class Run(records.Run, frozen=True, kw_only=True):
                 next="laptime.analysis.summary.headline(run.cases[0]), or run.to_pandas()",
             )
         return self.cases[0]
+
+
+class TunedRun(Run, frozen=True, kw_only=True):
+    """What `laptime.tune` returns: a run that has a tuning."""
+
+    tuning: Tuning
 
 
 def _rows(case: Case, run: records.Run) -> list[dict[str, Any]]:

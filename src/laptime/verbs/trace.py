@@ -189,8 +189,9 @@ def environment(profile: Profile) -> Environment:
 
 def checks(profile: Profile) -> list[Check]:
     """Can the numbers of this trace be trusted?"""
+    again = "see what was alive at the peak" if profile.is_snapshot else "record the trace again"
     complete = [
-        Check(name="complete", outcome="warn", sentence=f"{file.name}: {text}", next="record the trace again")
+        Check(name="complete", outcome="warn", sentence=f"{file.name}: {text}", next=again)
         for file in profile.files
         for text in file.warnings
     ] or [Check(name="complete", outcome="ok", sentence="every event of the file was read")]

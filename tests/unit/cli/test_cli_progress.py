@@ -127,3 +127,16 @@ def test_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None
         text = screen.text()
     assert text.startswith("measuring ")
     assert "\x1b" not in text
+
+
+def test_no_hundred_per_cent_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rich.progress import Progress as Bar
+
+    shown: list[float] = []
+    monkeypatch.setattr(Bar, "update", lambda self, task, **fields: shown.append(fields["completed"]))
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    with progress(quiet=False) as listen:
+        listen(Progress(0.5, 1.0, "half"))
+        listen(Progress(1.0, 0.0, "the last passes"))
+    assert shown == [0.5, 0.99]

@@ -12,6 +12,7 @@ import pytest
 from msgspec import structs
 
 from fixtures import runs
+from laptime.apps.cli.output import table
 from laptime.records.event import RunStarted
 from laptime.records.run import Run, Subject
 from laptime.store import files, lookup
@@ -238,3 +239,18 @@ def test_a_program_that_has_changed_is_not_measured_again(laptime: Laptime, fake
     _store_two_programs(source="another one")
     assert laptime("compare", "last~1", "last").code == 3
     assert not fake.requests
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_the_list_keeps_to_the_terminals_width(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    name = "torchvision:efficientnet_v2_l/batch=1/dtype=bfloat16/device=cuda:0 and 12 more cases"
+    rows = [("20261123-022815-869-5b75f4", "2026-11-23 02:28", "noisy", "29 us", name, "a run of mine")]
+    titles = ("run", "when", "verdict", "median", "of", "name")
+    text = table(titles, rows, right=("median",), whole=("when", "verdict"))
+    assert all(len(line) <= columns for line in text.splitlines())
+    assert "20261123-022815-869-5b75f4" in text
+    assert "29 us" in text
+    monkeypatch.delenv("COLUMNS")
+    assert name in table(("run", "of"), [("1", name)]), "a file gets whole lines"

@@ -5,6 +5,7 @@ import re
 import pytest
 from markupsafe import Markup
 
+from fixtures import profiles
 from laptime.reports.document import (
     Advice,
     Bar,
@@ -28,6 +29,7 @@ from laptime.reports.document import (
     Text,
     Views,
 )
+from laptime.reports.formats import html
 from laptime.reports.page import render as page
 
 
@@ -174,3 +176,10 @@ def test_a_bar_without_a_name_is_a_thin_second_row():
     second = Bar(name="", value=1.0, text="1 s", parts=[Bar(name="on the device", value=1.0, kind="x")])
     source = shown(Bars(rows=[Bar(name="forward", value=2.0, text="2 s"), second]))
     assert source.count('<tr class="second">') == 1
+
+
+def test_what_scrolls_can_be_reached_by_keys_and_every_drawing_has_a_name() -> None:
+    page = html.render(profiles.example())
+    assert '<div class="wide">' not in page
+    assert '<div class="wide" tabindex="0">' in page
+    assert "<title></title>" not in page

@@ -167,7 +167,9 @@ def test_a_step_that_was_not_traced_is_not_drawn_as_traced():
 
 def test_what_is_only_suggested_has_its_own_section():
     shown = html.render(tunings.full())
-    assert shown.index('id="ladder"') < shown.index('id="suggested"') < shown.index('id="patch"')
+    sections = ("patch", "same", "ladder", "suggested")
+    at = [shown.index(f'id="{section}"') for section in sections]
+    assert at == sorted(at), "what is handed back comes first, what is only suggested last"
     run = tunings.full()
     patch = structs.replace(run.tuning.patch, suggestions="")
     bare = structs.replace(run, tuning=structs.replace(run.tuning, patch=patch))

@@ -199,6 +199,13 @@ def test_metrics_can_lie_or_be_absent() -> None:
         server.metrics()
 
 
+def test_the_truth_tells_requests_without_tokens_too() -> None:
+    with serving(Script(answers=(Answer(output=0),))) as server:
+        asyncio.run(ask(server))
+        (job,) = server.truth()
+    assert (job.tokens, job.admitted) == ([], None)
+
+
 def test_a_client_that_goes_away_frees_its_slot() -> None:
     async def leave(server: ServerProcess) -> float:
         with pytest.raises(TimeoutError):

@@ -12,7 +12,7 @@ from laptime import rules
 from laptime.kit.errors import UsageError
 from laptime.records.profile import Profile
 from laptime.trace.reading import reader
-from laptime.verbs.trace import analyse
+from laptime.verbs.trace import analyse, checks
 
 MIB = 1 << 20
 AT = 1_700_000_000_000_000
@@ -106,6 +106,12 @@ def test_the_first_line_tells_the_peak_and_its_line_and_no_rule_talks_of_steps(t
 
 def test_a_failed_allocation_is_a_warning(tmp_path: Path) -> None:
     assert "1 allocation failed, the largest of 900 MiB" in profile(tmp_path, snapshot()).files[0].warnings[0]
+
+
+def test_a_failed_allocation_asks_for_no_other_recording(tmp_path: Path) -> None:
+    (check,) = checks(profile(tmp_path, snapshot()))
+    assert check.outcome == "warn"
+    assert check.next == "see what was alive at the peak"
 
 
 def test_blocks_without_a_record_are_alive(tmp_path: Path) -> None:

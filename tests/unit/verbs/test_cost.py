@@ -257,6 +257,16 @@ def test_a_level_whose_queue_grows_keeps_no_promise_and_is_at_saturation() -> No
     assert "its queue grew" in caught.value.why
 
 
+def test_a_language_model_costs_by_output_token_where_every_answer_was_counted() -> None:
+    counted, uncounted = (run(level(20.0, 0.5, tokens=32, uncounted=n), verb="load") for n in (0, 1))
+    (line,) = ask(counted, slo="latency=1s@p90").lines
+    # 20 answers a second of 32 tokens on 0.448 USD/h: 0.448e6 / 3600 / 640 = 0.1944 USD per 1 M tokens
+    assert (line.speed.unit, line.speed.rate) == ("token", pytest.approx(640.0, rel=0.03))
+    assert line.usd_per_million == pytest.approx(0.1944, rel=0.03)
+    (line,) = ask(uncounted).lines
+    assert (line.speed.unit, line.speed.rate) == ("request", pytest.approx(20.0, rel=0.03))
+
+
 def test_load_on_another_machine_does_not_cost_what_this_one_does() -> None:
     far = run(level(20.0, 0.02, target="http://model.example:8000/predict"), verb="load")
     here = structs.replace(far.environment, cloud=OCI)

@@ -95,3 +95,34 @@ def test_the_handler_takes_the_place_of_the_one_for_tensorboard(tmp_path: Path) 
             loop(1)
             profiler.step()
     assert analyse([tmp_path]).overview.steps == 2
+
+
+def test_as_a_decorator_every_call_is_profiled_and_the_result_comes_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("laptime.instrument.step_observer.USUAL", 5)
+    seen = laptime.profile(**options(show=False))
+    train = seen(loop)
+    assert train.__name__ == "loop"
+    with pytest.raises(UsageError, match="no profile yet"):
+        _ = seen.run
+    assert train(5000) == 5000
+    first = seen.run
+    assert seen.profile.overview.steps == 2
+    assert train(5000) == 5000
+    assert seen.run.id != first.id
+
+
+def test_a_generator_cannot_be_decorated() -> None:
+    def batches() -> Any:
+        yield 1
+
+    with pytest.raises(UsageError, match="cannot be decorated"):
+        laptime.profile()(batches)
+
+
+def test_a_loop_that_ends_too_early_has_a_run_that_says_so() -> None:
+    with laptime.profile(**options(show=False)) as seen:
+        loop(3)
+    with pytest.raises(UsageError, match="no step was traced"):
+        _ = seen.profile

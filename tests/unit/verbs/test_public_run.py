@@ -22,8 +22,6 @@ def one() -> laptime.Run:
 def test_it_is_the_record_with_its_numbers_at_hand(one: laptime.Run) -> None:
     assert isinstance(one, Run)
     assert encoding.decode(encoding.encode(one), Run) == run(case(timings(0.01)))
-    assert one.latency is not None
-    assert one.throughput is not None
     assert one.latency.value == pytest.approx(0.01, rel=0.01)
     assert one.throughput.value == pytest.approx(100, rel=0.01)
 
@@ -33,13 +31,24 @@ def test_printed_it_is_a_few_lines_and_never_its_samples(one: laptime.Run) -> No
     assert one.trust in repr(one)
     assert len(repr(one)) < 600
     page = one._repr_html_()
-    assert page.startswith("<pre>")
-    assert "latency" in page
+    assert page.startswith('<div class="laptime"')
+    assert "<th>latency (isolated)</th>" in page
+    assert "10.02 ms [" in page
+    assert len(page) < 4000
 
 
 def test_a_name_from_outside_is_escaped_in_a_notebook() -> None:
     page = laptime.Run.of(run(case(timings(0.01)), name="<script>alert(1)</script>"))._repr_html_()
     assert "<script>" not in page
+    hostile = case(timings(0.01), target="<img src=x onerror=alert(1)>")
+    assert "<img" not in laptime.Run.of(run(hostile))._repr_html_()
+
+
+def test_a_run_without_times_says_so_instead_of_none() -> None:
+    empty = laptime.Run.of(run(case()))
+    with pytest.raises(UsageError, match="no such number"):
+        _ = empty.latency
+    assert "laptime" in empty._repr_html_()
 
 
 def test_several_cases_have_several_latencies() -> None:

@@ -7,9 +7,13 @@ import math
 import numpy as np
 
 from laptime.analysis import quantiles
-from laptime.analysis.quantiles import LEVEL, Floats, effective_size
+from laptime.analysis.quantiles import LEVEL, Floats, effective_size, effective_size_of_mean
 from laptime.analysis.student_t import t_quantile
 
+_FOREVER = 1e12
+MARGIN = 1.25
+"""Intervals are wider by this: what batch means say of a queue that is busy for 80 % of its time and was seen
+for 60 to 240 times its memory covers in 85 to 94 of 100 runs (M/M/1, measured), and 95 are promised."""
 MOST, FEWEST = 40, 8
 """Batches: as many as have means that do not follow each other, but not fewer than these."""
 
@@ -42,16 +46,17 @@ def mean_interval(values: Floats, level: float = LEVEL) -> tuple[float, float] |
         return None
     half = t_quantile((1 + level) / 2, len(means) - 1) * float(means.std(ddof=1)) / math.sqrt(len(means))
     middle = float(values.mean())
-    ends = middle - half, middle + half
-    other = quantiles.mean_interval(values, level=level)
-    return ends if other is None else (max(0.0, min(ends[0], other[0])), max(ends[1], other[1]))
+    other = quantiles.mean_interval(values, level=level) or (middle, middle)
+    low, high = min(middle - half, other[0]), max(middle + half, other[1])
+    return max(0.0, middle - MARGIN * (middle - low)), middle + MARGIN * (high - middle)
 
 
 def worth(values: Floats, q: float) -> float:
     """So many independent values tell as much about the q-quantile as these.
 
     The share below the quantile has the variance q(1 - q)/n of independent values; what the means of batches
-    show instead says how many these are worth. Few batches know that badly, which makes it less.
+    show instead says how many these are worth. Few batches know that badly, which makes it less; and no tail
+    is known better than the mean: one that shows no memory has had too few busy spells to show it.
     """
     below = (values <= np.quantile(values, q, method="lower")).astype(float)
     means = batch_means(below)
@@ -60,8 +65,14 @@ def worth(values: Floats, q: float) -> float:
     variance = float(means.var(ddof=1)) / len(means)
     share = float(below.mean())
     alone = share * (1 - share) / variance if variance > 0 else float(len(values))
-    doubt = (1.96 / t_quantile(0.975, len(means) - 1)) ** 2
-    return min(float(len(values)), alone * doubt, effective_size(values, q))
+    doubt = (1.96 / t_quantile(0.975, len(means) - 1) / MARGIN) ** 2
+    finite = values[np.isfinite(values)]
+    return min(
+        float(len(values)),
+        alone * doubt,
+        effective_size(np.minimum(values, _FOREVER), q),
+        effective_size_of_mean(finite),
+    )
 
 
 def quantile_interval(values: Floats, q: float, level: float = LEVEL) -> tuple[float, float] | None:

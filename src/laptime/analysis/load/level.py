@@ -9,10 +9,10 @@ import numpy as np
 
 from laptime.analysis.load.balance import Balance, balance
 from laptime.analysis.load.batch_means import mean_interval, quantile_interval, worth
-from laptime.analysis.load.steady_part import steady_from
 from laptime.analysis.load.tokens import Tokens, tokens
 from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
+from laptime.analysis.steady import settle
 from laptime.records.case import Case
 from laptime.records.load import FAILED, LATE, TURN, Level, level_of
 
@@ -93,7 +93,7 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     whole = np.isfinite(requests.latency)
     if not whole.any():
         return None
-    start = int(np.nonzero(whole)[0][steady_from(requests.latency[whole])])
+    start = int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0, 0)
     latency = requests.latency[start:]
     answered = _answered(requests, start, weighed)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,9 @@ from laptime.apps.cli.groups import Commands
 from laptime.apps.cli.options import voice_options
 from laptime.kit.errors import UsageError
 from laptime.kit.package import __version__
+
+COMPLETE = "_LAPTIME_COMPLETE"
+"""Set by the shell that wants a line completed: `bash_complete`, say (click's protocol)."""
 
 
 class Front(Commands):
@@ -56,6 +60,13 @@ def run(arguments: Sequence[str]) -> int:
     return error_boundary.run(cli, arguments)
 
 
+def complete(instruction: str) -> int:
+    """Answer a shell that completes a line; its exit code. Not imported for any other call: it would cost."""
+    from click.shell_completion import shell_complete
+
+    return shell_complete(cli, {}, "laptime", COMPLETE, instruction)
+
+
 def main() -> None:
     """Console entry point."""
     for stream in (sys.stdout, sys.stderr):
@@ -65,6 +76,8 @@ def main() -> None:
                 stream.reconfigure(errors="replace")
     # Being asked to end (by `timeout`, a scheduler) is Ctrl-C in other words: keep what there is.
     signal.signal(signal.SIGTERM, _interrupt)
+    if COMPLETE in os.environ:
+        sys.exit(complete(os.environ[COMPLETE]))
     sys.exit(run(sys.argv[1:]))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from laptime.apps.cli import completing
 from laptime.apps.cli.options import Decorated, off_option, typed
 from laptime.kit import registry
 from laptime.kit.errors import UsageError, unknown
@@ -226,6 +227,7 @@ _OPTIONS = (
         "--backend",
         "backends",
         callback=read_by(backends),
+        shell_complete=completing.extensions("backends"),
         metavar="NAME,...",
         help="Frameworks; each runs those targets that it can. [default: by target]",
     ),

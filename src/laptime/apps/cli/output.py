@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from laptime.reports.document import Document
 
 
+_SHORTEST = 6
+"""Columns that a shortened word keeps."""
+
+
 @dataclass(frozen=True)
 class Output:
     """A report to write: which, and where."""
@@ -129,8 +133,18 @@ def wants_color() -> bool:
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> str:
-    """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too."""
+def table(
+    titles: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> str:
+    """Aligned columns; those named in `right` are numbers. Lines are never broken: grep reads them, too.
+
+    On a terminal long words lose their middle where the lines would be longer than it is wide; the first
+    column, which is typed again, numbers and the columns named in `whole` stay whole.
+    """
     from rich.table import Table
     from rich.text import Text
 
@@ -140,9 +154,31 @@ def table(titles: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequen
     for title in titles:
         justify: Literal["right", "left"] = "right" if title in right else "left"
         grid.add_column(Text(title, style="bold"), justify=justify, no_wrap=True)
-    for row in rows:
+    for row in _fitted(titles, rows, (titles[0], *right, *whole)):
         grid.add_row(*map(Text, row))
     return printed(drawn(grid), color=wants_color()).rstrip()
+
+
+def _fitted(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], whole: Sequence[str]
+) -> Sequence[Sequence[str]]:
+    """The rows on a terminal's width, by shortening the widest words."""
+    from laptime.reports.text_layout import GAP, shortened
+
+    if not rows or not (sys.stdout.isatty() or os.environ.get("COLUMNS")):
+        return rows
+    widths = [max(map(len, column)) for column in zip(titles, *rows, strict=True)]
+    movable = [at for at, title in enumerate(titles) if title not in whole]
+    over = sum(widths) + len(GAP) * (len(widths) - 1) - shutil.get_terminal_size().columns
+    while over > 0 and movable:
+        widest = max(movable, key=lambda at: widths[at])
+        if widths[widest] <= _SHORTEST:
+            break
+        widths[widest] -= 1
+        over -= 1
+    return [
+        [shortened(text, widths[at]) if at in movable else text for at, text in enumerate(r)] for r in rows
+    ]
 
 
 def writable(path: Path) -> Path:

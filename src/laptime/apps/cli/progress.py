@@ -16,6 +16,9 @@ import click
 from laptime.apps.cli.error_boundary import one_line
 from laptime.records.event import CaseAdded, CaseChanged, Event, Listener, Progress, ignore
 
+_MOST = 0.99
+"""Share that is shown at most while anything is still going on."""
+
 Describe = Callable[[Event], list[str]]
 """The lines that stay of an event: above the bar on a terminal, on their own elsewhere."""
 
@@ -74,6 +77,7 @@ def _bar(describe: Describe) -> Iterator[Listener]:
     bar = Bar(
         BarColumn(bar_width=24),
         TextColumn("{task.percentage:>3.0f} %", markup=False),
+        TextColumn("{task.elapsed:.0f} s", markup=False),
         TextColumn("{task.fields[left]}", markup=False),
         TextColumn("{task.description}", markup=False),
         console=Console(stderr=True, no_color=bool(os.environ.get("NO_COLOR"))),
@@ -93,7 +97,8 @@ def _bar(describe: Describe) -> Iterator[Listener]:
         if isinstance(event, Progress):
             # Steps after the timing know no share of their own; the bar does not run backwards for them.
             left = _left(event.remaining) if event.done >= reached else ""
-            reached = max(reached, event.done)
+            # What follows the last sample takes its time, too: all is done when the result is there.
+            reached = min(_MOST, max(reached, event.done))
             bar.update(task, completed=reached, description=one_line(event.text), left=left)
             bar.refresh()
 

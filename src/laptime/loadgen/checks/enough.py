@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from laptime.analysis.load.level import LevelStats
+from laptime.analysis.quantiles import effective_size_of_mean
 from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
 
 WIDEST = 0.25
+FEWEST = 30
+"""Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 
 
 def check(case: Case, stats: LevelStats | None) -> Check | None:
@@ -15,11 +20,16 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     if stats is None or stats.balance.grows:
         return None
     mean = stats.latency["mean"]
-    if mean.precision is not None and mean.precision <= WIDEST:
+    latency = stats.requests.latency[stats.steady :]
+    independent = effective_size_of_mean(latency[np.isfinite(latency)])
+    if mean.precision is not None and mean.precision <= WIDEST and independent >= FEWEST:
         return None
     seconds = 4 * (stats.facts.window or 10.0)
     advice = f"--duration {seconds:.0f}s"
     if mean.precision is None:
         return Check("enough", "warn", f"{mean.n} answers are too few for an interval", advice)
+    if mean.precision <= WIDEST:
+        sentence = f"{mean.n} requests are worth {independent:.0f} independent ones: intervals may be short"
+        return Check("enough", "warn", sentence, advice)
     sentence = f"the mean is known to ±{percent(mean.precision)} only: requests that queue repeat each other"
     return Check("enough", "warn", sentence, advice)

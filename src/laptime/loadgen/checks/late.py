@@ -23,5 +23,7 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     if late <= LIMIT * smallest:
         return Check("late", "ok", words)
     share = f"more than {LIMIT:.0%} of the smallest latency told, {show(smallest, 's')}"
-    advice = "--senders 2, a lower --rate, or another machine for the generator"
+    advice = "the same again on a machine with nothing else to do"
+    if case.axes.get("server") != "own":
+        advice = f"--senders {2 * stats.facts.senders}, or another machine for the generator"
     return Check("late", "fail", f"the generator was late: {words}, {share}", advice)

@@ -29,6 +29,9 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
             f"{facts.chunks} chunks held text, the server counted {made.output * facts.answered:.0f} tokens"
         )
         return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
+    if made.output > facts.asked[1] + 0.001:
+        more = f"it counted {made.output:.1f} tokens an answer, at most {facts.asked[1]} were asked for"
+        return Check("tokens", "fail", f"the server's usage cannot be true: {more}")
     if made.short:
         return Check(
             "tokens",

@@ -124,6 +124,7 @@ def _section(section: doc.Section, width: int) -> list[Line]:
 
 def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
     """The blocks one under the other, tables and the like between blank lines."""
+    blocks = _unfolded(blocks)
     topics = [topic for block in blocks if isinstance(block, doc.Facts) for topic, _ in block.rows]
     topics += [block.title for block in blocks if isinstance(block, doc.Bars)]
     topics += [f"{number} {each.severity}" for number, each in enumerate(_advice(blocks), 1)]
@@ -138,6 +139,14 @@ def _blocks(blocks: Sequence[doc.Block], width: int, lead: str) -> list[Line]:
         lines += _block(block, width, lead, indent, number)
         apart = is_apart
     return lines
+
+
+def _unfolded(blocks: Sequence[doc.Block]) -> list[doc.Block]:
+    """What is folded on a page stands in line with the rest here, with one indent for all."""
+    unfolded: list[doc.Block] = []
+    for block in blocks:
+        unfolded += _unfolded(block.blocks) if isinstance(block, doc.Folded | doc.Panels) else [block]
+    return unfolded
 
 
 def _advice(blocks: Sequence[doc.Block]) -> list[doc.Advice]:
@@ -176,8 +185,6 @@ def _block(block: doc.Block, width: int, lead: str, indent: int, number: int) ->
                 Line(f"{lead}{printable(block.title)}", style="bold"),
                 *_blocks(block.blocks, width, lead + layout.GAP),
             ]
-        case doc.Folded() | doc.Panels():
-            return _blocks(block.blocks, width, lead)
     return []
 
 

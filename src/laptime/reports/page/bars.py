@@ -54,7 +54,7 @@ def _drawn(
         marks += [el("rect", x=end - 1, width=2, y=5, height=10, class_="whisker") for end in (low, high)]
     return el(
         "svg",
-        el("title", plain(label)),
+        el("title", plain(label) or ", ".join(f"{plain(part.name)} {part.text}" for part in parts) or "bar"),
         *marks,
         viewBox=f"0 0 {_WIDTH:g} 20",
         preserveAspectRatio="none",

@@ -34,7 +34,7 @@ class Job:
         prompt: tokens of the prompt, all read in the iteration that admits it.
         output: tokens to generate, at least 1.
         finish: why it ends: `length`, or `stop` where fewer tokens come than were asked for.
-        admitted: start of that iteration; NaN before it.
+        admitted: start of that iteration; None before it.
         tokens: when each token was there.
     """
 
@@ -43,13 +43,13 @@ class Job:
     prompt: int
     output: int
     finish: str = "length"
-    admitted: float = math.nan
+    admitted: float | None = None
     tokens: list[float] = field(default_factory=list)
 
     @property
     def queue(self) -> float:
-        """Seconds between arrival and admission."""
-        return self.admitted - self.arrival
+        """Seconds between arrival and admission; NaN before it."""
+        return math.nan if self.admitted is None else self.admitted - self.arrival
 
     @property
     def ttft(self) -> float:

@@ -71,7 +71,7 @@ class ServerMetrics:
             self.finished[job.finish] += 1
             self.latency.add(job.latency)
             self.queue.add(job.queue)
-            self.prefill.add(job.tokens[0] - job.admitted)
+            self.prefill.add(job.ttft - job.queue)
             self.decode.add(job.tokens[-1] - job.tokens[0])
             self.prompt.add(job.prompt)
             self.output.add(job.output)

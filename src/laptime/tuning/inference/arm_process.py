@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
@@ -113,6 +113,11 @@ def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
     return one.numpy().tobytes() == other.numpy().tobytes()
 
 
+def _tell(answers: TextIO, answer: dict[str, Any]) -> None:
+    answers.write(json.dumps(answer) + "\n")
+    answers.flush()
+
+
 def main() -> None:
     """Load the folder, then answer until standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
@@ -121,14 +126,14 @@ def main() -> None:
     calls = inputs_in(recorded)
     began = time.perf_counter()
     model = loaded(folder)
-    print(json.dumps({"seconds": time.perf_counter() - began}), file=answers, flush=True)
+    _tell(answers, {"seconds": time.perf_counter() - began})
     for line in sys.stdin:
         command = json.loads(line)
         if "calls" in command:
             answer = timed(model, calls[0], command["calls"])
         else:
             answer = outputs(model, calls, command["outputs"])
-        print(json.dumps(answer), file=answers, flush=True)
+        _tell(answers, answer)
 
 
 if __name__ == "__main__":

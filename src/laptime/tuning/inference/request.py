@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -66,7 +67,8 @@ def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
 
     Raises:
-        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists.
+        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists or cannot be
+            written.
     """
     recipe = targets.parse(request.target)
     if recipe.backend != "torch" or recipe.file:
@@ -83,3 +85,13 @@ def check(request: ModelRequest) -> None:
             why="a folder that was handed back is never overwritten",
             next=f"--export {request.export}-2",
         )
+    if request.export is not None:
+        _check_writable(request.export)
+
+
+def _check_writable(export: Path) -> None:
+    """Refuse a place where nothing can be written, before the session and not after it."""
+    parent = export.expanduser().absolute().parent
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        why = "is not writable" if parent.is_dir() else "is no folder"
+        raise UsageError(f"{export} cannot be written", why=f"{parent} {why}", next="--export another/FOLDER")

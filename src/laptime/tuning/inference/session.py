@@ -14,7 +14,7 @@ from msgspec import structs
 
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.tuned import DRY
-from laptime.kit.errors import UserCodeError
+from laptime.kit.errors import UsageError, UserCodeError
 from laptime.probes import machine
 from laptime.records.case import Case
 from laptime.records.event import (
@@ -22,12 +22,14 @@ from laptime.records.event import (
     ChecksMade,
     Diagnosed,
     EnvironmentChanged,
+    FindingAdded,
     GainMeasured,
     Listener,
     RungDecided,
     TuningChanged,
     ignore,
 )
+from laptime.records.finding import Finding
 from laptime.records.plan import Setting
 from laptime.records.run import Run, Subject
 from laptime.records.series import Series
@@ -173,7 +175,12 @@ class _Session:
         export = self._request.export
         if export is None or tuning.gate.word != "passed":
             return
-        place = folder_file.hand_back(evaluator, recipe, export, tuning, run=self._live.id)
+        try:
+            place = folder_file.hand_back(evaluator, recipe, export, tuning, run=self._live.id)
+        except UsageError as error:  # a full disk must not cost the session's numbers
+            sentence = f"the folder was not handed back: {error.what}: {error.why}"
+            self._live(FindingAdded(Finding(kind="tune/not-written", severity="problem", sentence=sentence)))
+            return
         self._set(model=structs.replace(model, folder=str(place)), recipe_path=str(place / "recipe.json"))
 
     def _dry_run(self) -> None:

@@ -15,6 +15,7 @@ from laptime.tuning.session.in_memory import InMemoryTrialRunner, Problem
 from laptime.tuning.session.request import TuneRequest, choice_of, trial_limit
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.work_folder import work_folder
+from laptime.verbs.public_run import TunedRun
 
 
 def tune(
@@ -33,7 +34,7 @@ def tune(
     name: str = "",
     save: bool = False,
     on_event: Listener | None = None,
-) -> Run:
+) -> TunedRun:
     """Make a training faster, and say by how much.
 
         run = laptime.tune(laptime.Problem(model=model, step=step, loader=loader), budget=120)
@@ -79,11 +80,11 @@ def tune(
             return _tune.run_session(request, evaluator, emit, save=False)
 
     if not save:
-        return work(on_event or ignore)
+        return TunedRun.of(work(on_event or ignore))
     run, complaint = recorded(work, *([on_event] if on_event else []))
     if complaint is not None:
         warnings.warn(str(complaint), stacklevel=2)
-    return run
+    return TunedRun.of(run)
 
 
 __all__ = ["Problem", "tune"]

@@ -14,10 +14,12 @@ from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen import checks
 from laptime.loadgen.messages import Answer, Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
+from laptime.loadgen.promise import judged, promises
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Measured, Progress
 from laptime.records.load import (
+    ANSWERED,
     FAILED,
     FIRST,
     GAP,
@@ -163,7 +165,15 @@ class LevelRun:
             sizes=(self._sizes[0], self._sizes[1]) if self._sizes else None,
         )
         case = structs.replace(self._live.case(self._case.key), details=details(facts), status=status)
-        case = structs.replace(case, checks=checks.run_all(case, level_stats(case)))
+        stats = level_stats(case)
+        if stats is not None and stats.answered.value:
+            case = case.with_series(Series(metric=ANSWERED, samples=[stats.answered.value]))
+        case = structs.replace(case, checks=checks.run_all(case, stats))
+        if facts.slo:
+            verdict = judged(promises(facts.slo), stats)
+            word = "undecided" if case.trust == "invalid" and stats is not None else verdict.word
+            facts = structs.replace(facts, kept=word, said=verdict.sentence)
+            case = structs.replace(case, details=details(facts))
         self._live(CaseChanged(case))
         return case
 

@@ -13,6 +13,8 @@ from laptime.kit.errors import UsageError, unknown
 from laptime.loadgen.arrivals import LAWS
 from laptime.records.plan import Origin
 
+BUDGET = 240.0
+"""Seconds of sending of a search for the peak."""
 DURATION = 10.0
 """Seconds of a level where nobody says how long."""
 
@@ -28,6 +30,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         duration: seconds of one level; requests: so many instead.
         body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
         model, prompt, output, shared_prefix: of a language model: its name, and tokens.
+        slo: promises, `latency=50ms@p99`; find_peak: look for the highest rate that keeps them, in so many
+            seconds of sending (budget). usd_per_hour: of the machine that serves.
         senders: processes; None: as many as are needed.
         remote: an address that is not this machine was confirmed.
     """
@@ -48,6 +52,10 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     prompt: int = 128
     output: int = 64
     shared_prefix: int = 0
+    slo: str = ""
+    find_peak: bool = False
+    budget: float = BUDGET
+    usd_per_hour: float | None = None
     timeout: float = 60.0
     verify: bool = True
     senders: int | None = None
@@ -82,7 +90,19 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
         if self.arrivals not in LAWS:
             raise unknown("law of arrivals", self.arrivals, LAWS, option="--arrivals")
-        if not (self.rates or self.concurrency or self.trace):
+        if self.find_peak and not self.slo:
+            raise UsageError(
+                "--find-peak needs a promise",
+                why="the peak is the highest rate that keeps it",
+                next="--find-peak --slo latency=50ms@p99",
+            )
+        if self.usd_per_hour is not None and not 0 < self.usd_per_hour < math.inf:
+            raise UsageError(
+                f"--usd-per-hour {self.usd_per_hour:g} is impossible",
+                why="it must be a number above zero",
+                next="--usd-per-hour 4",
+            )
+        if not (self.rates or self.concurrency or self.trace or self.find_peak):
             raise UsageError(
                 "how much load is not said",
                 why="a level is a rate (requests per second) or a number of users",

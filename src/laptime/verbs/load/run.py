@@ -6,28 +6,31 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
+from msgspec import structs
+
+from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
-from laptime.loadgen import arrivals
 from laptime.loadgen.messages import Endpoint
-from laptime.loadgen.messages import Level as Order
+from laptime.loadgen.promise import promises
 from laptime.probes import machine
-from laptime.records.case import Axis, Case, Failure, case_key
-from laptime.records.event import Listener, ignore
-from laptime.records.load import Level
+from laptime.records.case import Axis, Case, Failure
+from laptime.records.event import CaseChanged, FindingAdded, Listener, ignore
+from laptime.records.finding import Finding
+from laptime.records.load import AT_SLO_RATE
 from laptime.records.plan import Setting
 from laptime.records.run import Run
+from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun
+from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
 from laptime.verbs.load.targets import sender_target
 
-LONGEST = 86400.0
-"""Seconds that so many requests may take where nobody says how long."""
 RECORDED = (
     "rates",
     "concurrency",
@@ -35,6 +38,10 @@ RECORDED = (
     "duration",
     "requests",
     "seed",
+    "slo",
+    "find_peak",
+    "budget",
+    "usd_per_hour",
     "model",
     "prompt",
     "output",
@@ -71,10 +78,11 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         live.say(f"asking {subject.target}")
         senders = _opened(target, request.senders or 1)
         own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
-        planned = [*_levels(request, subject.target, own)]
-        for at, (case, facts, order) in enumerate(planned):
-            share = at / len(planned), (at + 1) / len(planned)
-            LevelRun(live, began, case, facts, share=share).carry_out(senders, order)
+        work = _Levels(request, subject.target, own, senders, live, began)
+        if request.find_peak:
+            work.search()
+        else:
+            work.all()
     except KeyboardInterrupt:
         status = "interrupted"
     except CommandFailed:
@@ -83,6 +91,64 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         if senders is not None:
             senders.close()
     return live.finish(status)
+
+
+class _Levels:
+    """Levels carried out by senders that are open."""
+
+    def __init__(
+        self,
+        request: LoadRequest,
+        name: str,
+        own: dict[str, Axis],
+        senders: Senders,
+        live: LiveRun,
+        began: float,
+    ) -> None:
+        self._request, self._name, self._own = request, name, own
+        self._senders, self._live, self._began = senders, live, began
+        self._count, self._gone = 0, 0.0
+
+    def all(self) -> None:
+        """Those that were asked for."""
+        levels = planned(self._request, self._name, self._own)
+        for at, (case, facts, order) in enumerate(levels):
+            share = at / len(levels), (at + 1) / len(levels)
+            LevelRun(self._live, self._began, case, facts, share=share).carry_out(self._senders, order)
+
+    def search(self) -> None:
+        """Those that a search for the peak asks for, and what it found."""
+        request = self._request
+        seconds = float(str(self._senders.facts.get("seconds", 0.1)))
+        start = request.rates[0] if request.rates else 0.5 / max(seconds, 1e-4)
+        peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)
+        if peak.case is not None:
+            case = structs.replace(peak.case, details={**peak.case.details, "slo": request.slo})
+            self._live(CaseChanged(case.with_series(Series(metric=AT_SLO_RATE, samples=[peak.rate or 0.0]))))
+        self._live(FindingAdded(_finding(peak, request)))
+
+    def _at(self, rate: float, seconds: float) -> tuple[Case, LevelStats | None]:
+        self._count += 1
+        rate = float(f"{rate:.4g}")
+        axes: dict[str, Axis] = {**self._own, "search": self._count}
+        seeded = structs.replace(self._request, seed=self._request.seed + self._count)
+        case, facts, order = open_level(seeded, self._name, rate, axes, seconds)
+        share = self._gone, min(1.0, self._gone + seconds / self._request.budget)
+        self._gone = share[1]
+        done = LevelRun(self._live, self._began, case, facts, share=share).carry_out(self._senders, order)
+        return done, level_stats(done)
+
+
+def _finding(peak: Peak, request: LoadRequest) -> Finding:
+    evidence = {"rate": peak.rate, "broken": peak.broken, "slo": request.slo}
+    if peak.rate is None:
+        sentence = f"no rate was proven to keep {request.slo}: {peak.sentence}"
+        advice = f"--budget {2 * request.budget:.0f}s"
+        return Finding(kind="load/peak", sentence=sentence, evidence=evidence, next=advice)
+    above = f"; {peak.broken:.3g}/s surely breaks it" if peak.broken else ""
+    sentence = f"peak {peak.rate:.3g} requests/s at {request.slo}: {peak.sentence}{above}"
+    cases = [peak.case.key] if peak.case else []
+    return Finding(kind="load/peak", sentence=sentence, evidence=evidence, cases=cases)
 
 
 def _opened(target: object, count: int) -> Senders:
@@ -125,84 +191,6 @@ def _no_answer(target: Endpoint, fault: str, detail: str) -> UsageError:
 def _raised(failure: Failure) -> LaptimeError:
     kind = UsageError if failure.kind in ("usage", "target", "unavailable") else UserCodeError
     return kind(failure.what, why=failure.why, next=failure.next)
-
-
-def _levels(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[tuple[Case, Level, Order]]:
-    if request.trace is not None:
-        return [_traced(request, name, own)]
-    if request.rates:
-        return [_open(request, name, rate, own) for rate in request.rates]
-    return [_closed(request, name, users, own) for users in request.concurrency]
-
-
-def _open(request: LoadRequest, name: str, rate: float, own: dict[str, Axis]) -> tuple[Case, Level, Order]:
-    seconds = request.duration or DURATION
-    due = arrivals.schedule(
-        request.arrivals,
-        rate,
-        seconds=seconds,
-        seed=request.seed,
-        requests=request.requests,
-        shape=request.shape,
-    )
-    window = float(due[-1]) if request.requests and len(due) else seconds
-    limit = request.concurrency[0] if request.concurrency else None
-    axes: dict[str, Axis] = {"rate": rate, "arrivals": request.arrivals}
-    return _scheduled(request, name, due.tolist(), window, {**axes, **own}, limit, rate)
-
-
-def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> tuple[Case, Level, Order]:
-    assert request.trace is not None
-    due = arrivals.from_trace(request.trace)
-    window = float(due[-1])
-    limit = request.concurrency[0] if request.concurrency else None
-    rate = (len(due) - 1) / window if window > 0 else None
-    return _scheduled(request, name, due.tolist(), window, {"trace": request.trace.name, **own}, limit, rate)
-
-
-def _scheduled(
-    request: LoadRequest,
-    name: str,
-    due: Sequence[float],
-    window: float,
-    axes: dict[str, Axis],
-    limit: int | None,
-    rate: float | None,
-) -> tuple[Case, Level, Order]:
-    if limit is not None:
-        axes["concurrency"] = limit
-    facts = Level(
-        kind="open",
-        asked=_asked(request),
-        rate=rate,
-        arrivals=str(axes.get("arrivals", "trace")),
-        concurrency=limit,
-        scheduled=len(due),
-        window=window,
-    )
-    order = Order(
-        begin=0.0,
-        end=window,
-        due=list(due),
-        index=list(range(len(due))),
-        limit=limit,
-        patience=request.timeout + 1,
-    )
-    return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
-
-
-def _closed(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> tuple[Case, Level, Order]:
-    axes: dict[str, Axis] = {"concurrency": users, **own}
-    seconds = request.duration or (LONGEST if request.requests else DURATION)
-    facts = Level(kind="closed", asked=_asked(request), concurrency=users, window=seconds)
-    order = Order(
-        begin=0.0, end=seconds, users=users, requests=request.requests, patience=request.timeout + 1
-    )
-    return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
-
-
-def _asked(request: LoadRequest) -> tuple[int, int] | None:
-    return (request.prompt, request.output) if request.is_language_model else None
 
 
 def _settings(request: LoadRequest) -> dict[str, Setting]:

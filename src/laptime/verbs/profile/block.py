@@ -1,21 +1,26 @@
-"""`with laptime.profile(): ...`: the loop inside the block, in this very process."""
+"""`with laptime.profile(): ...` or `@laptime.profile()`: the loop inside, in this very process."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Literal
+from typing import Literal, ParamSpec, Self, TypeVar
 
 from laptime.instrument.hooks import Hooks
 from laptime.instrument.importing import WhenImported
 from laptime.instrument.spawned import observe_ranks
 from laptime.instrument.step_observer import StepObserver
+from laptime.kit.errors import UsageError
 from laptime.launch.script import Outcome, Program
 from laptime.records.event import Listener
+from laptime.records.profile import Profile
 from laptime.records.run import Run, Subject
 from laptime.reports.formats import text
 from laptime.store.live_run import LiveRun
@@ -23,6 +28,10 @@ from laptime.store.recording import recorded
 from laptime.verbs.profile.failures import no_step
 from laptime.verbs.profile.request import ProfileRequest
 from laptime.verbs.profile.run import analysed, settings
+from laptime.verbs.public_run import Run as PublicRun
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
 class profile:  # noqa: N801, used as torch.profiler.profile is
@@ -30,7 +39,10 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
 
         with laptime.profile(steps=5) as seen:
             train(model, loader)
-        print(seen.run.profile.verdict.sentence)
+        print(seen.run)
+
+        @laptime.profile()  # the same around every call of a function
+        def train(model, loader): ...
 
     Args:
         steps: traced steps. warmup: steps before them under the idle profiler. wait: first steps that do not
@@ -40,9 +52,6 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
         trace: folder to keep the trace in; None keeps it beside the run, if that is saved.
         save: keep the run under .laptime/.
         show: print the report to stdout at the end.
-
-    Attributes:
-        run: what was found; None until the block has ended.
 
     Raises:
         UsageError: at the end of the block, when there was no step in it.
@@ -77,9 +86,64 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             quiet=True,
             stop=False,
         )
-        self.run: Run | None = None
+        self._run: Run | None = None
+        self._is_open = False
 
-    def __enter__(self) -> profile:
+    @property
+    def run(self) -> PublicRun:
+        """What was measured, after the block.
+
+        Raises:
+            UsageError: the block has not ended, or had no step.
+        """
+        if self._run is None:
+            raise UsageError(
+                "there is no profile yet",
+                why="it is made when the block ends, from the steps inside",
+                next="read .run after the with block",
+            )
+        return PublicRun.of(self._run)
+
+    @property
+    def profile(self) -> Profile:
+        """Where the time of a step went, after the block.
+
+        Raises:
+            UsageError: as for `run`; and when the loop ended before a step was traced.
+        """
+        found = self.run.profile
+        if found is None:
+            raise UsageError(
+                "no step was traced",
+                why="the loop ended while its first steps were still being timed",
+                next="let the loop make more steps, or laptime.profile(wait=0, warmup=1, steps=1)",
+            )
+        return found
+
+    def __call__(self, function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        """The function, profiled whenever it is called; a call from inside it belongs to the outer one.
+
+        Raises:
+            UsageError: a generator or coroutine, which has done nothing yet when its call returns.
+        """
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise UsageError(
+                f"{function.__name__} cannot be decorated with laptime.profile()",
+                why="a call of a generator or coroutine returns before its body has run",
+                next="with laptime.profile(): around the loop that runs it",
+            )
+
+        @functools.wraps(function)
+        def profiled(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            if self._is_open:
+                return function(*args, **kwargs)
+            with self:
+                return function(*args, **kwargs)
+
+        return profiled
+
+    def __enter__(self) -> Self:
+        self._run, self._is_open = None, True
         self._live = LiveRun("profile", lambda event: self._emit(event))
         self._work = tempfile.TemporaryDirectory(prefix="laptime-profile-")
         self._observer = StepObserver(settings(self._request, self._work.name))
@@ -92,6 +156,7 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_open = False
         self._watch.remove()
         self._hooks.undo()
         self._observer.finish()
@@ -100,10 +165,10 @@ class profile:  # noqa: N801, used as torch.profiler.profile is
             program = Program([], Subject(target=self._request.program), sys.executable)
             outcome = Outcome(observed=[seen], interrupted=kind is KeyboardInterrupt)
             if seen.source:
-                self.run = self._analysed(program, outcome)
+                self._run = self._analysed(program, outcome)
                 if self._show:
                     width = shutil.get_terminal_size((100, 24)).columns
-                    sys.stdout.write(text.render(self.run, width=width) + "\n")
+                    sys.stdout.write(text.render(self._run, width=width) + "\n")
             elif kind is None:
                 raise no_step(program, outcome)
 

@@ -7,14 +7,14 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.apps.cli import measuring, measuring_options
+from laptime.apps.cli import completing, measuring, measuring_options
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import UsageError
 
 
 @click.command("bench", cls=measuring_options.Measuring)
-@click.argument("targets", nargs=-1, metavar="TARGET...")
+@click.argument("targets", nargs=-1, metavar="TARGET...", shell_complete=completing.targets)
 @measuring_options.same_option
 @click.option(
     "--llm", is_flag=True, help="Prefill and decode of a language model: tokens/s, bytes per token."

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from laptime.apps.cli import measuring, measuring_options, output
+from laptime.apps.cli import completing, measuring, measuring_options, output
 from laptime.apps.cli.commands.compare import as_measured, stored
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
@@ -29,7 +29,7 @@ _WORST_FIRST = ("broken", "undecided", "kept")
 
 
 @click.command("check", cls=measuring_options.Measuring)
-@click.argument("subject", metavar="RUN | TARGET", default="last")
+@click.argument("subject", metavar="RUN | TARGET", default="last", shell_complete=completing.runs)
 @click.option("--against", metavar="RUN", help="Fail if slower than this stored run.")
 @click.option(
     "--against-rev",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from laptime.apps.cli import measuring, measuring_options, output
+from laptime.apps.cli import completing, measuring, measuring_options, output
 from laptime.apps.cli.error_boundary import Voice, one_line
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
@@ -21,8 +21,8 @@ from laptime.verbs.history import recent
 
 
 @click.command("compare", cls=measuring_options.Measuring)
-@click.argument("a", metavar="A", default="")
-@click.argument("b", metavar="B", default="")
+@click.argument("a", metavar="A", default="", shell_complete=completing.runs)
+@click.argument("b", metavar="B", default="", shell_complete=completing.runs)
 @click.option("--force", is_flag=True, help="Compare even if the runs were made under different conditions.")
 @click.option(
     "--stored", "only_stored", is_flag=True, help="Measure nothing, even where the stored runs do not tell."

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from laptime.apps.cli import output
+from laptime.apps.cli import completing, output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.measuring_options import read_by
 from laptime.apps.cli.options import report_options, voice_options
@@ -36,7 +36,7 @@ def _used(text: str) -> float:
 
 
 @click.command("cost")
-@click.argument("references", nargs=-1, metavar="[RUN...] | update")
+@click.argument("references", nargs=-1, metavar="[RUN...] | update", shell_complete=completing.runs)
 @click.option("--usd-per-hour", type=float, metavar="USD", help="Your own price of the machine; comes first.")
 @click.option(
     "--machine",

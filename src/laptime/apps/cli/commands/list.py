@@ -42,7 +42,7 @@ def command(voice: Voice, /, limit: int, everything: bool, as_json: bool) -> Non
         return
     result(
         table(("run", "when", "verdict", "median", "of", "name"), [_row(line) for line in lines],
-              right=("median",))
+              right=("median",), whole=("when", "verdict"))
     )  # fmt: skip
     if total > len(lines):
         voice.say(f"{count(total - len(lines), 'older run')} not shown   next: laptime list --all")

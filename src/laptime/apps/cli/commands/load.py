@@ -111,6 +111,15 @@ def _body(path: Path) -> list[str]:
     metavar="N",
     help="Tokens that all prompts begin with.",
 )
+@click.option(
+    "--slo",
+    metavar="ttft=300ms@p95",
+    default="",
+    help="Promises: latency, ttft, itl or tpot; commas between.",
+)
+@click.option("--find-peak", is_flag=True, help="Find the highest rate that keeps the promises.")
+@time_option("--budget", "Seconds of sending of --find-peak.", default="4m")
+@click.option("--usd-per-hour", type=float, metavar="USD", help="Price of the machine that serves.")
 @time_option("--timeout", "A request that takes longer has failed.", default="60s")
 @click.option("--insecure", is_flag=True, help="Do not check the certificate.")
 @click.option("--senders", type=click.IntRange(1, 64), metavar="N", help="Processes that send.  [default: 1]")
@@ -139,6 +148,7 @@ def command(
     laptime load http://127.0.0.1:9000/predict --body x.json --rate 10,20,40
     laptime load http://127.0.0.1:9000/predict --body x.json --concurrency 1,8
     laptime load http://127.0.0.1:8000/v1 --rate 2,4,8 --prompt 512 --output 128
+    laptime load http://127.0.0.1:8000/v1 --find-peak --slo ttft=300ms@p95,itl=40ms@p95 --usd-per-hour 4
     laptime load torchvision:resnet18 --rate 40
     laptime load null:exp=20ms --rate 40        the generator itself, against a known answer
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import measuring, output
+from laptime.apps.cli import completing, measuring, output
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import time_option
 from laptime.apps.cli.options import (
@@ -32,7 +32,7 @@ def _number(name: str, help: str, *, default: int, least: int = 1) -> Callable[[
 @click.command(
     "profile", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False}
 )
-@click.argument("program", metavar="SCRIPT.py|TARGET")
+@click.argument("program", metavar="SCRIPT.py|TARGET", shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @click.option(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from laptime.apps.cli import measuring, output
+from laptime.apps.cli import completing, measuring, output
 from laptime.apps.cli.error_boundary import Voice, pass_voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.store import lookup
 
 
 @click.command("show")
-@click.argument("reference", metavar="RUN", default="last")
+@click.argument("reference", metavar="RUN", default="last", shell_complete=completing.runs)
 @click.option("--format", "format_", metavar="NAME", help="Report for stdout: text, json, markdown, html ...")
 @report_options
 @voice_options

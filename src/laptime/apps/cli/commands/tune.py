@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from laptime.apps.cli import output, tuning, tuning_model
+from laptime.apps.cli import completing, output, tuning, tuning_model
 from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.measuring_options import read_by, time_option, words
 from laptime.apps.cli.options import flags, report_options, step_by_option, store_options, voice_options
@@ -24,7 +24,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
 
 
 @click.command("tune", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
-@click.argument("program", metavar="SCRIPT.py|MODEL")
+@click.argument("program", metavar="SCRIPT.py|MODEL", shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
 @time_option("--budget", "Time limit of the whole session: 90s, 10m, 1h.", default="10m")
@@ -47,6 +47,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--only",
     multiple=True,
     callback=_names,
+    shell_complete=completing.extensions("optimizations"),
     metavar="NAME,...",
     help="Try only these optimizations. Repeatable.",
 )
@@ -54,6 +55,7 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     "--skip",
     multiple=True,
     callback=_names,
+    shell_complete=completing.extensions("optimizations"),
     metavar="NAME,...",
     help="Leave these optimizations out. Repeatable.",
 )

@@ -128,11 +128,12 @@ def _is_compared(run: Run) -> bool:
 
 def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
+    failures = checks.failures(run)
     if run.verdicts or _is_compared(run):
-        return [doc.Facts(rows=[(run.trust, because)])]
+        return [doc.Facts(rows=[(run.trust, because)]), *failures]
     if len(run.cases) == 1:
-        return [doc.Facts(rows=[("latency", lines.number(run, stats[0]))])]
-    return [table(run, stats)]
+        return [doc.Facts(rows=[("latency", lines.number(run, stats[0]))]), *failures]
+    return [table(run, stats), *failures]
 
 
 def _findings(run: Run) -> doc.Notices:

@@ -15,8 +15,21 @@ def title(run: Run) -> str:
     return run.subjects[0].target if run.subjects else run.name
 
 
+def _peak(run: Run) -> doc.Headline | None:
+    """What a search for the peak came to."""
+    found = next((each for each in run.findings if each.kind == "load/peak"), None)
+    if found is None:
+        return None
+    rate = found.evidence.get("rate")
+    if rate is None:
+        return doc.Headline(word="undecided", tone="noisy", sentence=found.sentence, next=[found.next])
+    return doc.Headline(word=f"{rate:.3g}/s", tone="trusted", sentence=found.sentence)
+
+
 def verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
     """Of the highest level that kept up; of the lowest that did not where none did."""
+    if (peak := _peak(run)) is not None:
+        return peak
     tones: dict[str, doc.Tone] = {"trusted": "trusted", "noisy": "noisy", "invalid": "invalid"}
     commands = [
         check.next

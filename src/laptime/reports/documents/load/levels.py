@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.analysis.stat import Stat
+from laptime.kit.money import usd
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
+from laptime.records.cost import AT_SLO
 from laptime.records.load import Level, level_of
 from laptime.records.run import Run
 from laptime.reports import document as doc
@@ -33,6 +35,8 @@ def measured(run: Run) -> list[Measured]:
 
 def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """A row a level."""
+    has_slo = any(each.facts.slo for each in rows)
+    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), None)
     has_failed = any(each.facts.failed for each in rows)
     has_turns = any(each.facts.kind == "open" and each.facts.concurrency for each in rows)
     columns = [
@@ -54,18 +58,23 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
             priority=2,
         ),
         *([doc.Column(title="failed", kind="count")] if has_failed else []),
+        *([doc.Column(title="promise")] if has_slo else []),
+        *([doc.Column(title="USD per 1 M", kind="number", regime="calls")] if price else []),
         doc.Column(title="verdict"),
     ]
     table = doc.Table(
         id="levels",
         columns=columns,
-        rows=[_row(each, has_failed=has_failed, has_turns=has_turns) for each in rows],
+        rows=[
+            _row(each, has_failed=has_failed, has_turns=has_turns, has_slo=has_slo, price=price)
+            for each in rows
+        ],
     )
     note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
     return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=[table])
 
 
-def _row(each: Measured, *, has_failed: bool, has_turns: bool) -> doc.Row:
+def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, price: float | None) -> doc.Row:
     stats = each.stats
     empty = doc.Cell(text="-")
     return doc.Row(
@@ -80,6 +89,8 @@ def _row(each: Measured, *, has_failed: bool, has_turns: bool) -> doc.Row:
             ),
             doc.Cell(text=show(stats.late, "s"), value=stats.late) if stats else empty,
             *([each.facts.failed] if has_failed else []),
+            *([each.facts.kept] if has_slo else []),
+            *([dollars(price, stats.answered.value if stats else None)] if price else []),
             doc.Cell(text=word(each), tone=each.case.trust),
         ],
         key=each.case.key,
@@ -91,6 +102,14 @@ def _cell(stat: Stat) -> doc.Cell:
         return doc.Cell(text="-", note=stat.note)
     interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
     return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
+
+
+def dollars(usd_per_hour: float, per_second: float | None) -> doc.Cell:
+    """USD per 1 M at so many per second."""
+    if not per_second:
+        return doc.Cell(text="-")
+    value = usd_per_hour / 3600 / per_second * 1e6
+    return doc.Cell(text=usd(value), value=value)
 
 
 def word(each: Measured) -> str:
@@ -112,6 +131,9 @@ def offered(facts: Level) -> str:
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
     """What checks say of each level, those of no doubt left out."""
     several = len(rows) > 1
+    if any(finding.kind == "load/peak" for finding in run.findings):
+        proofs = [each for each in rows if each.case.find(AT_SLO)] or rows[-1:]
+        rows = proofs  # the others only lead there
     notices = [
         doc.Notice(
             level=check.outcome,
@@ -122,19 +144,18 @@ def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
         for check in each.case.checks
         if check.outcome != "ok"
     ]
-    missing = [
-        doc.Notice(
-            level="note",
-            text=(f"{offered(each.facts)}: " if several else "") + f"{name} is not told: {stat.note}",
-        )
-        for each in rows
-        if each.stats is not None and not each.stats.balance.grows
-        for name, stat in each.stats.latency.items()
-        if stat.value is None and name in COLUMNS
-    ]
-    return doc.Section(
-        id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=[*notices, *missing])]
-    )
+    missing = [_missing(each, several=several) for each in rows]
+    notices += [doc.Notice(level="note", text=text) for text in missing if text]
+    return doc.Section(id="reasons", title="Reasons", headed=False, blocks=[doc.Notices(rows=notices)])
+
+
+def _missing(each: Measured, *, several: bool) -> str:
+    """Why percentiles of a level are not told; "" where all are, and where the queue grew."""
+    if each.stats is None or each.stats.balance.grows:
+        return ""
+    missing = [stat for name, stat in each.stats.latency.items() if stat.value is None and name in COLUMNS]
+    where = f"{offered(each.facts)}: " if several else ""
+    return where + "; ".join(stat.note for stat in missing) if missing else ""
 
 
 def junit_cases(run: Run) -> list[doc.TestCase]:

@@ -8,7 +8,7 @@ from laptime.analysis.load.tokens import Tokens
 from laptime.analysis.stat import Stat
 from laptime.kit.units import show_interval
 from laptime.reports import document as doc
-from laptime.reports.documents.load.levels import Measured, offered
+from laptime.reports.documents.load.levels import Measured, dollars, offered
 
 
 def section(rows: Sequence[Measured]) -> doc.Section:
@@ -16,6 +16,7 @@ def section(rows: Sequence[Measured]) -> doc.Section:
     made = [
         (each, each.stats.tokens) for each in rows if each.stats is not None and each.stats.tokens is not None
     ]
+    price = next((each.facts.usd_per_hour for each in rows if each.facts.usd_per_hour), None)
     exact = all(tokens.exact for _, tokens in made)
     gap = "ITL" if exact else "between chunks"
     columns = [
@@ -29,8 +30,9 @@ def section(rows: Sequence[Measured]) -> doc.Section:
         doc.Column(title="TPOT", kind="number", regime="median"),
         doc.Column(title="tokens/s in", kind="number"),
         doc.Column(title="tokens/s out", kind="number"),
+        *([doc.Column(title="USD per 1 M", kind="number", regime="tokens out")] if price else []),
     ]
-    table = doc.Table(id="tokens", columns=columns, rows=[_row(each, tokens) for each, tokens in made])
+    table = doc.Table(id="tokens", columns=columns, rows=[_row(each, tokens, price) for each, tokens in made])
     words = (
         "TTFT ends at the first token; TPOT is (last - first) / (tokens - 1); tokens are the server's usage."
     )
@@ -40,7 +42,7 @@ def section(rows: Sequence[Measured]) -> doc.Section:
     return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
 
 
-def _row(each: Measured, tokens: Tokens) -> doc.Row:
+def _row(each: Measured, tokens: Tokens, price: float | None) -> doc.Row:
     unstable = each.stats is not None and each.stats.balance.grows
     first = [doc.Cell(text="-")] * 2 if unstable else [_cell(tokens.ttft, name) for name in ("median", "p95")]
     return doc.Row(
@@ -51,6 +53,7 @@ def _row(each: Measured, tokens: Tokens) -> doc.Row:
             _cell(tokens.tpot, "median"),
             doc.Cell(text=f"{tokens.sent:,.0f}", value=tokens.sent),
             doc.Cell(text=f"{tokens.got:,.0f}", value=tokens.got),
+            *([dollars(price, tokens.got)] if price else []),
         ],
         key=each.case.key,
     )

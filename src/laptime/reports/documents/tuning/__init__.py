@@ -1,4 +1,4 @@
-"""The document of a tuning session: the gain, what bounds the step, the ladder, the gate, the patch."""
+"""The document of a tuning session: the gain, the patch, the gate, the ladder, what bounds the step."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
     """What differs between a script and a model."""
     if tuning.model is not None:
         return [
-            model.section(tuning),
-            ladder.section(tuning),
-            model.sameness(tuning, tuning.model),
             model.folder(tuning, tuning.model),
+            model.sameness(tuning, tuning.model),
+            ladder.section(tuning),
+            model.section(tuning),
         ]
     return [
-        step.section(tuning),
-        ladder.section(tuning),
-        patch.suggested(tuning),
-        training.section(tuning),
         patch.section(tuning),
+        training.section(tuning),
+        ladder.section(tuning),
+        step.section(tuning),
+        patch.suggested(tuning),
     ]
 
 

@@ -21,12 +21,12 @@ _LEGEND = {"held": "what was reached before", "won": "gained and kept", "lost": 
 def section(tuning: Tuning) -> doc.Section:
     """The effects as stairs, the rungs with their reasons, what was not tried and what was ruled out."""
     facts = [("control", text)] if (text := control(tuning)) else []
-    facts += untried(tuning)
+    left = untried(tuning)
     ruled_out = [(name, why) for name, why in tuning.ruled_out.items()]
     if ruled_out:
         first = ", ".join(f"{name} ({why})" for name, why in ruled_out[:_RULED_OUT])
         more = len(ruled_out) - _RULED_OUT
-        facts.append(("ruled out", f"{first} and {more} more: --json" if more > 0 else first))
+        left.append(("ruled out", f"{first} and {more} more: --json" if more > 0 else first))
     title = f"{count(len(ruled_out), 'optimization')} ruled out before racing"
     rest = doc.Facts(rows=ruled_out if len(ruled_out) > _RULED_OUT else [])
     return doc.Section(
@@ -36,6 +36,7 @@ def section(tuning: Tuning) -> doc.Section:
             stairs(tuning),
             ladder(tuning),
             doc.Facts(rows=facts),
+            doc.Folded(title="Not tried", blocks=[doc.Facts(rows=left)], open=tuning.ended == tuned.DRY),
             doc.Folded(title=title, blocks=[rest], detail="folded"),
         ],
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from laptime.kit.text import count
 from laptime.records.tuning import Tuning
-from laptime.reports.document import Code, Facts, Section
+from laptime.reports.document import Code, Facts, Folded, Section
 from laptime.reports.documents.tuning import words
 
 _SUGGESTED_LINES = 25
@@ -27,7 +27,8 @@ def suggested(tuning: Tuning) -> Section:
         id="suggested",
         title="Suggested, not applied",
         note="Never applied on its own, and not in the patch: only you can tell whether it is right.",
-        blocks=[Code(language="diff", text=text, brief=_SUGGESTED_LINES)],
+        folded=True,
+        blocks=[Folded(title="The diff", blocks=[Code(language="diff", text=text, brief=_SUGGESTED_LINES)])],
     )
 
 

@@ -1,0 +1,31 @@
+"""Print what makes a shell complete laptime's words, targets, runs and optimizations.
+
+The shell then asks `laptime` itself (click's protocol, `_LAPTIME_COMPLETE`): it completes what exists.
+"""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from laptime.apps.cli.options import voice_options
+from laptime.apps.cli.output import result
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(SHELLS))
+@voice_options
+@click.pass_context
+def command(context: click.Context, /, shell: str) -> None:
+    """Print what makes a shell complete laptime's words, targets, runs and optimizations.
+
+    \b
+    laptime completion bash >> ~/.bashrc
+    laptime completion zsh >> ~/.zshrc                                    # after compinit
+    laptime completion fish > ~/.config/fish/completions/laptime.fish
+    """
+    made_by = get_completion_class(shell)
+    assert made_by is not None, "click knows these three"
+    result(made_by(context.find_root().command, {}, "laptime", "_LAPTIME_COMPLETE").source())

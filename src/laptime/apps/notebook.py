@@ -1,0 +1,90 @@
+"""`%load_ext laptime`, then `%laptime EXPRESSION` or a cell under `%%laptime`: measured in this process.
+
+The result is the run itself, so that a notebook shows it and `run = %laptime model(x)` keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from types import CodeType, FunctionType
+from typing import Any, NoReturn
+
+from laptime.apps import in_process
+from laptime.kit.errors import LaptimeError, UsageError
+
+BUDGET = 5.0
+"""Seconds; a cell is waited for."""
+
+
+class _Options(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(
+            f"%laptime: {message}", why=self.format_usage().strip(), next="%laptime --budget 10 f(x)"
+        )
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Called by `%load_ext laptime`: registers both magics."""
+
+    def magic(line: str, cell: str | None = None) -> Any:
+        try:
+            return measured(shell, line, cell)
+        except LaptimeError as error:
+            print(error, file=sys.stderr)
+            return None
+
+    shell.register_magic_function(magic, magic_kind="line_cell", magic_name="laptime")
+
+
+def measured(shell: Any, line: str, cell: str | None = None) -> Any:
+    """The run of one magic.
+
+    Args:
+        shell: IPython's: its names are those of the measured code.
+        line: options, then (without a cell) the code.
+
+    Raises:
+        UsageError: unknown options, no code, or code that cannot be compiled.
+    """
+    options, code = parsed(line, cell)
+    cell_code = FunctionType(_compiled(code), shell.user_ns, "cell")
+
+    return in_process.measured(
+        cell_code, budget=options.budget, name=options.name or "", save=bool(options.name)
+    )
+
+
+def parsed(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
+    """Options and code; options end at the first word that is none."""
+    parser = _Options(prog="%laptime", add_help=False, allow_abbrev=False)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of measuring")
+    parser.add_argument("--name", help="keep the run under .laptime/ by this name")
+    words, rest = [], line.strip()
+    while rest.startswith("--"):
+        option, _, rest = rest.partition(" ")
+        words.append(option)
+        if "=" not in option:
+            value, _, rest = rest.lstrip().partition(" ")
+            words.append(value)
+        rest = rest.lstrip()
+    options = parser.parse_args(words)
+    code = rest if cell is None else cell
+    if not code.strip():
+        raise UsageError(
+            "%laptime has nothing to measure", why="no code follows it", next="%laptime model(x)"
+        )
+    return options, code
+
+
+def _compiled(code: str) -> CodeType:
+    try:
+        return compile(code.strip(), "<laptime>", "eval")
+    except SyntaxError:
+        pass
+    try:
+        return compile(code, "<laptime>", "exec")
+    except SyntaxError as error:
+        raise UsageError(
+            "this code cannot be compiled", why=str(error), next="correct it, then again"
+        ) from error

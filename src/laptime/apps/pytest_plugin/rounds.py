@@ -1,0 +1,93 @@
+"""A fixed number of rounds (`pedantic`), each after a set-up that is not timed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from laptime.apps.in_process import finished
+from laptime.kit.clock import SystemClock
+from laptime.kit.errors import UsageError
+from laptime.measure.metrics import LATENCY
+from laptime.probes import machine
+from laptime.records.case import Axis, Case, case_key
+from laptime.records.check import Check
+from laptime.records.event import ignore
+from laptime.records.regime import Regime
+from laptime.records.run import Subject
+from laptime.records.series import Label, Series
+from laptime.store.live_run import LiveRun
+from laptime.verbs.public_run import Run
+
+
+class Plan(NamedTuple):
+    """What one round is."""
+
+    target: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    setup: Callable[[], Any] | None
+    iterations: int
+
+
+def measured(plan: Plan, *, rounds: int, warm_up: int) -> tuple[Run, Any]:
+    """The run of so many rounds, and the last result.
+
+    Raises:
+        UsageError: counts below 1, or iterations beside a setup.
+    """
+    if min(rounds, plan.iterations) < 1 or warm_up < 0:
+        raise UsageError("rounds and iterations are 1 or more", why="nothing would be measured")
+    if plan.setup is not None and plan.iterations > 1:
+        raise UsageError(
+            "iterations stay 1 beside a setup", why="it prepares one call", next="rounds= makes more of them"
+        )
+    name = getattr(plan.target, "__name__", type(plan.target).__name__)
+    live = LiveRun("bench", ignore)
+    began = time.perf_counter()
+    times = [_round(plan) for _ in range(warm_up + rounds)]
+    series = Series(
+        metric=LATENCY,
+        regime=Regime.ISOLATED,
+        samples=[seconds for _, seconds, _ in times],
+        at=[start - began for start, _, _ in times],
+        process=[0] * len(times),
+        label=[int(Label.WARM_UP)] * warm_up + [int(Label.NONE)] * rounds,
+        probe="wall",
+        clock="perf_counter",
+    )
+    axes: dict[str, Axis] = {"batch": 1, "dtype": "auto", "device": "cpu", "backend": "null"}
+    case = Case(
+        key=case_key(name, axes),
+        target=name,
+        axes=axes,
+        series=[series],
+        checks=[_unwatched(rounds)],
+        details={"in_process": True},
+    )
+    live.start(subjects=[Subject(target=name)], environment=machine.environment(), cases=[case])
+    return Run.of(live.run()), times[-1][2]
+
+
+def _round(plan: Plan) -> tuple[float, float, Any]:
+    """Start, seconds of a call, and the last call's result."""
+    args, kwargs = plan.args, plan.kwargs
+    prepared = plan.setup() if plan.setup is not None else None
+    if prepared is not None:
+        args, kwargs = prepared
+    call = finished(lambda: plan.target(*args, **kwargs))
+    start = SystemClock.now()
+    for _ in range(plan.iterations):
+        result = call()
+    return start, (SystemClock.now() - start) / plan.iterations, result
+
+
+def _unwatched(rounds: int) -> Check:
+    return Check(
+        "rounds",
+        "warn",
+        f"{rounds} rounds were asked for: nobody watched whether neighbours disturbed them, or whether the "
+        "level had settled",
+        "laptime(function, ...) instead of laptime.pedantic",
+    )

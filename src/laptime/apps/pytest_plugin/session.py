@@ -1,0 +1,152 @@
+"""All tests of one pytest as one run: saved, compared with an earlier one, reported."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from laptime.kit.errors import LaptimeError
+from laptime.kit.units import show
+
+if TYPE_CHECKING:
+    from laptime.apps.pytest_plugin.options import Options
+    from laptime.records.case import Case
+    from laptime.records.run import Run
+    from laptime.records.verdict import Verdict
+
+HEADS = ("test", "median", "95 % interval", "samples", "verdict")
+
+
+class Session:
+    """Attributes:
+    is_worse: a test is slower than the baseline allows.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.is_worse = False
+        self._runs: dict[str, Run] = {}
+        self._notes: list[str] = []
+
+    def add(self, name: str, run: Run, extra: dict[str, Any]) -> None:
+        """Take the run of a test; its case is called by the test's name."""
+        from msgspec import structs
+
+        from laptime.records.case import case_key
+        from laptime.records.run import Subject
+
+        cases = [
+            structs.replace(
+                case,
+                target=name,
+                key=case_key(name, case.axes),
+                details={**case.details, **({"extra_info": extra} if extra else {})},
+            )
+            for case in run.cases
+        ]
+        self._runs[name] = structs.replace(run, cases=cases, subjects=[Subject(target=name)])
+
+    def finish(self) -> None:
+        """Compare, save and report, in this order: the run saved is not its own baseline."""
+        if not self._runs:
+            return
+        for step in (self._compare, self._save, self._report):
+            try:
+                step()
+            except (LaptimeError, OSError) as error:
+                self._notes += str(error).splitlines()
+
+    def summary(self) -> list[str]:
+        """Lines for the end of pytest's output: the table, then notes."""
+        if not self._runs:
+            return []
+        rows = [HEADS, *(_row(case) for case in self._run().cases)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        table = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            for row in rows
+        ]
+        reasons = [
+            f"{case.target}: {check.sentence}"
+            for case in self._run().cases
+            for check in case.checks
+            if check.outcome in ("warn", "fail")
+        ]
+        return [*table, *reasons, *self._notes]
+
+    def _run(self) -> Run:
+        """All tests as one run, under the conditions of the first."""
+        from msgspec import structs
+
+        runs = [*self._runs.values()]
+        return structs.replace(
+            runs[0],
+            name=self.options.save,
+            command=["pytest", *sys.argv[1:]],
+            status="complete",
+            seconds=sum(run.seconds for run in runs),
+            subjects=[subject for run in runs for subject in run.subjects],
+            cases=[case for run in runs for case in run.cases],
+        )
+
+    def _compare(self) -> None:
+        """Nothing to compare with is no failure: the first run of a CI job has no baseline."""
+        if not self.options.compare:
+            return
+        from laptime.analysis import budgets
+        from laptime.store import lookup
+        from laptime.verbs.compare import compare_runs
+        from laptime.verbs.history import recent
+
+        if lookup.path_of(self.options.compare) is None:
+            self._notes.append(
+                f"not compared: no run is called {self.options.compare!r} yet; "
+                "--laptime-save NAME keeps this one"
+            )
+            return
+        baseline, run = lookup.load(self.options.compare), self._run()
+        shared = {case.key for case in baseline.cases}
+        new = [case.target for case in run.cases if case.key not in shared]
+        self._notes += [f"not compared: {name} is new" for name in new]
+        if len(new) == len(run.cases):
+            return
+        for comparison in compare_runs(baseline, run, earlier=recent()):
+            name = comparison.candidate.partition("/batch=")[0]
+            self._notes.append(f"{comparison.word}: {name}: {comparison.sentence}")
+            if self.options.compare_fail is not None:
+                self._judge(name, budgets.regression(comparison, self.options.compare_fail))
+
+    def _judge(self, name: str, verdict: Verdict) -> None:
+        if verdict.word == "broken":
+            self.is_worse = True
+            self._notes.append(f"FAILED {name}: {verdict.sentence}")
+        elif verdict.word == "undecided":
+            self._notes.append(f"undecided: {name}: {verdict.sentence}")
+
+    def _save(self) -> None:
+        if self.options.save:
+            from laptime.store import files
+
+            path = files.save(self._run())
+            self._notes.append(f"saved as {self.options.save}: {path}")
+
+    def _report(self) -> None:
+        from laptime.kit import registry
+        from laptime.reports import formats
+
+        for name in self.options.reports:
+            report = registry.load("reports", formats.format_of(Path(name)))
+            Path(name).write_text(report.render(self._run()), encoding="utf-8")
+            self._notes.append(f"wrote {name}")
+
+
+def _row(case: Case) -> tuple[str, ...]:
+    from laptime.analysis.summary import headline
+
+    stat = headline(case)
+    if stat is None or stat.value is None:
+        return case.target, "-", "-", "-", case.trust
+    low_high = stat.ci95
+    interval = "too few" if low_high is None else f"[{show(low_high[0], 's')}, {show(low_high[1], 's')}]"
+    return case.target, stat.text, interval, str(stat.n), case.trust

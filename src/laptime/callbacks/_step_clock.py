@@ -1,0 +1,112 @@
+"""The clock that all callbacks share: parts of a step by the host's clock, and what to log of them.
+
+A mark is one reading of the clock, so a step costs a few microseconds. Nothing waits for a GPU: that would
+slow the loop. On one, a part is the time in which its work was handed over; the step as a whole is right,
+because the loop cannot run ahead for long.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from time import perf_counter
+
+from laptime.kit.errors import LaptimeError
+from laptime.kit.units import show
+from laptime.verbs.profile.block import profile
+
+RECENT = 50
+"""Steps behind a live number."""
+SETTLING = 5
+"""First steps, which allocate, compile and tune, and are not counted."""
+
+
+class StepClock:
+    """Parts of steps: `mark("data")` ends the part `data`, `end(samples)` the step.
+
+    Attributes:
+        steps: steps that ended, the first ones too.
+    """
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self._parts: dict[str, float] = {}
+        self._recent: deque[tuple[float, float, dict[str, float]]] = deque(maxlen=RECENT)
+        self._last = self._began = perf_counter()
+
+    def begin(self) -> None:
+        """The loop begins, or goes on after something that is no step: validation, a checkpoint."""
+        self._last = self._began = perf_counter()
+        self._parts = {}
+
+    def mark(self, part: str) -> None:
+        """The time since the last mark was this part; a part may come several times in a step."""
+        now = perf_counter()
+        self._parts[part] = self._parts.get(part, 0.0) + now - self._last
+        self._last = now
+
+    def end(self, part: str, samples: float = 0.0) -> None:
+        """The step ends with this part.
+
+        Args:
+            samples: in this step; 0 where nobody knows.
+        """
+        self.mark(part)
+        self.steps += 1
+        if self.steps > SETTLING:
+            self._recent.append((self._last - self._began, samples, self._parts))
+        self._parts, self._began = {}, self._last
+
+    def numbers(self) -> dict[str, float]:
+        """Means of the recent steps, by the names they are logged under; seconds and samples per second.
+
+        Empty until the first steps are over.
+        """
+        count = len(self._recent)
+        if not count:
+            return {}
+        seconds = sum(step for step, _, _ in self._recent)
+        samples = sum(each for _, each, _ in self._recent)
+        names = dict.fromkeys(name for _, _, parts in self._recent for name in parts)
+        means = {name: sum(parts.get(name, 0.0) for *_, parts in self._recent) / count for name in names}
+        return {
+            "laptime/step_s": seconds / count,
+            **({"laptime/samples_per_s": samples / seconds} if samples else {}),
+            **{f"laptime/{name}_s": mean for name, mean in means.items()},
+        }
+
+    def sentence(self) -> str:
+        """The same for people: `a step 12.1 ms: data 1.02 ms (8 %), ...`."""
+        numbers = self.numbers()
+        if not numbers:
+            return f"laptime: {self.steps} steps are too few to say how long one takes"
+        step = numbers.pop("laptime/step_s")
+        rate = numbers.pop("laptime/samples_per_s", None)
+        parts = [
+            f"{name.removeprefix('laptime/').removesuffix('_s')} {show(mean, 's')} ({mean / step:.0%})"
+            for name, mean in numbers.items()
+        ]
+        fast = f", {rate:,.0f} samples/s" if rate else ""
+        return f"laptime: a step {show(step, 's')}{fast} (last {len(self._recent)} steps): {', '.join(parts)}"
+
+
+class LoopProfile:
+    """`laptime.profile` around a whole loop; what it cannot do is a warning, and never ends the training."""
+
+    def __init__(self, wanted: bool) -> None:
+        self._profile = profile() if wanted else None
+
+    def begin(self) -> None:
+        """Before the first step."""
+        if self._profile is not None:
+            self._profile.__enter__()
+
+    def end(self) -> None:
+        """After the last step: prints the report."""
+        if self._profile is None:
+            return
+        ended, self._profile = self._profile, None
+        try:
+            ended.__exit__(None, None, None)
+        except LaptimeError as error:
+            warnings.warn(str(error), stacklevel=3)

@@ -1,0 +1,57 @@
+"""For Keras: `model.fit(..., callbacks=[StepTimes()])`; its numbers join the logs of each epoch.
+
+Parts: between (from one step to the next: with the backends torch and jax, waiting for data), compute.
+Lies when: the backend is TensorFlow, which waits for data inside the step; a GPU still works when a step
+ends; `steps_per_execution` is above 1.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laptime.callbacks._step_clock import StepClock
+
+if TYPE_CHECKING:
+    Callback = object
+else:
+    try:
+        from keras.callbacks import Callback
+    except ImportError:
+        Callback = object
+
+
+class StepTimes(Callback):
+    """Numbers are added to the logs of an epoch, where `History` and other callbacks find them.
+
+    Args:
+        batch_size: samples in a step, for samples per second; 0 leaves them out.
+        show: print one line when training ends.
+    """
+
+    def __init__(self, batch_size: int = 0, *, show: bool = True) -> None:
+        super().__init__()
+        self.clock = StepClock()
+        self._samples = float(batch_size)
+        self._show = show
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """What lies between two epochs is no step."""
+        self.clock.begin()
+
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """A step begins."""
+        self.clock.mark("between")
+
+    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """A step is over."""
+        self.clock.end("compute", self._samples)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """The numbers join the epoch's logs."""
+        if logs is not None:
+            logs.update(self.clock.numbers())
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """The loop is over."""
+        if self._show:
+            print(self.clock.sentence())

@@ -1,0 +1,72 @@
+"""For the Hugging Face Trainer: `Trainer(..., callbacks=[StepTimes()])`; its numbers join the trainer's logs.
+
+Parts: data (until the step's batches are there), compute (forward and backward), optimizer.
+Lies when: a GPU still works when a part ends: the step is right, its parts are the host's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from laptime.callbacks._step_clock import LoopProfile, StepClock
+
+if TYPE_CHECKING:
+    TrainerCallback = object
+else:
+    try:
+        from transformers import TrainerCallback
+    except ImportError:
+        TrainerCallback = object
+
+
+class StepTimes(TrainerCallback):
+    """Numbers are added to what the trainer logs, so that they go where its loss goes.
+
+    Args:
+        profile: profile some steps, too, and print the report when training ends.
+        show: print one line when training ends.
+    """
+
+    def __init__(self, *, profile: bool = False, show: bool = True) -> None:
+        self.clock = StepClock()
+        self._show = show
+        self._profile = LoopProfile(profile)
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The loop begins."""
+        self._samples = args.train_batch_size * args.gradient_accumulation_steps
+        self._profile.begin()
+        self.clock.begin()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """What lies between two epochs is no step."""
+        self.clock.begin()
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The batches of a step are there."""
+        self.clock.mark("data")
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The gradients are there."""
+        self.clock.mark("compute")
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The step is over."""
+        self.clock.end("optimizer", self._samples)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """Evaluation was no step."""
+        self.clock.begin()
+
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **more: Any
+    ) -> None:
+        """Add the numbers to a training log, before the callbacks behind this one see it."""
+        if logs is not None and "loss" in logs:
+            logs.update(self.clock.numbers())
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
+        """The loop is over."""
+        self._profile.end()
+        if self._show:
+            print(self.clock.sentence())

@@ -1,0 +1,107 @@
+"""Levels of load as they are planned: a case, its facts, and the order that senders carry out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from laptime.loadgen import arrivals
+from laptime.loadgen.messages import Level as Order
+from laptime.records.case import Axis, Case, case_key
+from laptime.records.load import Level
+from laptime.verbs.load.request import DURATION, LoadRequest
+
+LONGEST = 86400.0
+"""Seconds that so many requests may take where nobody says how long."""
+Planned = tuple[Case, Level, Order]
+
+
+def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Planned]:
+    """All levels of a request that names them, in its order."""
+    if request.trace is not None:
+        return [_traced(request, name, own)]
+    if request.rates:
+        return [open_level(request, name, rate, own) for rate in request.rates]
+    return [closed_level(request, name, users, own) for users in request.concurrency]
+
+
+def open_level(
+    request: LoadRequest, name: str, rate: float, own: dict[str, Axis], seconds: float | None = None
+) -> Planned:
+    """A level of requests that come at a rate, for so many seconds where the request does not say."""
+    seconds = seconds or request.duration or DURATION
+    due = arrivals.schedule(
+        request.arrivals,
+        rate,
+        seconds=seconds,
+        seed=request.seed,
+        requests=request.requests,
+        shape=request.shape,
+    )
+    window = float(due[-1]) if request.requests and len(due) else seconds
+    limit = request.concurrency[0] if request.concurrency else None
+    axes: dict[str, Axis] = {"rate": rate, "arrivals": request.arrivals}
+    return _scheduled(request, name, due.tolist(), window, {**axes, **own}, limit, rate)
+
+
+def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> Planned:
+    assert request.trace is not None
+    due = arrivals.from_trace(request.trace)
+    window = float(due[-1])
+    limit = request.concurrency[0] if request.concurrency else None
+    rate = (len(due) - 1) / window if window > 0 else None
+    return _scheduled(request, name, due.tolist(), window, {"trace": request.trace.name, **own}, limit, rate)
+
+
+def _scheduled(
+    request: LoadRequest,
+    name: str,
+    due: Sequence[float],
+    window: float,
+    axes: dict[str, Axis],
+    limit: int | None,
+    rate: float | None,
+) -> Planned:
+    if limit is not None:
+        axes["concurrency"] = limit
+    facts = Level(
+        kind="open",
+        asked=_asked(request),
+        slo=request.slo,
+        usd_per_hour=request.usd_per_hour,
+        rate=rate,
+        arrivals=str(axes.get("arrivals", "trace")),
+        concurrency=limit,
+        scheduled=len(due),
+        window=window,
+    )
+    order = Order(
+        begin=0.0,
+        end=window,
+        due=list(due),
+        index=list(range(len(due))),
+        limit=limit,
+        patience=request.timeout + 1,
+    )
+    return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
+
+
+def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
+    """A level of users who wait for each answer."""
+    axes: dict[str, Axis] = {"concurrency": users, **own}
+    seconds = request.duration or (LONGEST if request.requests else DURATION)
+    facts = Level(
+        kind="closed",
+        asked=_asked(request),
+        slo=request.slo,
+        usd_per_hour=request.usd_per_hour,
+        concurrency=users,
+        window=seconds,
+    )
+    order = Order(
+        begin=0.0, end=seconds, users=users, requests=request.requests, patience=request.timeout + 1
+    )
+    return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
+
+
+def _asked(request: LoadRequest) -> tuple[int, int] | None:
+    return (request.prompt, request.output) if request.is_language_model else None

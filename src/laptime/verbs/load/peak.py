@@ -1,0 +1,122 @@
+"""The highest rate that keeps a promise: roughly found with short levels, then proven with a long one.
+
+rough     double until the promise breaks, then halve the distance on a logarithmic scale; point estimates
+proof     a level of its own at the rate found, judged by the upper end of its interval; lower, if that fails
+
+What is claimed was proven by requests that had no part in choosing it: a search that keeps the best of many
+short levels claims too much.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from laptime.analysis.load.level import QUANTILES, LevelStats
+from laptime.loadgen.promise import Promise, judged
+from laptime.records.case import Case
+from laptime.records.load import GAP, TPOT, TTFT
+
+CLOSE = 1.06
+"""Ratio of two rates between which the rough search stops."""
+PROOFS = 3
+BACK = 0.94
+"""Each proof that fails is tried again so much lower."""
+SHORTEST, FEWEST = 2.0, 60
+"""Seconds and requests of a rough level."""
+_SERIES = {"ttft": TTFT.tag, "tpot": TPOT.tag, "itl": GAP.tag}
+
+Measure = Callable[[float, float], tuple[Case, LevelStats | None]]
+"""Carries out a level of so many requests per second, for so many seconds."""
+
+
+class Peak(NamedTuple):
+    """Result.
+
+    Attributes:
+        rate: requests per second that surely keep the promise; None where no rate was proven.
+        broken: the lowest rate that surely breaks it; None where none did.
+        case: the level that proves `rate`.
+        sentence: of the level that decided.
+    """
+
+    rate: float | None
+    broken: float | None
+    case: Case | None
+    sentence: str
+
+
+def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budget: float) -> Peak:
+    """The highest rate that keeps all promises.
+
+    Args:
+        start: a rate that the server probably can serve.
+        budget: seconds of sending, in all: half of them for proofs.
+    """
+    search = _Search(measure, list(wanted), budget)
+    rate = search.rough(start)
+    return search.proven(rate)
+
+
+class _Search:
+    def __init__(self, measure: Measure, wanted: list[Promise], budget: float) -> None:
+        self._measure, self._wanted, self._budget = measure, wanted, budget
+        self._left = budget / 2
+        self._broken: float | None = None
+        self._sentence = ""
+
+    def rough(self, rate: float) -> float:
+        """A rate that about keeps the promise, and hardly a higher one does."""
+        kept, broken = 0.0, math.inf
+        while self._left > 0 and (broken == math.inf or not kept or broken / kept > CLOSE):
+            seconds = min(max(SHORTEST, FEWEST / rate), self._budget / 10)
+            self._left -= seconds
+            if self._about_keeps(rate, seconds):
+                kept = rate
+                rate = 2 * rate if broken == math.inf else math.sqrt(kept * broken)
+            else:
+                broken = rate
+                rate = rate / 2 if not kept else math.sqrt(kept * broken)
+        return kept or rate
+
+    def _about_keeps(self, rate: float, seconds: float) -> bool:
+        case, stats = self._measure(rate, seconds)
+        verdict = judged(self._wanted, stats)
+        if verdict.word == "broken":
+            self._broken = min(self._broken or math.inf, rate)
+        return (
+            stats is not None
+            and verdict.word != "broken"
+            and all(_point(promise, case, stats) <= promise.limit for promise in self._wanted)
+        )
+
+    def proven(self, rate: float) -> Peak:
+        """The rate, or the next lower one that a level of its own proves."""
+        sentence = ""
+        for _ in range(PROOFS):
+            case, stats = self._measure(rate, self._budget / 2 / PROOFS)
+            verdict = judged(self._wanted, stats)
+            sentence = next(
+                (each.sentence for each in case.checks if each.outcome == "fail"), verdict.sentence
+            )
+            if case.trust == "invalid":
+                continue  # the generator's fault: the same rate again
+            if verdict.word == "kept":
+                above = self._broken if self._broken is not None and self._broken > rate else None
+                return Peak(rate, above, case, sentence)
+            if verdict.word == "broken":
+                self._broken = min(self._broken or math.inf, rate)
+            rate *= BACK
+        return Peak(None, self._broken, None, sentence)
+
+
+def _point(promise: Promise, case: Case, stats: LevelStats) -> float:
+    """The quantile as the requests have it, whether or not they are enough for an interval."""
+    q = QUANTILES[promise.quantile]
+    if promise.metric == "latency":
+        return float(np.quantile(stats.requests.latency[stats.steady :], q, method="higher"))
+    series = case.find(_SERIES[promise.metric], stats.facts.regime)
+    return float(np.quantile(series.samples, q)) if series and series.samples else math.inf

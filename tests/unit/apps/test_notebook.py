@@ -1,0 +1,68 @@
+"""`%laptime`: options, code and what comes back; a fake shell, as IPython calls an extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import laptime
+from laptime.apps import notebook
+from laptime.kit.errors import UsageError
+
+
+class Shell:
+    def __init__(self, **names: Any) -> None:
+        self.user_ns: dict[str, Any] = names
+        self.magics: dict[str, Callable[..., Any]] = {}
+
+    def register_magic_function(
+        self, function: Callable[..., Any], *, magic_kind: str, magic_name: str
+    ) -> None:
+        assert magic_kind == "line_cell"
+        self.magics[magic_name] = function
+
+
+def test_load_ext_finds_the_magic_which_measures_the_notebooks_own_names() -> None:
+    calls: list[int] = []
+    shell = Shell(work=lambda: calls.append(1))
+    laptime.load_ipython_extension(shell)
+    run = shell.magics["laptime"]("--budget 0.2 work()")
+    assert isinstance(run, laptime.Run)
+    assert len(calls) > 100
+    assert 0 < (run.latency.value or 0) < 0.01
+
+
+def test_a_cell_of_statements_is_measured_whole() -> None:
+    shell = Shell(total=0)
+    run = notebook.measured(shell, "--budget=0.2", "for i in range(3):\n    total += i\n")
+    assert run.latency.n > 10
+    assert shell.user_ns["total"] >= 3 * run.latency.n
+
+
+def test_code_that_begins_like_no_option_is_left_alone() -> None:
+    options, code = notebook.parsed("--budget 3 -x + y", None)
+    assert (options.budget, code) == (3.0, "-x + y")
+
+
+@pytest.mark.parametrize("line", ["--budget", "--bugdet 3 f()", "", "--budget 3", "f("])
+def test_a_wrong_line_is_three_lines_and_no_traceback(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shell = Shell()
+    laptime.load_ipython_extension(shell)
+    assert shell.magics["laptime"](line) is None
+    assert len(capsys.readouterr().err.strip().splitlines()) == 3
+
+
+def test_wrong_lines_raise_the_users_error() -> None:
+    with pytest.raises(UsageError, match="nothing to measure"):
+        notebook.parsed("  ", None)
+
+
+@pytest.mark.torch
+def test_a_cell_may_train() -> None:
+    torch = pytest.importorskip("torch")
+    shell = Shell(model=torch.nn.Linear(4, 4), x=torch.randn(2, 4))
+    run = notebook.measured(shell, "--budget 0.2", "model(x).sum().backward()")
+    assert run.cases[0].status == "ok"
+    assert run.latency.n > 10

@@ -1,0 +1,46 @@
+"""The JSON document of a load test, against its published schema; the page of one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from msgspec import structs
+
+from fixtures import runs
+from fixtures.virtual_load import constant, exponential, level
+from laptime.records.run import Run, Subject
+from laptime.reports.documents import document
+from laptime.reports.documents.load import data
+from laptime.reports.formats import html, text
+
+SCHEMA = Path(__file__).parents[3] / "schemas" / "load.schema.json"
+
+
+def run() -> Run:
+    cases = [level(rate, 30, exponential(0.02, 1), 1) for rate in (10, 20, 30)]
+    cases.append(level(60, 30, constant(0.02), 1))
+    subjects = [Subject(target="null:<b>exp=20ms")]
+    return structs.replace(runs.run(*cases), verb="load", subjects=subjects)
+
+
+def test_the_published_schema_is_that_of_the_code() -> None:
+    assert json.loads(SCHEMA.read_text()) == data.schema()
+
+
+def test_the_document_has_every_level_and_no_latency_of_one_that_grows() -> None:
+    made = document(run()).data()
+    assert made["schema"] == "laptime.load/1"
+    assert set(data.schema()["$defs"]["Report"]["properties"]) == set(made)
+    assert [each["unstable"] for each in made["levels"]] == [False, False, False, True]
+    assert made["levels"][3]["latency"]["median"]["value"] is None
+    assert made["levels"][0]["latency"]["median"]["value"] > 0
+
+
+def test_terminal_and_page_say_what_is_above_capacity_and_escape() -> None:
+    said = text.render(run(), width=120)
+    assert "unstable" in said
+    assert "above capacity from 60/s poisson on" in said
+    page = html.render(run())
+    assert "Latency against rate" in page
+    assert "<b>exp" not in page
