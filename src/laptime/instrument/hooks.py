@@ -130,8 +130,8 @@ class Hooks:
         """The next batch of a loader."""
         return original(iterator)
 
-    def _calls(self, module: Any) -> None:
-        """An outermost module is about to be called."""
+    def _calls(self, module: Any, inputs: Any) -> None:
+        """An outermost module is about to be called with these inputs."""
         self._listener.forward(id(module))
 
     def _failed(self) -> None:
@@ -185,7 +185,7 @@ class Hooks:
             if phases.is_closed or is_compiling() or not phases.is_free_for(FORWARD):
                 return original(self, *args, **kwargs)
             outermost.add(type(self))
-            calls(self)
+            calls(self, (args, kwargs))
             phases.enter(FORWARD)
             try:
                 return original(self, *args, **kwargs)

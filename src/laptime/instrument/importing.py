@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
@@ -11,7 +10,10 @@ from types import ModuleType
 
 
 class WhenImported(importlib.abc.MetaPathFinder):
-    """Calls back once, when a module was imported whole; at once, when it is there already."""
+    """Calls back once, when a module was imported whole; at once, when it is there already.
+
+    Being asked where the module is does not end the watch: libraries look for torch before they import it.
+    """
 
     def __init__(self, name: str, then: Callable[[], None]) -> None:
         self._name = name
@@ -33,17 +35,20 @@ class WhenImported(importlib.abc.MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """The module's own spec, with a loader that tells us when it has done its work."""
-        if fullname != self._name:
+        if fullname != self._name or self not in sys.meta_path:
             return None
-        self.remove()
-        spec = importlib.util.find_spec(fullname)
+        others = sys.meta_path[sys.meta_path.index(self) + 1 :]  # among them those who watch it, too
+        specs = (finder.find_spec(fullname, path, target) for finder in others)
+        spec = next((each for each in specs if each is not None), None)
         if spec is not None and spec.loader is not None:
             original = spec.loader.exec_module
 
             def exec_module(module: ModuleType) -> None:
                 original(module)
                 vars(spec.loader).pop("exec_module", None)  # several may watch: the innermost is first
-                self._then()
+                if self in sys.meta_path:
+                    self.remove()
+                    self._then()
 
             spec.loader.exec_module = exec_module  # type: ignore[method-assign]
         return spec

@@ -7,6 +7,7 @@ Only class `algorithm` may change batch, learning rate and number of steps: then
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import zip_longest
 from typing import Literal
 
@@ -86,13 +87,34 @@ def _steps(comparison: NumericsComparison, numerics: str) -> GateCheck:
 def _effective_batch(comparison: NumericsComparison) -> GateCheck:
     pairs = _pairs(comparison)
     if not any(base.samples for _, base in pairs):
-        return checked("effective_batch", "unknown", "no loader tells how many samples a step has")
+        return _shapes(pairs)
     for number, (candidate, base) in enumerate(pairs, 1):
         if candidate.samples != base.samples:
             text = f"step {number} has {candidate.samples} samples, {base.samples} before"
             return checked("effective_batch", "fail", text, candidate.samples, base.samples)
     text = f"{pairs[0][0].samples} samples a step, as before"
     return checked("effective_batch", "ok", text, pairs[0][0].samples, pairs[0][1].samples)
+
+
+def _shapes(pairs: list[tuple[CapturedStep, CapturedStep]]) -> GateCheck:
+    """Without a loader (a script's own `get_batch`) the batch is what its models are called with."""
+    if not any(any(base.shapes) for _, base in pairs):
+        text = "neither a loader nor a call of a model tells how many samples a step has"
+        return checked("effective_batch", "unknown", text)
+    for number, (candidate, base) in enumerate(pairs, 1):
+        if candidate.shapes != base.shapes:
+            new, old = _shapes_text(candidate), _shapes_text(base)
+            text = f"step {number} calls models with {new}, with {old} before"
+            return checked("effective_batch", "fail", text)
+    text = f"no loader; models are called with {_shapes_text(pairs[0][1])}, as before"
+    return checked("effective_batch", "ok", text)
+
+
+def _shapes_text(step: CapturedStep) -> str:
+    """The shapes of each call: `8x64, 8x64 (4 times)`."""
+    calls = Counter(", ".join("x".join(map(str, shape)) for shape in call if shape) for call in step.shapes)
+    texts = [f"{text} ({count} times)" if count > 1 else text for text, count in calls.items() if text]
+    return "; ".join(texts) or "no tensors"
 
 
 def _learning_rate(comparison: NumericsComparison) -> GateCheck:

@@ -144,7 +144,15 @@ def _detectable(state: SearchState, looks: tuple[int, ...]) -> float:
 
 
 def _next(state: SearchState) -> Candidate | None:
-    """The best candidate that may be raced now."""
+    """The best candidate that may be raced now; without one, of the reserved time that is not needed."""
+    candidate = _best(state)
+    if candidate is None and not state.adopted and not state.is_late:
+        state.is_late = True
+        candidate = _best(state)
+    return candidate
+
+
+def _best(state: SearchState) -> Candidate | None:
     candidates = list(state.candidates.values())
     beside = [option for one in candidates for option in _beside(state, one)]
     for candidate in ranking.ranked([*candidates, *beside]):
@@ -214,18 +222,23 @@ def _climb(state: SearchState, candidate: Candidate) -> None:
 
 def _report_untried(state: SearchState) -> bool:
     """Report what was not tried, with the reason; whether time was a reason."""
-    out_of_time = False
+    out_of_time, no_time = False, _no_time_left(state)
     for candidate in ranking.ranked(state.candidates.values()):
         why = _obstacle(state, candidate)
         if candidate.change in state.raced_before or why == "was tried":
             continue
         out_of_time = out_of_time or why in ("", "budget")
-        _not_tried(state, candidate, "budget: no time was left" if why in ("", "budget") else why)
+        _not_tried(state, candidate, no_time if why in ("", "budget") else why)
     names = {rung.name for rung in state.rungs}
     for name, candidate in state.newest.items():
         if name not in names and name not in state.ruled_out:
             _not_tried(state, candidate, f"has nothing to offer beside {state.recipe}")
     return out_of_time
+
+
+def _no_time_left(state: SearchState) -> str:
+    reserved = state.settings.budget - state.leave_until
+    return f"budget: no time was left before the {reserved:.0f} s that a gate and the final measurement take"
 
 
 def _not_tried(state: SearchState, candidate: Candidate, why: str) -> None:

@@ -16,6 +16,8 @@ class SearchSettings:
     Attributes:
         budget: seconds of the session. reserve: share of it for the final measurement, the patch and the gate
             of the whole, by the incumbent's seconds a step: a faster one is measured sooner.
+        late_reserve: the share that gates and measures a single change. While nothing was kept, the
+            rest of `reserve` is spent on further changes when all other time is gone.
         leave_out: share of the budget for leave-one-out, at most.
         certify: error rates hold for the whole session, and every round has its own processes.
         goal: throughput or memory. margin: share below which nothing is claimed.
@@ -27,6 +29,7 @@ class SearchSettings:
 
     budget: float = 600.0
     reserve: Callable[[float], float] = lambda step: 0.15
+    late_reserve: float = 0.05
     leave_out: float = 0.15
     certify: bool = False
     goal: Literal["throughput", "memory"] = "throughput"

@@ -70,6 +70,7 @@ class SearchState:
             --certify divides its error among.
         out_of_time: a race ended undecided for lack of time.
         bundles: recipes that were raced with several changes at once.
+        is_late: nothing was kept in its time, and part of the reserved time is spent on further changes.
     """
 
     evaluator: Evaluator
@@ -93,6 +94,7 @@ class SearchState:
     races: int = 0
     out_of_time: bool = False
     bundles: set[Recipe] = field(default_factory=set)
+    is_late: bool = False
 
     def begin(self) -> None:
         """Diagnose the script as it is.
@@ -110,9 +112,8 @@ class SearchState:
 
     def rediagnose(self) -> None:
         """Diagnose the incumbent if that can tell something new, and see what could be tried on top of it."""
-        if self.script.seconds > COSTLY * self.settings.budget and ranking.has_one_bottleneck(
-            self.loop_profile
-        ):
+        is_costly = self.script.seconds > COSTLY * self.settings.budget
+        if self.is_late or (is_costly and ranking.has_one_bottleneck(self.loop_profile)):
             self._refresh_candidates()
             return
         try:
@@ -142,7 +143,10 @@ class SearchState:
     @property
     def leave_until(self) -> float:
         """Seconds of the session after which leave-one-out ends."""
-        return self.settings.budget * (1 - self.settings.reserve(self.loop_profile.step))
+        reserved = self.settings.reserve(self.loop_profile.step)
+        if self.is_late and not self.adopted:
+            reserved = min(reserved, self.settings.late_reserve)
+        return self.settings.budget * (1 - reserved)
 
     @property
     def try_until(self) -> float:

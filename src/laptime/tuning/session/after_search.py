@@ -29,6 +29,10 @@ MOST_RESERVED = 0.4
 """Share of the budget that is reserved at most: where everything is slow, something is still tried."""
 SHARE_MEASURED = 0.6
 """Share of the time left after the search for measuring baseline and final; the patch gets the rest."""
+GATE_TRIALS = 4
+"""Trials of a first gate, about: the script twice, what rounding does to it, the change."""
+CAPTURED = 4
+"""Steps of a trial of the gate, about."""
 TRACED_STEPS = 1
 """Steps of each side that a profile has."""
 
@@ -104,6 +108,18 @@ def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float,
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
     profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
+
+
+def late_reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float) -> float:
+    """Share of the budget that a change needs which is kept last: its gate, and the fewest pairs.
+
+    Args:
+        loop_profile: of the script as it is.
+    """
+    start = evaluator.costs(loop_profile).start
+    pairs = 2 * final_ab.LEAST * final_ab.cost(start, loop_profile.step)
+    gate = GATE_TRIALS * (start + CAPTURED * loop_profile.step)
+    return min(MOST_RESERVED, (pairs + gate) / budget)
 
 
 def measure(

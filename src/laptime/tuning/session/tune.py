@@ -25,7 +25,7 @@ from laptime.tuning.search.evaluator import TrialFailed
 from laptime.tuning.search.ladder import SearchResult
 from laptime.tuning.search.settings import SearchSettings
 from laptime.tuning.session import suggesting, tuning_record
-from laptime.tuning.session.after_search import finish, reserve
+from laptime.tuning.session.after_search import finish, late_reserve, reserve
 from laptime.tuning.session.diagnosis_record import diagnosis
 from laptime.tuning.session.journal import SessionJournal
 from laptime.tuning.session.refusals import data_parallel, refusal, several_ranks
@@ -141,6 +141,7 @@ class _Session:
             certify=request.certify,
             goal=request.goal,
             reserve=partial(reserve, self._evaluator, loop_profile, request.budget),
+            late_reserve=late_reserve(self._evaluator, loop_profile, request.budget),
         )
 
     def _dry_run(self) -> Tuning:

@@ -47,6 +47,11 @@ def tensors(batch: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from tensors(batch[key], f"{path}[{key!r}]")
 
 
+def shapes(batch: Any) -> list[list[int]]:
+    """Of every tensor, in order."""
+    return [list(tensor.shape) for _, tensor in tensors(batch)]
+
+
 def size(batch: Any) -> int:
     """Samples: the leading dimension that most tensors share, or the rows; 0 where there is neither."""
     if is_rows(batch):

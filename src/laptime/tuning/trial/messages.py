@@ -210,7 +210,8 @@ class CapturedStep:
 
     Attributes:
         losses: what backward passes began from; loss: their sum. rates: learning rate of each group.
-        samples: the effective batch. norm: of the gradients when the optimizer stepped; norm_before: when the
+        samples: the effective batch, as loaders give it. shapes: of the tensors in each call of a model.
+        norm: of the gradients when the optimizer stepped; norm_before: when the
             last backward pass ended; clipped_from: norms that the script asked torch to clip.
         bad: non-finite values by group.
     """
@@ -220,6 +221,7 @@ class CapturedStep:
     rates: list[float | None] = field(default_factory=list)
     optimizer_steps: int = 0
     samples: int = 0
+    shapes: list[list[list[int]]] = field(default_factory=list)
     norm: list[float | None] = field(default_factory=list)
     norm_before: list[float | None] = field(default_factory=list)
     clipped_from: list[float | None] = field(default_factory=list)

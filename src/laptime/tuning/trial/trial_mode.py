@@ -20,8 +20,8 @@ class TrialMode:
         is passed on."""
         return take()
 
-    def forward(self, module: Any) -> None:
-        """An outermost module is about to be called, gradients enabled or not."""
+    def forward(self, module: Any, inputs: Any) -> None:
+        """An outermost module is about to be called with (arguments, keywords), gradients enabled or not."""
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """A backward pass from `root` (a tensor, or what torch.autograd.backward was given); usually

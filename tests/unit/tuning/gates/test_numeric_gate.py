@@ -252,6 +252,23 @@ def test_invariants(side: str, value: Any, check: str) -> None:
     assert check in failed("precision", found)
 
 
+def test_without_a_loader_the_batch_is_what_the_models_get() -> None:
+    found = document()
+    for side in ("candidate", "base"):
+        found[side]["steps"][0] |= {"samples": 0, "shapes": [[[8, 16], [8, 16]]] * 2}
+    assert judge(["precision"], found).word == "passed"
+    found["candidate"]["steps"][0]["shapes"] = [[[8, 16], [8, 16]]]  # one micro-batch of two
+    gate = judge(["precision"], found)
+    assert (gate.word, [check.name for check in gate.checks if check.outcome == "fail"]) == (
+        "failed",
+        ["effective_batch"],
+    )
+    assert "8x16, 8x16 (2 times) before" in gate.reason
+    for side in ("candidate", "base"):
+        found[side]["steps"][0]["shapes"] = []
+    assert judge(["precision"], found).word == "undecided"
+
+
 def test_settings_of_the_optimizer_stay() -> None:
     found = document()
     found["candidate"]["settings"] = [{"momentum": 0.0}]

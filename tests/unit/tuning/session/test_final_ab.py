@@ -129,3 +129,14 @@ def test_time_is_reserved_for_it() -> None:
     assert 0.0 < reserved(0.01, 2.0, 600) < reserved(1.0, 10.0, 600) <= after_search.MOST_RESERVED
     assert reserved(5.0, 30.0, 60) == after_search.MOST_RESERVED
     assert reserved(2.4, 8.0, 640, step=0.5) < 0.95 * reserved(2.4, 8.0, 640)
+
+
+def test_what_is_kept_last_needs_less_than_what_a_session_reserves() -> None:
+    evaluator: Any = SimpleNamespace(
+        costs=lambda loop_profile: SimpleNamespace(start=8.0),
+        runner=SimpleNamespace(accounting=SimpleNamespace(first_step=8.0)),
+    )
+    script = LoopProfile(step=0.87)
+    late = after_search.late_reserve(evaluator, script, 600)
+    assert 0.0 < late < after_search.reserve(evaluator, script, 600, 0.87)
+    assert after_search.late_reserve(evaluator, script, 30) == after_search.MOST_RESERVED

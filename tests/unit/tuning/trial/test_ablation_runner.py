@@ -172,7 +172,7 @@ def test_an_accelerators_shares_are_what_the_step_gains_without_them(
             batch = mode.fetch(loader, load)
             if mode._variant != "on_device":
                 device.start(COPY)
-            mode.forward(model)
+            mode.forward(model, ((), {}))
             device.start(FORWARD * len(batch) / 8)
             mode.backward(batch, lambda: device.start(BACKWARD))
             mode.step(optimizer, lambda: device.start(STEP))

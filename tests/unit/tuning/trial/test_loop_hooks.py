@@ -40,7 +40,7 @@ class Recorder(TrialMode):
         self.told.append("fetch")
         return take()
 
-    def forward(self, module: Any) -> None:
+    def forward(self, module: Any, inputs: Any) -> None:
         self.told.append("forward")
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:

@@ -134,6 +134,41 @@ def test_micro_batches_are_one_step(tmp_path: Path) -> None:
     assert step.loss == pytest.approx(sum(step.losses))
 
 
+def own_batches(*, rows: int = 8) -> Callable[[], None]:
+    """A script without a loader: batches are drawn from one long tensor, two of them a step."""
+
+    def main() -> None:
+        import torch
+
+        torch.manual_seed(1)
+        data, model = torch.randn(1000), torch.nn.Linear(16, 1)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        for _ in range(12):
+            for _ in range(2):
+                starts = torch.randint(0, 900, (rows,)).tolist()
+                batch = torch.stack([data[start : start + 16] for start in starts])
+                (model(batch).square().mean() / 2).backward()
+            with torch.no_grad():
+                model(batch[:1])  # not of the step: nothing of it is trained on
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return main
+
+
+def test_without_a_loader_shapes_tell_the_batch(tmp_path: Path) -> None:
+    from laptime.tuning.gates import invariants
+
+    def outcome(found: Any) -> str:
+        return {check.name: check.outcome for check in invariants.checks(found, "exact")}["effective_batch"]
+
+    same = twice(tmp_path / "same", own_batches())
+    assert same.base.steps[0].shapes == [[[8, 16]], [[8, 16]]]
+    assert outcome(same) == "ok"
+    assert all(row.equal for row in same.tensors)
+    assert outcome(twice(tmp_path / "fewer", own_batches(), own_batches(rows=7))) == "fail"
+
+
 def test_batches_may_be_dicts(tmp_path: Path) -> None:
     found = twice(tmp_path, classifier(as_dict=True))
     assert found.fed

@@ -97,7 +97,7 @@ class AblationRunner(TrialMode):
             observed.integers.append([tensor for tensor in parts if not tensor.is_floating_point()])
             observed.shapes.add((id(loader), *(tuple(tensor.shape[1:]) for tensor in parts)))
 
-    def forward(self, module: Any) -> None:
+    def forward(self, module: Any, inputs: Any) -> None:
         """A model is about to be called."""
         self._clock.begins("forward")
         observed = self._observed

@@ -230,11 +230,11 @@ class LoopHooks:
         shuffled = self.constructors.shuffled
         return shuffled.get(id(loader), True) or not any(shuffled.values())
 
-    def called(self, module: Any) -> None:
-        """An outermost module is about to be called."""
+    def called(self, module: Any, inputs: Any) -> None:
+        """An outermost module is about to be called with these inputs."""
         if self._can_train(module):
             self.forward(id(module))
-        self._mode.forward(module)
+        self._mode.forward(module, inputs)
         if not self._is_grad_enabled():
             return
         if id(module) not in self._met_modules:

@@ -9,7 +9,7 @@ loader gives here (`captured_inputs`). The steps themselves run as the script ru
 
 The first run, of the script as it is, makes the capture; `messages.CapturePlan` says what each run does.
 Gradients are those that the optimizer's own step sees: after unscaling and clipping. Batch sizes are those
-that loaders give, whatever is fed.
+that loaders give, whatever is fed; without a loader, those that reach the models.
 Lies when: the script draws random numbers in another order under the recipe (a GAN's noise is seeded by
 batch, so it does not), or keeps state of its own outside of models and optimizers.
 """
@@ -80,6 +80,11 @@ class NumericsCapture(TrialMode):
             batch = batches.mapped(batch, model_variants.doubled)
         captured_inputs.seed_everything(self._seed + 1000 * (number + 1))
         return batch
+
+    def forward(self, module: Any, inputs: Any) -> None:
+        """Keeps the shapes that reach a model: all that tells the batch of a script without a loader."""
+        if self._state == "capturing" and self._trains_now(module):
+            self._step["shapes"].append(batches.shapes(inputs))
 
     def backward(self, root: Any, run: Callable[[], Any]) -> Any:
         """Keeps the loss, and the norm of the gradients before anything is done to them."""
@@ -213,6 +218,12 @@ class NumericsCapture(TrialMode):
         loaders = self._hooks.loaders
         return not loaders or any(loader is each for each in loaders)
 
+    def _trains_now(self, module: Any) -> bool:
+        """Whether a call of this module is training: evaluation between two steps is not."""
+        import torch
+
+        return torch.is_grad_enabled() and any(module is model for model in self._hooks.models)
+
     def _captured_batch(self, batch: Any, number: int) -> Any:
         """The captured batch in place of this one; the loader's own where it does not fit."""
         if number >= len(self._fed):
@@ -279,7 +290,8 @@ class NumericsCapture(TrialMode):
 
 def _empty_step() -> dict[str, Any]:
     """Fields of `messages.CapturedStep` that grow during a step, and its gradients."""
-    lists: dict[str, Any] = {name: [] for name in ("losses", "rates", "norm", "norm_before", "clipped_from")}
+    names = ("losses", "rates", "norm", "norm_before", "clipped_from", "shapes")
+    lists: dict[str, Any] = {name: [] for name in names}
     return {**lists, "gradients": {}, "optimizer_steps": 0, "samples": 0}
 
 
