@@ -54,4 +54,4 @@ def test_the_floor_is_never_below_the_margin() -> None:
     floor = noise_floor(quick=True, open_session=machine.open_session, clock=machine)
     assert floor.smallest > 0.01
     assert floor.word in ("same", "unclear")
-    assert floor.processes == 2
+    assert floor.processes == 3

@@ -28,6 +28,8 @@ from laptime.reports.documents.bench.junit_cases import junit_cases
 from laptime.reports.documents.bench.table import Stats, headline, table
 
 _TONES: dict[str, doc.Tone] = {"kept": "trusted", "broken": "invalid"}
+_FEW = 5
+"""Cases whose numbers stand beside the answer of a check on a terminal; of more it is the answer alone."""
 _ANSWERS = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
 
 
@@ -129,11 +131,15 @@ def _is_compared(run: Run) -> bool:
 def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
     failures = checks.failures(run)
-    if run.verdicts or _is_compared(run):
-        return [doc.Facts(rows=[(run.trust, because)]), *failures]
-    if len(run.cases) == 1:
-        return [doc.Facts(rows=[("latency", lines.number(run, stats[0]))]), *failures]
-    return [table(run, stats), *failures]
+    trust = doc.Facts(rows=[(run.trust, because)])
+    if not run.verdicts and _is_compared(run):
+        return [trust, *failures]
+    numbers: doc.Block = table(run, stats)
+    if len(run.cases) == 1 and (headline(stats[0]) is not None or failures):
+        numbers = doc.Facts(rows=[("latency", lines.number(run, stats[0]))])
+    if not run.verdicts:
+        return [numbers, *failures]
+    return [*([numbers] if len(run.cases) <= _FEW else []), trust, *failures]
 
 
 def _findings(run: Run) -> doc.Notices:

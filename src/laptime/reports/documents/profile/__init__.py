@@ -68,8 +68,8 @@ def _change(against: Difference) -> str:
         return f"unclear: {ratio:.2f}x the speed{shown}"
     if ratio > 1:
         return f"{ratio:.2f}x faster{shown}"
-    inverse = f" [{1 / high:.2f}, {1 / low:.2f}]" if ends else shown
-    return f"{1 / ratio:.2f}x slower{inverse}"
+    inverse = f" [{1 / high:.2f}, {1 / low:.2f}]" if ends and low > 0 else shown
+    return f"{1 / ratio:.2f}x slower{inverse}" if ratio > 0 else "slower"
 
 
 def _brief(run: Run, profile: Profile) -> list[Block]:
