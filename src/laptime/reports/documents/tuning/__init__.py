@@ -49,7 +49,8 @@ def document(run: Run) -> doc.Document:
 def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     """What was asked about, what bounds it, whether it is still the same, and where the result is."""
     kind = "script" if tuning.model is None else "model"
-    rows = [(kind, f"{title}: {tuning.before.sentence}" if tuning.before else title)]
+    bound = tuning.before.sentence if tuning.before else ""
+    rows = [(kind, f"{title}: {bound}" if bound else title)]
     if tuning.model is not None:
         rows += [("gate", text)] if (text := training.gate_result(tuning.gate, "recorded call")) else []
         return rows + model.facts(tuning, tuning.model)
