@@ -39,6 +39,16 @@ def test_md1_at_20_per_second_has_its_mean_and_tail() -> None:
     assert sum(covers(each, 0.0704) for each in told) >= 0.85 * len(told)
 
 
+def test_a_mean_known_to_more_than_five_percent_is_noisy_and_says_how_long_it_takes() -> None:
+    case = level(40, 120, constant(S), 1)
+    (check,) = [each for each in case.checks if each.name == "enough"]
+    share = numbers(case).latency["mean"].precision
+    assert share is not None
+    assert share > 0.05
+    assert case.trust == "noisy"
+    assert check.next == f"--duration {120 * max(4, (share / 0.05) ** 2):.0f}s"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("service", "rate", "truth"),

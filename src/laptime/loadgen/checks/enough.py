@@ -10,7 +10,8 @@ from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
 
-WIDEST = 0.25
+WIDEST = 0.05
+"""As of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`."""
 FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 
@@ -24,8 +25,8 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     independent = effective_size_of_mean(latency[np.isfinite(latency)])
     if mean.precision is not None and mean.precision <= WIDEST and independent >= FEWEST:
         return None
-    seconds = 4 * (stats.facts.window or 10.0)
-    advice = f"--duration {seconds:.0f}s"
+    short = max(4.0, ((mean.precision or 0.0) / WIDEST) ** 2)  # an interval narrows with the root of the time
+    advice = f"--duration {short * (stats.facts.window or 10.0):.0f}s"
     if mean.precision is None:
         return Check("enough", "warn", f"{mean.n} answers are too few for an interval", advice)
     if mean.precision <= WIDEST:
