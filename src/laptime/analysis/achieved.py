@@ -22,13 +22,14 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
     if flops is None or not flops.value or rate is None or not rate.value:
         return []
     per_item = flops.value / case.batch
-    derived = [_scaled("flops/achieved", "achieved FLOP/s", rate, per_item)]
+    derived = [rate.scaled("flops/achieved", "achieved FLOP/s", per_item, unit="FLOP/s")]
     if case.axes.get("device") == "cpu":
         # Where the hypervisor hides which CPUs share a core, there is no number of cores.
         if cores := case.details.get("physical_cores"):
-            derived.append(_scaled("flops/per_core", "FLOP/s per physical core", rate, per_item / cores))
+            title = "FLOP/s per physical core"
+            derived.append(rate.scaled("flops/per_core", title, per_item / cores, unit="FLOP/s"))
         elif vcpus := case.details.get("usable_cpus"):
-            derived.append(_scaled("flops/per_vcpu", "FLOP/s per vCPU", rate, per_item / vcpus))
+            derived.append(rate.scaled("flops/per_vcpu", "FLOP/s per vCPU", per_item / vcpus, unit="FLOP/s"))
     if flops.at_least:
         return [structs.replace(stat, at_least=True, note=flops.note) for stat in derived]
     peak = measured_peak(case, constants)
@@ -37,7 +38,7 @@ def achieved(case: Case, flops: Stat | None, rate: Stat | None, constants: Const
 
 def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     """Achieved FLOP/s over the measured peak, with both intervals; no value where it would mislead."""
-    share = _scaled("flops/share_of_peak", "share of peak", rate, 1 / (peak.value or 1.0), unit="ratio")
+    share = rate.scaled("flops/share_of_peak", "share of peak", 1 / (peak.value or 1.0), unit="ratio")
     if peak.value is None:
         return structs.replace(share, value=None, ci95=None, note=peak.why_not)
     if share.value is not None and share.value > 1:
@@ -47,17 +48,3 @@ def _share(case: Case, rate: Stat, peak: Peak) -> Stat:
     if rate.ci95 and peak.ci95:
         ci95 = (rate.ci95[0] / peak.ci95[1], rate.ci95[1] / peak.ci95[0])
     return structs.replace(share, ci95=ci95, note=str(case.details.get("peak", {}).get("source", "")))
-
-
-def _scaled(tag: str, title: str, rate: Stat, factor: float, *, unit: str = "FLOP/s") -> Stat:
-    """A throughput times a constant."""
-    return Stat(
-        tag=tag,
-        title=title,
-        unit=unit,
-        value=(rate.value or 0.0) * factor,
-        ci95=(rate.ci95[0] * factor, rate.ci95[1] * factor) if rate.ci95 else None,
-        n=rate.n,
-        regime=rate.regime,
-        better="higher",
-    )

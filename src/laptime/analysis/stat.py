@@ -44,3 +44,16 @@ class Stat(Struct, frozen=True, kw_only=True, omit_defaults=True):
         if self.value in (None, 0) or self.ci95 is None:
             return None
         return (self.ci95[1] - self.ci95[0]) / 2 / abs(self.value)
+
+    def scaled(self, tag: str, title: str, factor: float, *, unit: str) -> Stat:
+        """Another number that is this rate times a constant; more of it is better."""
+        return Stat(
+            tag=tag,
+            title=title,
+            unit=unit,
+            value=(self.value or 0.0) * factor,
+            ci95=(self.ci95[0] * factor, self.ci95[1] * factor) if self.ci95 else None,
+            n=self.n,
+            regime=self.regime,
+            better="higher",
+        )

@@ -33,11 +33,10 @@ from laptime.analysis.token_rate import token_rate
 from laptime.analysis.trials import over_trials
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
+from laptime.records.load import ANSWERED
 from laptime.records.regime import HEADLINE_ORDER, THROUGHPUT_ORDER, Regime
 from laptime.records.series import Series
 
-ANSWERED = "load/answered"
-"""Tag of what a server answered per second: with many requests under way latency does not tell it."""
 REPORTED = "reported/"
 """Tags of numbers that a benchmark reported itself, one value a trial, begin with this."""
 
@@ -56,7 +55,7 @@ def summarize(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
                 _if_served(load, _spared(case, series, stat, constants))
                 for stat in latency(series, constants)
             ]
-            stats += [_throughput(case, series, constants)] if case.find(ANSWERED) is None else []
+            stats += [_throughput(case, series, constants)] if case.find(ANSWERED.tag) is None else []
         else:
             stats.append(_bounded(case, _of_metric(series, constants)))
     flops = next((stat for stat in stats if stat.tag == "flops"), None)
@@ -123,7 +122,7 @@ def throughput_regime(
 
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """Throughput of a case by regime; none where it was counted, not derived."""
-    if case.find(ANSWERED) is not None:
+    if case.find(ANSWERED.tag) is not None:
         return {}
     return {
         series.regime or "": _throughput(case, series, constants)

@@ -26,33 +26,18 @@ def token_rate(case: Case, rate: Stat | None) -> list[Stat]:
     if llm is None or rate is None or rate.value is None:
         return []
     tokens = llm["tokens"]
-    stats = [_scaled("tokens/rate", f"{llm['phase']} tokens", rate, tokens, "1/s")]
+    stats = [rate.scaled("tokens/rate", f"{llm['phase']} tokens", tokens, unit="1/s")]
     if "weight_bytes" not in llm:
         return stats
     per_sequence = llm["cache_bytes"] * (1 + 1 / llm["context"])
     per_token = llm["weight_bytes"] / case.batch + per_sequence
     note = f"at least: {llm['weight_bytes']:,} B of weights, {llm['cache_bytes']:,} B of cache a sequence"
-    moved = _scaled("bytes/rate", "memory read while decoding", rate, per_token, "B/s")
+    moved = rate.scaled("bytes/rate", "memory read while decoding", per_token, unit="B/s")
     stats += [
         Stat(tag="bytes/token", title="bytes moved per token", unit="B", value=per_token, n=1, note=note),
         moved,
     ]
     if llm.get("bandwidth"):
-        share = _scaled(
-            "bytes/share", "of measured copy bandwidth", rate, per_token / llm["bandwidth"], "ratio"
-        )
-        stats.append(share)
+        share = per_token / llm["bandwidth"]
+        stats.append(rate.scaled("bytes/share", "of measured copy bandwidth", share, unit="ratio"))
     return stats
-
-
-def _scaled(tag: str, title: str, rate: Stat, factor: float, unit: str) -> Stat:
-    return Stat(
-        tag=tag,
-        title=title,
-        unit=unit,
-        value=(rate.value or 0.0) * factor,
-        ci95=(rate.ci95[0] * factor, rate.ci95[1] * factor) if rate.ci95 else None,
-        n=rate.n,
-        regime=rate.regime,
-        better="higher",
-    )

@@ -14,7 +14,7 @@ from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
 from laptime.records.case import Case
-from laptime.records.load import FAILED, LATE, TURN, Level, level_of
+from laptime.records.load import ANSWERED, FAILED, LATE, TURN, Level, level_of
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -122,7 +122,7 @@ def _answered(requests: Requests, start: int, weighed: Balance) -> Stat:
     seconds = (last if weighed.grows else float(ends[-1])) - begin
     value = len(inside) / seconds if seconds > 0 else math.nan
     return Stat(
-        tag="load/answered",
+        tag=ANSWERED.tag,
         title="answered",
         unit="1/s",
         value=value if math.isfinite(value) else None,

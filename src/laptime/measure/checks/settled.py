@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from laptime.analysis.evidence import select
-from laptime.analysis.levels import largest_late_step, levels, timed_calls
+from laptime.analysis.levels import levels, timed_calls
+from laptime.analysis.steady import late_step
 from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
@@ -18,12 +19,13 @@ def check(case: Case, environment: Environment, plan: dict[str, Setting]) -> Che
     series = timed_calls(case)
     if any(select(each).basis == "all" for each in series):
         return Check("settled", "warn", "the latency never settled", _LONGER)
-    kinds = [(steady.kind, steady.change) for each in series for steady, _ in levels(each)]
+    settled = [found for each in series for found in levels(each)]
+    kinds = [(steady.kind, steady.change) for steady, _ in settled]
     if any(kind == "unstable" for kind, _ in kinds):
         return Check(
             "settled", "warn", "the latency wanders between levels that lie more than 10 % apart", _LONGER
         )
-    if step := largest_late_step(case):
+    if step := max((late_step(seconds, steady) for steady, seconds in settled), default=0.0):
         sentence = f"its level changed by {percent(step)} in the middle of the measurement"
         return Check("settled", "warn", sentence, _LONGER)
     slower = [change for kind, change in kinds if kind == "slow-down"]

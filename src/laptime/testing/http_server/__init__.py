@@ -12,29 +12,19 @@ Faults are data: the n-th request gets the n-th of `Script.answers`, and round a
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import msgspec
 
-from laptime.launch.process import Process
+from laptime.testing import server_process
 from laptime.testing.http_server.script import Answer as Answer
 from laptime.testing.http_server.script import Job as Job
 from laptime.testing.http_server.script import Script as Script
 
 
-@dataclass(frozen=True)
-class ServerProcess:
-    """A running scripted server. `origin`: `http://127.0.0.1:PORT`."""
-
-    origin: str
-    process: Process
+class ServerProcess(server_process.ServerProcess):
+    """A running scripted HTTP server."""
 
     @property
     def url(self) -> str:
@@ -43,26 +33,11 @@ class ServerProcess:
 
     def truth(self) -> list[Job]:
         """The requests that arrived, in order."""
-        with urllib.request.urlopen(self.origin + "/truth", timeout=10) as reply:  # noqa: S310 - always http
-            return msgspec.json.decode(reply.read(), type=list[Job])
+        return msgspec.json.decode(self.get("/truth"), type=list[Job])
 
 
 @contextmanager
 def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
-    """A server in a process of its own, ended with the block.
-
-    Raises:
-        RuntimeError: it did not start; its own words are on stderr.
-    """
-    words = [sys.executable, "-m", __name__, str(port), msgspec.json.encode(script).decode()]
-    process = Process(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode().strip()
-        if not line:
-            raise RuntimeError(f"the scripted server ended with {process.wait()} before it listened")
-        yield ServerProcess(line, process)
-    finally:
-        process.end(first=signal.SIGKILL)
-        if process.stdout is not None:
-            process.stdout.close()
+    """A server in a process of its own, ended with the block; see `server_process.started`."""
+    with server_process.started(__name__, script, port=port) as server:
+        yield ServerProcess(server.origin, server.process)

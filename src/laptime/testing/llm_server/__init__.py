@@ -28,18 +28,12 @@ Needs aiohttp.
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import msgspec
 
-from laptime.launch.process import Process
+from laptime.testing import server_process
 from laptime.testing.llm_server.engine import Cost as Cost
 from laptime.testing.llm_server.engine import Engine as Engine
 from laptime.testing.llm_server.engine import Job as Job
@@ -49,17 +43,8 @@ from laptime.testing.llm_server.script import Answer as Answer
 from laptime.testing.llm_server.script import Script as Script
 
 
-@dataclass(frozen=True)
-class ServerProcess:
-    """A running scripted server.
-
-    Attributes:
-        origin: `http://127.0.0.1:PORT`.
-        process: it; already ended where the script let it die.
-    """
-
-    origin: str
-    process: Process
+class ServerProcess(server_process.ServerProcess):
+    """A running scripted LLM server."""
 
     @property
     def url(self) -> str:
@@ -68,37 +53,15 @@ class ServerProcess:
 
     def truth(self) -> list[Job]:
         """The requests that reached the engine, in order of arrival."""
-        return msgspec.json.decode(self._get("/truth"), type=list[Job])
+        return msgspec.json.decode(self.get("/truth"), type=list[Job])
 
     def metrics(self) -> str:
         """What `/metrics` says."""
-        return self._get("/metrics").decode()
-
-    def _get(self, path: str) -> bytes:
-        with urllib.request.urlopen(self.origin + path, timeout=10) as reply:  # noqa: S310 - always http
-            body: bytes = reply.read()
-        return body
+        return self.get("/metrics").decode()
 
 
 @contextmanager
 def serving(script: Script, *, port: int = 0) -> Iterator[ServerProcess]:
-    """A server in a process of its own, ended with the block.
-
-    Args:
-        port: 0 takes a free one.
-
-    Raises:
-        RuntimeError: it did not start; its own words are on stderr.
-    """
-    words = [sys.executable, "-m", __name__, str(port), msgspec.json.encode(script).decode()]
-    process = Process(words, stdout=subprocess.PIPE, env={**os.environ, "PYTHONUNBUFFERED": "1"})
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline().decode().strip()
-        if not line:
-            raise RuntimeError(f"the scripted server ended with {process.wait()} before it listened")
-        yield ServerProcess(line, process)
-    finally:
-        process.end(first=signal.SIGKILL)
-        if process.stdout is not None:
-            process.stdout.close()
+    """A server in a process of its own, ended with the block; see `server_process.started`."""
+    with server_process.started(__name__, script, port=port) as server:
+        yield ServerProcess(server.origin, server.process)
