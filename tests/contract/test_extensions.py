@@ -81,3 +81,11 @@ def test_reports_keep_their_contract(name: str) -> None:
 @pytest.mark.parametrize("name", each("commands"))
 def test_commands_keep_their_contract(name: str) -> None:
     testing.check_command(name)
+
+
+@pytest.mark.parametrize("name", registry.names("exports"))
+def test_exports_keep_their_contract(name: str, tmp_path: Path) -> None:
+    try:
+        testing.check_export(name, tmp_path)
+    except Unavailable as error:
+        pytest.skip(str(error))

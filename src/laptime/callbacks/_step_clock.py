@@ -58,22 +58,27 @@ class StepClock:
         self._parts, self._began = {}, self._last
 
     def numbers(self) -> dict[str, float]:
-        """Means of the recent steps, by the names they are logged under; seconds and samples per second.
+        """The same as `metrics`, by the names they are logged under: `laptime/step_s`, `laptime/data_s`."""
+        names = {"step": "step", "throughput": "samples_per"}
+        return {
+            f"laptime/{names.get(tag, tag.rpartition('/')[2])}_s": value for tag, value, _ in self.metrics()
+        }
+
+    def metrics(self) -> list[tuple[str, float, str]]:
+        """Means of the recent steps: tag, value, unit; the step, samples per second, then the parts.
 
         Empty until the first steps are over.
         """
         count = len(self._recent)
         if not count:
-            return {}
+            return []
         seconds = sum(step for step, _, _ in self._recent)
         samples = sum(each for _, each, _ in self._recent)
         names = dict.fromkeys(name for _, _, parts in self._recent for name in parts)
         means = {name: sum(parts.get(name, 0.0) for *_, parts in self._recent) / count for name in names}
-        return {
-            "laptime/step_s": seconds / count,
-            **({"laptime/samples_per_s": samples / seconds} if samples else {}),
-            **{f"laptime/{name}_s": mean for name, mean in means.items()},
-        }
+        rate = [("throughput", samples / seconds, "1/s")] if samples else []
+        parts = [(f"step/{name}", mean, "s") for name, mean in means.items()]
+        return [("step", seconds / count, "s"), *rate, *parts]
 
     def sentence(self) -> str:
         """The same for people: `a step 12.1 ms: data 1.02 ms (8 %), ...`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laptime.callbacks._step_clock import StepClock
+from laptime.callbacks._step_times import SharedStepTimes
 
 if TYPE_CHECKING:
     Callback = object
@@ -20,19 +20,17 @@ else:
         Callback = object
 
 
-class StepTimes(Callback):
+class StepTimes(SharedStepTimes, Callback):
     """Numbers are added to the logs of an epoch, where `History` and other callbacks find them.
 
     Args:
         batch_size: samples in a step, for samples per second; 0 leaves them out.
-        show: print one line when training ends.
+        show, export, to: as in `SharedStepTimes`.
     """
 
-    def __init__(self, batch_size: int = 0, *, show: bool = True) -> None:
-        super().__init__()
-        self.clock = StepClock()
+    def __init__(self, batch_size: int = 0, *, show: bool = True, export: str = "", to: str = "") -> None:
+        super().__init__(show=show, export=export, to=to)
         self._samples = float(batch_size)
-        self._show = show
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """What lies between two epochs is no step."""
@@ -49,9 +47,8 @@ class StepTimes(Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """The numbers join the epoch's logs."""
         if logs is not None:
-            logs.update(self.clock.numbers())
+            logs.update(self._send())
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """The loop is over."""
-        if self._show:
-            print(self.clock.sentence())
+        self._end_loop()

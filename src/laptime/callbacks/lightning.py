@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laptime.callbacks._step_clock import LoopProfile, StepClock
+from laptime.callbacks._step_times import SharedStepTimes
 
 if TYPE_CHECKING:
     Callback = object
@@ -22,23 +22,12 @@ else:
             Callback = object
 
 
-class StepTimes(Callback):
-    """Logs through the module's own loggers, as often as the trainer logs.
-
-    Args:
-        profile: profile some steps, too, and print the report when training ends.
-        show: print one line when training ends.
-    """
-
-    def __init__(self, *, profile: bool = False, show: bool = True) -> None:
-        self.clock = StepClock()
-        self._show = show
-        self._profile = LoopProfile(profile)
+class StepTimes(SharedStepTimes, Callback):
+    """Logs through the trainer's loggers, as often as they log; arguments: `SharedStepTimes`."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         """The loop begins."""
-        self._profile.begin()
-        self.clock.begin()
+        self._begin_loop()
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """What lies between two epochs is no step."""
@@ -62,7 +51,7 @@ class StepTimes(Callback):
     ) -> None:
         """The step is over."""
         self.clock.end("optimizer", self._batch)
-        if self.clock.steps % trainer.log_every_n_steps == 0 and (numbers := self.clock.numbers()):
+        if self.clock.steps % trainer.log_every_n_steps == 0 and (numbers := self._send()):
             for logger in trainer.loggers:
                 logger.log_metrics(numbers, step=trainer.global_step)
 
@@ -72,9 +61,7 @@ class StepTimes(Callback):
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         """The loop is over."""
-        self._profile.end()
-        if self._show:
-            print(self.clock.sentence())
+        self._end_loop()
 
 
 def _items(batch: Any) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from laptime.callbacks._step_clock import LoopProfile, StepClock
+from laptime.callbacks._step_times import SharedStepTimes
 
 if TYPE_CHECKING:
     TrainerCallback = object
@@ -19,24 +19,13 @@ else:
         TrainerCallback = object
 
 
-class StepTimes(TrainerCallback):
-    """Numbers are added to what the trainer logs, so that they go where its loss goes.
-
-    Args:
-        profile: profile some steps, too, and print the report when training ends.
-        show: print one line when training ends.
-    """
-
-    def __init__(self, *, profile: bool = False, show: bool = True) -> None:
-        self.clock = StepClock()
-        self._show = show
-        self._profile = LoopProfile(profile)
+class StepTimes(SharedStepTimes, TrainerCallback):
+    """Numbers join what the trainer logs, and go where its loss goes; arguments: `SharedStepTimes`."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """The loop begins."""
         self._samples = args.train_batch_size * args.gradient_accumulation_steps
-        self._profile.begin()
-        self.clock.begin()
+        self._begin_loop()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """What lies between two epochs is no step."""
@@ -63,10 +52,8 @@ class StepTimes(TrainerCallback):
     ) -> None:
         """Add the numbers to a training log, before the callbacks behind this one see it."""
         if logs is not None and "loss" in logs:
-            logs.update(self.clock.numbers())
+            logs.update(self._send())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
         """The loop is over."""
-        self._profile.end()
-        if self._show:
-            print(self.clock.sentence())
+        self._end_loop()

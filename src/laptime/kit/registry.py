@@ -26,6 +26,7 @@ ROOMS = {
     "model_changes": "laptime.tuning.inference.catalogue",
     "imports": "laptime.store.imports",
     "reports": "laptime.reports.formats",
+    "exports": "laptime.exports",
     "commands": "laptime.apps.cli.commands",
     "suite_commands": "laptime.apps.cli.suite_commands",
 }

@@ -18,5 +18,6 @@ from laptime.testing.conformance import check_probe as check_probe
 from laptime.testing.conformance import check_report as check_report
 from laptime.testing.conformance import check_target as check_target
 from laptime.testing.conformance import documented as documented
+from laptime.testing.exports import check_export as check_export
 from laptime.testing.optimizations import check_optimization as check_optimization
 from laptime.testing.rules import check_rule as check_rule

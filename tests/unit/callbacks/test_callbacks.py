@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from laptime import exports
 from laptime.callbacks import keras, lightning, transformers
 from laptime.callbacks._step_clock import SETTLING, StepClock
 
@@ -112,3 +113,60 @@ def test_a_step_costs_far_less_than_one_per_cent_of_ten_milliseconds() -> None:
             clock.end("optimizer", 8)
         best = min(best, (perf_counter() - began) / 100)
     assert best < 100e-6
+
+
+class Taken(list[exports.Record]):
+    """An export that keeps what it gets; `full` says after how many records it breaks."""
+
+    full = 1000
+
+    def write(self, record: exports.Record) -> None:
+        if len(self) >= self.full:
+            raise OSError("disk full")
+        self.append(record)
+
+    def close(self) -> str:
+        return "see taken"
+
+
+def trained(monkeypatch: pytest.MonkeyPatch, taken: Taken, **options: Any) -> dict[str, Any]:
+    """Two epochs of the Keras callback with this export; the logs of the last one."""
+    from laptime.callbacks import _step_times
+
+    monkeypatch.setattr(_step_times, "opened", lambda name, to, title: taken)
+    times = keras.StepTimes(batch_size=16, export="prometheus", **options)
+    logs: dict[str, Any] = {}
+    for epoch in range(2):
+        times.on_epoch_begin(epoch)
+        for batch in range(STEPS):
+            times.on_train_batch_begin(batch)
+            times.on_train_batch_end(batch)
+        times.on_epoch_end(epoch, logs := {})
+    times.on_train_end()
+    return logs
+
+
+def test_a_loop_is_exported_live(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = Taken()
+    logs = trained(monkeypatch, taken)
+    assert [record.step for record in taken] == [STEPS, 2 * STEPS]
+    numbers = {point.tag: (point.value, point.unit) for point in taken[-1].points}
+    assert numbers["step"] == (logs["laptime/step_s"], "s")
+    assert numbers["throughput"] == (logs["laptime/samples_per_s"], "1/s")
+    assert numbers["step/compute"] == (logs["laptime/compute_s"], "s")
+    assert "see taken" in capsys.readouterr().out
+
+
+def test_an_export_that_breaks_ends_no_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = Taken()
+    taken.full = 1
+    with pytest.warns(UserWarning, match="disk full"):
+        assert trained(monkeypatch, taken, show=False)["laptime/step_s"] > 0
+    assert len(taken) == 1
+
+
+def test_of_several_ranks_one_exports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", "1")
+    taken = Taken()
+    trained(monkeypatch, taken, show=False)
+    assert not taken

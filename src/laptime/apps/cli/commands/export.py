@@ -1,0 +1,40 @@
+"""Hand a run's numbers to MLflow, W&B, TensorBoard, Prometheus or OpenTelemetry."""
+
+from __future__ import annotations
+
+import click
+
+from laptime.apps.cli import completing, output
+from laptime.apps.cli.error_boundary import Voice, pass_voice
+from laptime.apps.cli.options import voice_options
+
+
+@click.command("export")
+@click.argument("name", metavar="NAME", shell_complete=completing.extensions("exports"))
+@click.argument("reference", metavar="RUN", default="last", shell_complete=completing.runs)
+@click.option(
+    "--to",
+    "place",
+    default="",
+    metavar="PLACE",
+    help="File, folder or address (http://...). Without an address the network is not used.",
+)
+@voice_options
+@pass_voice
+def command(voice: Voice, /, name: str, reference: str, place: str) -> None:
+    """Hand the numbers of a stored run to another tool.
+
+    NAME is mlflow, opentelemetry, prometheus, tensorboard or wandb; each is an extra:
+    pip install 'laptime[mlflow]'. Every statistic of every case is handed over with the ends of its interval,
+    under its name in docs/metrics.md, in SI units, beside the verdict.
+
+    \b
+    laptime export tensorboard
+    laptime export prometheus last --to /var/lib/node_exporter/laptime.prom
+    laptime export mlflow baseline --to http://127.0.0.1:5000
+    """
+    from laptime import exports  # not for `laptime --help`
+    from laptime.store import lookup
+
+    seen_by = exports.send(lookup.load(reference), name, place)
+    output.result(f"Exported to {name}: {seen_by}")
