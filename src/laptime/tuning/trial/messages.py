@@ -21,8 +21,9 @@ VARIABLE = "LAPTIME_TRIAL"
 """Environment variable that holds the plan."""
 TEMPORARY = "LAPTIME_TEMPORARY"
 """Environment variable with the folder where temporary files usually go; those of a trial go into its own."""
-LIBRARIES = ("torch", "numpy", "torchvision", "timm", "transformers", "lightning")
-"""What a prepared interpreter imports before trials are forked, where the script imports it."""
+LIBRARIES = ("torch", "numpy", "torch._dynamo", "torchvision", "timm", "transformers", "lightning")
+"""What a prepared interpreter imports before trials are forked, where the script has imported it; torch
+imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
 _T = TypeVar("_T")
 
