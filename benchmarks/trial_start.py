@@ -8,6 +8,7 @@ is paid once a session, and shown apart.
 
 from __future__ import annotations
 
+import argparse
 import sys
 import tempfile
 import time
@@ -43,11 +44,12 @@ def race(runner: TrialRunner, *, fresh: bool) -> float:
 def main() -> None:
     """Print the table."""
     options = parser(__doc__ or "")
-    options.add_argument("script", nargs="*", default=[str(SCRIPT)])
+    options.add_argument("script", nargs=argparse.REMAINDER, help="and its arguments; else nanogpt.py")
     options.add_argument("--races", type=int, default=6, help="of each kind; six make an interval (6)")
     given = options.parse_args()
     data: dict[str, Any] = head("Seconds of a race beyond its own steps")
-    program = Program(given.script, Subject(target=given.script[0], source="file"), sys.executable)
+    words = given.script or [str(SCRIPT), "--gradient_accumulation_steps", "1"]
+    program = Program(words, Subject(target=words[0], source="file"), sys.executable)
     taken: dict[str, list[float]] = {"fresh": [], "forked": []}
     with tempfile.TemporaryDirectory() as folder:
         runner = TrialRunner(program, Path(folder))
