@@ -27,6 +27,9 @@ Outcome = Literal[
 """faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
 not measured: the budget ended before anything was tried, or before the whole was measured."""
 
+MAY_GAIN = 1.05
+"""A change that came out no slower, and whose interval reaches so far, may be worth having: it is open."""
+
 DRY = "dry run"
 """How a session ended that only diagnosed."""
 
@@ -68,14 +71,38 @@ def outcome(run: Run) -> Outcome:
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
     if not tuning.recipe:
-        is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
-        return "not measured" if tuning.ended == "budget" and not is_tried else "nothing"
+        return _without_recipe(tuning)
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained
     if tuning.gate.word != "passed":
         return "gate undecided"
     return "patch fails" if broken_patch(tuning) else gained
+
+
+def _without_recipe(tuning: Tuning) -> Outcome:
+    """Nothing was kept: because nothing helps, or because it is not known."""
+    is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
+    if tuning.ended == "budget" and not is_tried:
+        return "not measured"
+    if any(rung.gate.word == "undecided" for rung in unkept(tuning)):
+        return "gate undecided"
+    return "unclear" if open_races(tuning) else "nothing"
+
+
+def unkept(tuning: Tuning) -> list[Rung]:
+    """Changes that came out faster or smaller, and were not kept."""
+    return [rung for rung in tried(tuning) if rung.verdict in ("faster", "smaller") and not rung.kept]
+
+
+def open_races(tuning: Tuning) -> list[Rung]:
+    """Changes whose races leave open whether they are worth having."""
+    return [
+        rung
+        for rung in tried(tuning)
+        if rung.verdict == "unclear" and rung.ci95 and (rung.speedup or 0.0) >= 1.0
+        if rung.ci95[1] >= MAY_GAIN
+    ]
 
 
 def _gained(tuning: Tuning) -> Outcome:
