@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from laptime.analysis import paired
-from laptime.analysis.evidence import select
+from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
@@ -27,9 +27,6 @@ DECISION_LEVEL = 0.99
 
 MIN_PAIRS = 5
 """Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
-
-CROWDED = 0.75
-"""Share of disturbed samples from which the rest are suspect, too: nothing but `unclear` is said."""
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
