@@ -44,6 +44,8 @@ def table(run: Run, stats: list[Stats]) -> Table:
     """One row a case; only the columns that this run can fill, and that differ from row to row."""
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
     columns = [*_names(run), *_numbers(run, stats)]
+    if run.verdicts:
+        columns.append((Column(title="checks"), [_checked(run, case) for case in run.cases]))
     has_states = len({run.trust, *states}) > 1
     if has_states:
         columns.append((Column(title="verdict"), [Cell(text=state, tone=state) for state in states]))
@@ -59,6 +61,12 @@ def table(run: Run, stats: list[Stats]) -> Table:
     return Table(
         id="case", columns=[column for column, _ in columns], rows=rows if is_measured and columns else []
     )
+
+
+def _checked(run: Run, case: Case) -> Cell:
+    """The worst word of what was asked of a case."""
+    words = {verdict.word for verdict in run.verdicts if verdict.case == case.key}
+    return Cell(text=next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
 
 
 def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
