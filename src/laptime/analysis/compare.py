@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis import paired
-from laptime.analysis.evidence import select
+from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
@@ -28,9 +29,6 @@ DECISION_LEVEL = 0.99
 MIN_PAIRS = 5
 """Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
 
-CROWDED = 0.75
-"""Share of disturbed samples from which the others are too few: all rounds are compared."""
-
 ONE_SIDED = 0.3
 """Difference of both sides' disturbed shares that chance does not make, where all rounds are compared."""
 
@@ -42,7 +40,7 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
     most of the samples were disturbed, all settled samples count. Blocks of a round stand side by side in
     random order, so what disturbs them favours no side, and the error grows with it.
     """
-    is_crowded = max(select(series).disturbed for series in (baseline, candidate)) > CROWDED
+    is_crowded = disturbed(baseline, candidate) > CROWDED
     for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE)[is_crowded:]:
         left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
@@ -50,6 +48,11 @@ def effect(baseline: Series, candidate: Series) -> Effect | None:
             logs = [right[key] - left[key] for key in shared]
             return paired.from_many_rounds(logs, [process for process, _ in shared])
     return None
+
+
+def disturbed(baseline: Series, candidate: Series) -> float:
+    """Share of the samples with an outside cause, of the side that has more of them."""
+    return max(select(series).disturbed for series in (baseline, candidate))
 
 
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
@@ -100,7 +103,12 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
-    return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
+    doubt = thin_evidence(left, right, measured)
+    found = described(baseline, candidate, regime, measured, margin, doubt)
+    share = disturbed(left, right)
+    if doubt or share <= CROWDED:
+        return found
+    return structs.replace(found, sentence=f"{found.sentence}; {share:.0%} of the samples were disturbed")
 
 
 def described(

@@ -117,6 +117,7 @@ def test_on_a_crowded_machine_all_rounds_are_compared_and_not_the_few_that_were_
     found = compare(case("a", left), case("b", right))
     assert found is not None
     assert found.pairs == 18
+    assert "of the samples were disturbed" in found.sentence
     assert found.ci95[0] < 1.1 < found.ci95[1]
 
 
