@@ -22,7 +22,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
 @laptime.profile(steps=2)
 def train():
-    for _ in range(40):
+    for _ in range(2000):
         optimizer.zero_grad()
         model(torch.randn(8, 32)).sum().backward()
         optimizer.step()
@@ -60,7 +60,8 @@ def test_a_notebook_runs_and_shows_its_answers(tmp_path: Path, monkeypatch: pyte
         assert "latency" in shown(measured, "text/html")
         assert "<script" not in shown(measured, "text/html")
         assert 0 < len(shown(measured, "text/plain").splitlines()) <= 5
-    assert "step" in shown(profiled, "stdout")
+    assert "a step" in shown(profiled, "stdout")
+    assert "nothing was traced" not in shown(profiled, "stdout")
     assert len(shown(wrong, "stderr").strip().splitlines()) == 3
 
 
