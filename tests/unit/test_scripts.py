@@ -289,7 +289,7 @@ def test_scripts_need_nothing_but_the_standard_library() -> None:
 
 
 def test_links_fit_the_site() -> None:
-    fitted = script("site").fitted
+    fitted = script("mkdocs_hooks").fitted
     assert fitted("[b](docs/bench.md#how-long) [a](ARCHITECTURE.md)", "index.md") == (
         "[b](bench.md#how-long) [a](ARCHITECTURE.md)"
     )
