@@ -27,6 +27,7 @@ from laptime.verbs.bench import bench
 WORLDS: dict[str, dict[str, float]] = {
     "quiet": {},
     "busy neighbour": {"neighbour": 0.5},
+    "crowded": {"neighbour": 0.9},
     "drift 15 %": {"drift": 0.15},
     "processes 0.6 % apart": {"between": 0.006},
     "noise 5 %": {"noise": 0.05},
@@ -73,9 +74,11 @@ def row(score: dict[str, Any]) -> tuple[str, ...]:
 
 
 def kept(score: dict[str, Any]) -> bool:
-    """Whether the promise holds for this line."""
+    """Whether the promise holds for this line; of a crowded machine no more is asked than no false word."""
     if score["slower"] == 1.0:
         return score["wrong"] <= max(1, score["n"] // 100)
+    if score["name"] == "crowded":
+        return score["wrong"] == 0
     return score["wrong"] == 0 and score["words"]["slower"] >= 95 * score["n"] // 100
 
 

@@ -59,7 +59,9 @@ def script(*, augments: bool, rate: float = 1e-2) -> Callable[[], None]:
             nn.Flatten(),
             nn.Linear(16, 5),
         )
-        optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.1)
+        groups = [{"params": list(part.parameters())} for part in (model[:6], model[6:])]
+        optimizer = torch.optim.AdamW(groups, lr=rate, weight_decay=0.1)
+        schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99)
         loader = DataLoader(Images(), batch_size=8, shuffle=True)
         for _ in range(3):
             for batch, labels in loader:
@@ -67,6 +69,7 @@ def script(*, augments: bool, rate: float = 1e-2) -> Callable[[], None]:
                 nn.functional.cross_entropy(model(batch), labels).backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 0.5)
                 optimizer.step()
+                schedule.step()
 
     return main
 
@@ -109,6 +112,16 @@ def planted(name: str) -> str:
         ("micro_batches", "reassociated", "batchnorm"),
         ("micro_batches", "algorithm", "batchnorm"),
         ("silent_dtype", "precision", "dtype"),
+        ("group_without_decay", "precision", "optimizer_settings"),
+        ("wrong_eps", "precision", "optimizer_settings"),
+        ("momentum_in_bfloat16", "precision", "dtype"),
+        ("dropped_sample", "precision", "effective_batch"),
+        ("scheduler_twice", "precision", "learning_rate"),
+        ("stale_gradients", "precision", "clipping"),
+        ("frozen_layer", "precision", "gradients"),
+        ("scaled_layer", "precision", "gradient_norm"),
+        ("norm_in_bfloat16", "precision", "batchnorm"),
+        ("frozen_statistics", "precision", "batchnorm"),
     ],
 )
 def test_harm_is_caught_by_name(plain: Any, name: str, numerics: str, check: str) -> None:

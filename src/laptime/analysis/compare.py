@@ -11,9 +11,10 @@ import math
 from dataclasses import replace
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis import paired
-from laptime.analysis.evidence import select
+from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.paired import MARGIN, Effect
 from laptime.records.case import Case
 from laptime.records.comparison import Comparison, Word
@@ -28,23 +29,30 @@ DECISION_LEVEL = 0.99
 MIN_PAIRS = 5
 """Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
 
-CROWDED = 0.75
-"""Share of disturbed samples from which the rest are suspect, too: nothing but `unclear` is said."""
+ONE_SIDED = 0.3
+"""Difference of both sides' disturbed shares that chance does not make, where all rounds are compared."""
 
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
-    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
-    settled samples count, and the error grows with what disturbed them.
+    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, or
+    most of the samples were disturbed, all settled samples count. Blocks of a round stand side by side in
+    random order, so what disturbs them favours no side, and the error grows with it.
     """
-    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
+    is_crowded = disturbed(baseline, candidate) > CROWDED
+    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE)[is_crowded:]:
         left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
         if len(shared) >= FEWEST_ROUNDS:
             logs = [right[key] - left[key] for key in shared]
             return paired.from_many_rounds(logs, [process for process, _ in shared])
     return None
+
+
+def disturbed(baseline: Series, candidate: Series) -> float:
+    """Share of the samples with an outside cause, of the side that has more of them."""
+    return max(select(series).disturbed for series in (baseline, candidate))
 
 
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
@@ -95,7 +103,12 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
-    return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
+    doubt = thin_evidence(left, right, measured)
+    found = described(baseline, candidate, regime, measured, margin, doubt)
+    share = disturbed(left, right)
+    if doubt or share <= CROWDED:
+        return found
+    return structs.replace(found, sentence=f"{found.sentence}; {share:.0%} of the samples were disturbed")
 
 
 def described(
@@ -135,8 +148,8 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
 def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
     """Why no word may be said although the interval would allow it; "" when it may.
 
-    On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
-    and say nothing about the program.
+    On a busy machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
+    and say nothing about the program. And what disturbs one side only does not cancel.
     """
     started = min(len(set(series.process or [0])) for series in (baseline, candidate))
     if measured.rounds < MIN_PAIRS:
@@ -145,9 +158,9 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
         )
     if measured.processes < min(2, started):
         return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
-    worst = max((select(series) for series in (baseline, candidate)), key=lambda each: each.disturbed)
-    if worst.disturbed > CROWDED:
-        return f"{worst.disturbed:.0%} of the samples were disturbed"
+    shares = sorted(select(series).disturbed for series in (baseline, candidate))
+    if shares[1] > CROWDED and shares[1] - shares[0] > ONE_SIDED:
+        return f"{shares[1]:.0%} of one side's samples were disturbed, and {shares[0]:.0%} of the other's"
     return ""
 
 

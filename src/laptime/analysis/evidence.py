@@ -15,6 +15,9 @@ from laptime.records.series import DISTURBED, EXCLUDED, UNSETTLED, Label, Series
 MIN_SAMPLES = 6
 """Below six samples a median has no 95 % interval."""
 
+CROWDED = 0.75
+"""Share of disturbed samples from which the rest are suspect, too."""
+
 Basis = Literal["undisturbed", "few", "settled", "all"]
 
 
@@ -40,6 +43,11 @@ class Evidence(NamedTuple):
     disturbed: float
     causes: dict[str, int]
     warm_up: int
+
+    @property
+    def crowded(self) -> bool:
+        """Whether what comes of it says more about other programs than about this one."""
+        return self.basis == "settled" or self.disturbed > CROWDED
 
 
 def select(series: Series, constants: Constants = TODAY) -> Evidence:

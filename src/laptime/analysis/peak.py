@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.compare import CROWDED
-from laptime.analysis.evidence import select
+from laptime.analysis.evidence import CROWDED, select
 from laptime.analysis.quantiles import effective_size
 from laptime.analysis.student_t import t_quantile
 from laptime.records.case import Case

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import throughput_regime, throughputs
+from laptime.analysis.summary import throughput_regimes, throughputs
 from laptime.records.case import Case
 from laptime.records.constants import TODAY, Constants
 
@@ -57,9 +57,13 @@ def scaling(cases: Sequence[Case], constants: Constants = TODAY, cores: float | 
 
 
 def _rates(group: Sequence[Case], constants: Constants) -> list[tuple[Case, Stat]]:
-    by_case = [(case, throughputs(case, constants)) for case in group]
-    regime = throughput_regime([rates for _, rates in by_case], on_cpu=True, constants=constants)
-    return [(case, rates[regime]) for case, rates in by_case if regime and rates[regime].value]
+    every = [throughputs(case, constants) for case in group]
+    regimes = throughput_regimes(every, on_cpu=True, constants=constants)
+    return [
+        (case, rates[regime])
+        for case, rates, regime in zip(group, every, regimes, strict=True)
+        if regime and rates[regime].value
+    ]
 
 
 def _scaled(case: Case, stat: Stat, base: float, cores: float | None) -> Scaled:

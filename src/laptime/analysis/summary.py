@@ -13,7 +13,6 @@ import numpy as np
 from msgspec import structs
 
 from laptime.analysis.achieved import achieved
-from laptime.analysis.compare import CROWDED
 from laptime.analysis.evidence import MIN_SAMPLES, Evidence, select
 from laptime.analysis.lost_time import lost_share
 from laptime.analysis.open_loop import OpenLoop, open_loop
@@ -120,6 +119,24 @@ def throughput_regime(
     return shared[0] if is_sound else min(shared, key=lambda regime: unsound[regime])
 
 
+def throughput_regimes(
+    rates: list[dict[str, Stat]], *, on_cpu: bool, constants: Constants = TODAY
+) -> list[str | None]:
+    """The regime of each case's throughput: the shared one, else, where its number there rests on disturbed
+    samples, the soundest of its own; None where it has none.
+
+    Args:
+        rates: as for `throughput_regime`; empty ones have no say in what is shared.
+    """
+    shared = throughput_regime([each for each in rates if each], on_cpu=on_cpu, constants=constants)
+    return [
+        shared
+        if shared in each and not each[shared].crowded
+        else throughput_regime([each] if each else [], on_cpu=on_cpu, constants=constants)
+        for each in rates
+    ]
+
+
 def throughputs(case: Case, constants: Constants = TODAY) -> dict[str, Stat]:
     """Throughput of a case by regime; none where it was counted, not derived."""
     if case.find(ANSWERED.tag) is not None:
@@ -193,6 +210,7 @@ def _latency_stat(
         n=len(evidence.values),
         regime=series.regime,
         better="lower",
+        crowded=evidence.crowded,
         note=_basis_note(evidence) if value is not None else f"{name} needs {needed} samples, has {have}",
     )
 
@@ -325,7 +343,7 @@ def throughput(series: Series, *, batch: int, constants: Constants = TODAY) -> S
         regime=series.regime,
         better="higher",
         note=_basis_note(evidence),
-        crowded=evidence.basis == "settled" or evidence.disturbed > CROWDED,
+        crowded=evidence.crowded,
     )
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+from msgspec import structs
+
 from laptime.kit.errors import ExitCode
+from laptime.kit.units import show
 from laptime.records.run import Run
-from laptime.records.tuning import Rung, Tuning
+from laptime.records.tuning import Diagnosis, Measured, Rung, Tuning
 
 Outcome = Literal[
     "faster",
@@ -26,6 +29,9 @@ Outcome = Literal[
 ]
 """faster, same, slower, unclear: the whole, measured afresh. smaller: goal memory. nothing: none was kept.
 not measured: the budget ended before anything was tried, or before the whole was measured."""
+
+MAY_GAIN = 1.05
+"""A change that came out no slower, and whose interval reaches so far, may be worth having: it is open."""
 
 DRY = "dry run"
 """How a session ended that only diagnosed."""
@@ -68,14 +74,38 @@ def outcome(run: Run) -> Outcome:
     if tuning.gate.word == "failed" or tuning.convergence.word == "fails":
         return "gate failed"
     if not tuning.recipe:
-        is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
-        return "not measured" if tuning.ended == "budget" and not is_tried else "nothing"
+        return _without_recipe(tuning)
     gained = _gained(tuning)
     if gained not in ("faster", "smaller"):
         return gained
     if tuning.gate.word != "passed":
         return "gate undecided"
     return "patch fails" if broken_patch(tuning) else gained
+
+
+def _without_recipe(tuning: Tuning) -> Outcome:
+    """Nothing was kept: because nothing helps, or because it is not known."""
+    is_tried = any(rung.verdict != "unclear" or rung.ci95 is not None for rung in tried(tuning))
+    if tuning.ended == "budget" and not is_tried:
+        return "not measured"
+    if any(rung.gate.word == "undecided" for rung in unkept(tuning)):
+        return "gate undecided"
+    return "unclear" if open_races(tuning) else "nothing"
+
+
+def unkept(tuning: Tuning) -> list[Rung]:
+    """Changes that came out faster or smaller, and were not kept."""
+    return [rung for rung in tried(tuning) if rung.verdict in ("faster", "smaller") and not rung.kept]
+
+
+def open_races(tuning: Tuning) -> list[Rung]:
+    """Changes whose races leave open whether they are worth having."""
+    return [
+        rung
+        for rung in tried(tuning)
+        if rung.verdict == "unclear" and rung.ci95 and (rung.speedup or 0.0) >= 1.0
+        if rung.ci95[1] >= MAY_GAIN
+    ]
 
 
 def _gained(tuning: Tuning) -> Outcome:
@@ -130,6 +160,46 @@ def detectable(run: Run) -> float | None:
         return smallest
     ends = [math.expm1(abs(math.log(end))) for end in race.ci95 or () if end > 0]
     return max(smallest or 0.0, min(run.constants.widest_margin, max(ends))) if ends else smallest
+
+
+def in_measured_steps(tuning: Tuning) -> Tuning:
+    """The session with every time of a step on the scale of the steps that were measured afresh.
+
+    A diagnosis leaves parts out, a trace slows the step that it records: both tell shares. Printed in
+    seconds of their own they would be further answers to how long a step takes.
+    """
+    return structs.replace(
+        tuning,
+        before=_in_measured(tuning.before, tuning.baseline),
+        after=_in_measured(tuning.after, tuning.final),
+        breakdown_before=_parts_of(tuning.breakdown_before, tuning.baseline),
+        breakdown_after=_parts_of(tuning.breakdown_after, tuning.final),
+    )
+
+
+def _in_measured(diagnosis: Diagnosis | None, measured: Measured | None) -> Diagnosis | None:
+    if diagnosis is None or measured is None or not _are_times(diagnosis.step, measured.step):
+        return diagnosis
+    factor = measured.step / diagnosis.step
+    return structs.replace(
+        diagnosis,
+        step=measured.step,
+        shares={name: factor * seconds for name, seconds in diagnosis.shares.items()},
+        what_if={name: factor * seconds for name, seconds in diagnosis.what_if.items()},
+        suspects=[structs.replace(each, saves=factor * each.saves) for each in diagnosis.suspects],
+        sentence=diagnosis.sentence.replace(show(diagnosis.step, "s"), show(measured.step, "s")),
+    )
+
+
+def _parts_of(parts: dict[str, float], measured: Measured | None) -> dict[str, float]:
+    whole = sum(parts.values())
+    if measured is None or not _are_times(whole, measured.step):
+        return parts
+    return {name: seconds * measured.step / whole for name, seconds in parts.items()}
+
+
+def _are_times(*seconds: float) -> bool:
+    return all(0 < each < math.inf for each in seconds)
 
 
 def tried(tuning: Tuning) -> list[Rung]:

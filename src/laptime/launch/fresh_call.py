@@ -13,7 +13,8 @@ import sys
 from subprocess import PIPE, TimeoutExpired
 from typing import Any
 
-from laptime.kit.errors import Died, Hung
+from laptime.kit import errors
+from laptime.kit.errors import Died, Hung, LaptimeError
 from laptime.launch.interpreter import environment, path_of
 from laptime.launch.process import Process, ending, last_line
 
@@ -26,6 +27,7 @@ def call(function: str, arguments: dict[str, Any], *, timeout: float, python: st
         python: another interpreter than this one, see `launch.interpreter`.
 
     Raises:
+        LaptimeError: the one that the function raised, of the same class.
         Died: the process ended without an answer; its last line says why.
         Hung: it gave none within `timeout` seconds.
     """
@@ -45,7 +47,11 @@ def call(function: str, arguments: dict[str, Any], *, timeout: float, python: st
     if status != 0:
         why = last_line(complaint.decode(errors="replace")) or f"it {ending(status)}"
         raise Died(f"{function} ended without an answer", why=why)
-    return json.loads(answer)
+    told = json.loads(answer)
+    if "raised" in told:
+        kind, what, why, next_step = told["raised"]
+        raise getattr(errors, kind, LaptimeError)(what, why=why, next=next_step)
+    return told["returned"]
 
 
 def main() -> None:
@@ -56,8 +62,11 @@ def main() -> None:
     if module.split(".")[0] != "laptime":
         sys.exit("only functions of laptime are called")
     arguments = json.load(sys.stdin)
-    answer = getattr(importlib.import_module(module), name)(**arguments)
-    json.dump(answer, output)
+    try:
+        told = {"returned": getattr(importlib.import_module(module), name)(**arguments)}
+    except LaptimeError as error:
+        told = {"raised": [type(error).__name__, error.what, error.why, error.next]}
+    json.dump(told, output)
     output.close()
 
 

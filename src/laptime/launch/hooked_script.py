@@ -24,12 +24,12 @@ def start(
         variables: of its environment, beside laptime's own.
         options: as for `subprocess.Popen`.
     """
-    environ = _environment(folder, python, module, variables)
+    environ = environment(folder, python, module, variables)
     return Process([python, "-m", module, *words], keeps_terminal=True, env=environ, **options)
 
 
-def _environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
-    """Such that `torchrun` starts its ranks by `python -m MODULE`, too."""
+def environment(folder: Path, python: str, module: str, variables: dict[str, str]) -> dict[str, str]:
+    """Of such a script: such that `torchrun` starts its ranks by `python -m MODULE`, too."""
     environ = {**os.environ, **variables}
     # The profiler's library would print remarks among the script's.
     environ.setdefault("KINETO_LOG_LEVEL", "99")

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import DEVNULL, STDOUT
 from typing import TypeVar
 
 from laptime.launch import hooked_script
+from laptime.launch.prepared_interpreter import ForkedProcess, PreparedInterpreter
 from laptime.launch.process import (
     Process,
     deferred_signals,
@@ -26,9 +27,12 @@ from laptime.launch.process import (
     unwound_by_sigterm,
 )
 from laptime.tuning import wire_format
+from laptime.tuning.trial.hooks import started_processes
 from laptime.tuning.trial.messages import TEMPORARY, VARIABLE, Block, Messages, TrialPlan, TrialResult
 
 _Document = TypeVar("_Document")
+MODULE = "laptime.tuning.trial"
+"""Runs the script."""
 LOOK = 0.02
 """Seconds between two looks for new blocks."""
 GRACE = 10.0
@@ -42,11 +46,19 @@ class RunningTrial(ABC):
 
     Attributes:
         hung: it took longer than it may, and was ended.
+        is_forked: from a prepared interpreter.
     """
+
+    is_forked = False
 
     def __init__(self, folder: str | Path) -> None:
         self.hung = False
         self._messages = Messages(folder)
+
+    @property
+    def child_trains(self) -> bool:
+        """Whether an optimizer has stepped in a process that the script has started; then it was ended."""
+        return False
 
     @abstractmethod
     def blocks(self) -> Iterator[Block]:
@@ -79,6 +91,7 @@ class Running(RunningTrial):
 
     def __init__(self, process: Process, folder: Path, timeout: float) -> None:
         super().__init__(folder)
+        self.is_forked = isinstance(process, ForkedProcess)
         self.process, self.folder, self.timeout = process, folder, timeout
         self.status: int | None = None
 
@@ -88,11 +101,15 @@ class Running(RunningTrial):
             if self.process.poll() is not None:
                 yield from self._messages.new_blocks()
                 return
-            if self.process.seconds > self.timeout:
-                self.hung = True
+            self.hung = self.process.seconds > self.timeout
+            if self.hung or self.child_trains:
                 self._end()
                 return
             self.process.ends_within(LOOK)
+
+    @property
+    def child_trains(self) -> bool:
+        return (self.folder / started_processes.FILE).exists()
 
     def stop(self) -> None:
         """Ask it to end after its current step, and end it."""
@@ -123,30 +140,63 @@ class Running(RunningTrial):
 
 @contextmanager
 def start(
-    words: list[str], *, python: str, plan: TrialPlan, timeout: float, variables: dict[str, str] | None = None
+    words: list[str],
+    *,
+    python: str,
+    plan: TrialPlan,
+    timeout: float,
+    variables: dict[str, str] | None = None,
+    prepared: PreparedInterpreter | None = None,
 ) -> Iterator[Running]:
-    """Start a trial; it is ended, with all of its children, when the block is left."""
+    """Start a trial; it is ended, with all of its children, when the block is left.
+
+    Args:
+        prepared: forks it; None: a fresh interpreter.
+
+    Raises:
+        NotPrepared: it cannot be forked.
+    """
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
     environ = {**(variables or {}), VARIABLE: wire_format.encode(plan), **_temporary(folder)}
     with unwound_by_sigterm(), deferred_signals() as release:
-        with (folder / "output").open("wb") as output:
-            process = hooked_script.start(
-                "laptime.tuning.trial",
-                words,
-                python=python,
-                folder=folder,
-                variables=environ,
-                stdin=DEVNULL,
-                stdout=output,
-                stderr=STDOUT,
-            )
+        process: Process
+        if prepared is not None:
+            environ = hooked_script.environment(folder, python, MODULE, environ)
+            process = prepared.fork(words, environ, folder / "output")
+        else:
+            process = _fresh(words, python, folder, environ)
         running = Running(process, folder, timeout)
         try:
             release()
             yield running
         finally:
             running._end()
+
+
+def _fresh(words: list[str], python: str, folder: Path, variables: dict[str, str]) -> Process:
+    with (folder / "output").open("wb") as output:
+        return hooked_script.start(
+            MODULE,
+            words,
+            python=python,
+            folder=folder,
+            variables=variables,
+            stdin=DEVNULL,
+            stdout=output,
+            stderr=STDOUT,
+        )
+
+
+def prepare(
+    folder: Path, *, python: str, modules: Sequence[str], variables: dict[str, str]
+) -> PreparedInterpreter:
+    """An interpreter that forks the trials of a session whose folder this is."""
+    environ = {**variables, **_temporary(folder / "prepared")}
+    (folder / "prepared").mkdir(exist_ok=True)
+    return PreparedInterpreter(
+        python, modules, hooked_script.environment(folder / "prepared", python, MODULE, environ)
+    )
 
 
 def _temporary(folder: Path) -> dict[str, str]:

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -91,20 +92,42 @@ def record(run: Run, inputs_of: Callable[[int], list[Array]], batches: Sequence[
     Raises:
         Exception: whatever the first call raises.
     """
+    own, *others = batches
+    plan = [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]
+    return record_calls(run, ((batch, partial(_inputs, inputs_of, batch, seed)) for batch, seed in plan))
+
+
+def _inputs(inputs_of: Callable[[int], list[Array]], batch: int, seed: int) -> list[Array]:
+    given = inputs_of(batch)
+    return variation(given, seed) if seed else given
+
+
+def record_calls(
+    run: Run, drawn: Iterable[tuple[int, Callable[[], list[Array]]]], *, strict: bool = False
+) -> RecordedCalls:
+    """What `run` makes of inputs, of as many as there is time and memory for.
+
+    Args:
+        run: the reference.
+        drawn: items in a call and what makes its inputs; those of the measurement first.
+        strict: the reference takes all of them. Otherwise inputs after the first that it refuses are left
+            out: they need not be possible ones.
+
+    Raises:
+        Exception: whatever the first call raises; if `strict`, whatever any call raises.
+    """
     began, size = time.perf_counter(), 0
     calls: list[RecordedCall] = []
-    own, *others = batches
-    for batch, seed in [(own, 0), (own, 1), *((other, 0) for other in others), (own, 2)]:
+    for batch, make in drawn:
         if calls and (size > MOST_BYTES or time.perf_counter() - began > MOST_SECONDS):
             break
         try:
-            given = [np.array(array) for array in inputs_of(batch)]
-            inputs = variation(given, seed) if seed else given
+            inputs = [np.array(array) for array in make()]
             outputs = [np.array(array) for array in run([np.array(array) for array in inputs])]
         except Exception:
-            if not calls:
+            if strict or not calls:
                 raise
-            continue  # other inputs need not be possible ones
+            continue
         calls.append(RecordedCall(batch, inputs, outputs))
         size += sum(array.nbytes for array in (*inputs, *outputs))
     first = calls[0]

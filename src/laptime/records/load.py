@@ -100,6 +100,21 @@ class Errors(Struct, frozen=True, kw_only=True):
     example: str = ""
 
 
+class ServerCounts(Struct, frozen=True, kw_only=True):
+    """Requests of one level as one side counts them.
+
+    Attributes:
+        requests: answered. prompt, output: tokens.
+        first_tokens: requests that had one. ttft: seconds from arrival, or sending, to it, on average.
+    """
+
+    requests: int
+    prompt: int
+    output: int
+    first_tokens: int
+    ttft: float | None
+
+
 class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of one level.
 
@@ -118,6 +133,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         cached: prompt tokens that the server had already.
         slo: promises; kept: kept, broken or undecided, and what says so (`said`).
         usd_per_hour: of the machine that serves.
+        server: what the server's own `/metrics` counted meanwhile; None where it does not tell.
     """
 
     kind: Literal["open", "closed"]
@@ -142,6 +158,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: str = ""
     said: str = ""
     usd_per_hour: float | None = None
+    server: ServerCounts | None = None
 
     @property
     def regime(self) -> str:
@@ -158,3 +175,21 @@ def level_of(case: Case) -> Level | None:
 def details(level: Level) -> dict[str, Any]:
     """A level as details of its case."""
     return {DETAIL: to_builtins(level), "unit": "request"}
+
+
+def seen_here(case: Case, level: Level) -> ServerCounts:
+    """What was counted here of the answered requests of a level; `ttft` counts from sending."""
+
+    def samples(metric: Metric) -> list[float]:
+        series = case.find(metric.tag, level.regime)
+        return series.samples if series else []
+
+    first = samples(TTFT)
+    waited = sum(samples(LATE)) + sum(samples(TURN))
+    return ServerCounts(
+        requests=level.answered,
+        prompt=round(sum(samples(TOKENS_IN))),
+        output=round(sum(samples(TOKENS_OUT))),
+        first_tokens=len(first),
+        ttft=(sum(first) - waited) / len(first) if first else None,
+    )

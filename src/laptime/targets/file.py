@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from laptime.kit import registry
-from laptime.kit.errors import TargetError
+from laptime.kit.errors import LaptimeError, TargetError
 from laptime.kit.text import closest
 from laptime.targets import Recipe, _code, saved_model
 
@@ -49,6 +49,29 @@ def resolve(text: str) -> Recipe:
 def names() -> list[str]:
     """None: files are the user's."""
     return []
+
+
+def function(text: str) -> Any:
+    """The object itself, its file imported.
+
+    Raises:
+        TargetError: there is none. UserCodeError: the file raised.
+    """
+    place, name = _split(text)
+    return _code.find(_code.import_file(_existing(place, text).resolve()), name, target=text)
+
+
+def raised(text: str, error: BaseException) -> LaptimeError:
+    """The error for an exception of the function, with the line of its file."""
+    return _code.user_error(
+        error, f"{text} raised", folder=Path(_split(text)[0]).expanduser().resolve().parent
+    )
+
+
+def anywhere(text: str) -> str:
+    """The same function named from any folder."""
+    place, name = _split(text)
+    return f"{Path(place).expanduser().resolve()}:{name}"
 
 
 def _split(text: str) -> tuple[str, str]:

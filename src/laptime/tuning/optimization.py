@@ -168,6 +168,7 @@ def load(name: str) -> ModuleType:
         "CONFLICTS": frozenset(),
         "PRIOR": 0.5,
         "COMPILES": False,
+        "READ_AT_START": False,
         "GOAL": "throughput",
         "SUGGESTS": False,
     }

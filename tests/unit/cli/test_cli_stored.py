@@ -147,8 +147,8 @@ def test_compare_tells_slower_in_words_with_an_interval(laptime: Laptime, two: t
     files.save(structs.replace(old, id="20260803-000000-000-ccc333", name="", cases=[case]))
     ended = laptime("compare", "baseline", "last")
     assert ended.code == 0
-    assert "slower" in ended.out
-    assert OLD in ended.out.splitlines()[0]
+    assert ended.out.startswith("slower")
+    assert OLD in ended.out.splitlines()[1]
     assert laptime("compare", "last", "baseline").out.count("faster") >= 1
 
 
@@ -203,15 +203,21 @@ def test_compare_of_a_run_and_a_target_measures_as_the_run_was(
     request = fake.requests[0]
     assert (request.targets, request.batch, request.dtype) == (["new:model"], [4], ["bfloat16"])
     assert request.threads == [1]  # the line goes before the run
-    assert "baseline   20260803" in ended.out
-    assert "candidate  20260804" in ended.out
-    assert "baseline   20260805" not in laptime("compare", "new:model", "wide").out
+    assert "baseline    20260803" in ended.out
+    assert "candidate   20260804" in ended.out
+    assert "baseline    20260805" not in laptime("compare", "new:model", "wide").out
 
 
-def test_compare_of_runs_takes_no_report_file(laptime: Laptime, two: tuple[Run, Run]) -> None:
-    ended = laptime("compare", "baseline", "last", "-o", "r.html")
-    assert ended.code == 2
-    assert not Path("r.html").exists()
+def test_a_comparison_of_stored_runs_is_written_as_any_report(laptime: Laptime, two: tuple[Run, Run]) -> None:
+    files_ = ("page.html", "comment.md", "tests.xml", "data.json")
+    ended = laptime("compare", "baseline", "last", *(part for name in files_ for part in ("-o", name)))
+    word = ended.out.split()[0]
+    page, comment, tests, data = (Path(name).read_text() for name in files_)
+    assert page.index(word) < page.index("The two runs")
+    assert word in comment.splitlines()[2]
+    assert "<testcase" in tests
+    assert json.loads(data)["schema"] == "laptime.compare/1"
+    assert laptime("compare", "baseline", "last", "-o", "r.perfzero").code == 2
 
 
 def _store_two_programs(source: str = "laptime") -> None:

@@ -1,38 +1,56 @@
-"""The table of a suite: one regime a column, or each number with its own."""
+"""The report of a suite on a terminal: whether it passed, then all cases in one table."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
 from fixtures import runs
-from laptime.apps.cli.suite_commands.run import _text
-from laptime.kit.text import count
-from laptime.records.series import Series
+from laptime.records.finding import Finding
+from laptime.records.run import Run
+from laptime.records.verdict import Verdict
+from laptime.reports.formats import text
 
 
-def blocks(level: float) -> Series:
-    """Blocks of ten calls back to back."""
-    series = runs.timings(level, regime="saturated", n=60)
-    return structs.replace(series, calls=[10] * len(series.samples))
+def suite() -> Run:
+    """Two benchmarks that were measured, one of them slower than it may be, and one that died."""
+    made = [("first", runs.case(runs.timings(0.02))), ("second", runs.case(runs.timings(0.04)))]
+    cases = [
+        structs.replace(case, key=f"{name}/{case.key}", axes={"benchmark": name, **case.axes})
+        for name, case in made
+    ]
+    first = Finding(kind="suite/first_run", severity="info", sentence="no run was stored before")
+    return structs.replace(runs.run(*cases), verb="suite", name="mine", findings=[first])
 
 
-def table(*cases: tuple[Series, ...]) -> list[str]:
-    made = [runs.case(*series, target=f"a:m{number}") for number, series in enumerate(cases)]
-    answer, _, *lines = _text(runs.run(*made)).splitlines()
-    assert answer == f"measured: {count(len(made), 'case')}, no limit to keep"
-    return lines
+def shown(run: Run) -> list[str]:
+    return text.render(run, brief=True).splitlines()
 
 
-def test_numbers_of_one_column_have_one_regime() -> None:
-    head, both, one = table((runs.timings(0.02), blocks(0.0165)), (runs.timings(0.04),))[:3]
-    assert "latency, isolated" in head
-    assert "items/s, isolated" in head
-    assert "49.9" in both  # 1 / 20 ms, although the blocks would give 61 a second
-    assert "24.97" in one
+def test_without_limits_it_says_what_was_measured_and_then_whether_to_trust_it() -> None:
+    answer, trust, *rest = shown(suite())
+    assert answer == "measured    2 cases, no limit to keep"
+    assert trust.startswith("trusted ")
+    assert [line.split()[0] for line in rest if "trusted" not in line and "ms" in line] == ["first", "second"]
+    assert any("no run was stored before" in line for line in rest)
 
 
-def test_where_none_is_shared_every_number_names_its_own() -> None:
-    head, first, second = table((runs.timings(0.02),), (blocks(0.0165),))[:3]
-    assert "," not in head
-    assert "ms isolated" in first
-    assert "ms saturated" in second
+def test_the_answer_is_that_of_its_limits() -> None:
+    run = suite()
+    words = [
+        Verdict(kind="max", case=case.key, metric="latency", word=word, sentence=f"{word} it")
+        for case, word in zip(run.cases, ("kept", "broken"), strict=True)
+    ]
+    answer, *rest = shown(structs.replace(run, verdicts=words))
+    assert answer == "not passed  1 of 2 checks broken"
+    (row,) = [line for line in rest if line.lstrip().startswith("second")]
+    assert row.rstrip().endswith("broken")
+    assert any("broken it" in line for line in rest)
+    assert not any("kept it" in line for line in rest)
+
+
+def test_a_benchmark_that_failed_did_not_pass() -> None:
+    run = suite()
+    died = runs.failing(runs.Failure(kind="died", what="it died"), axes={"benchmark": "third"})
+    answer, *rest = shown(structs.replace(run, cases=[*run.cases, died]))
+    assert answer == "not passed  1 of 3 cases failed"
+    assert any(line.strip() == "it died" for line in rest)

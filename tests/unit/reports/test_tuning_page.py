@@ -16,7 +16,7 @@ from fixtures.tuning_parts import rung
 from laptime.records.tuning import Convergence, Tuning
 from laptime.reports.document import Chart
 from laptime.reports.documents.tuning import ladder, step, training
-from laptime.reports.formats import html
+from laptime.reports.formats import html, markdown, text
 
 SAMPLES = {**tunings.samples(), "hostile": tunings.hostile}
 VOID = frozenset({"meta", "br"})
@@ -112,11 +112,11 @@ def lengths(bar):
 def test_stairs_begin_where_the_last_kept_change_ended():
     rows = ladder.stairs(tunings.gpu().tuning).rows
     assert rows[0].name == "as it is"
-    assert [row.text for row in rows] == ["1,200", "1,584", "1,670", "2,477", "3,268", "3,268"]
+    assert [row.text for row in rows] == ["1.00x", "1.32x", "1.05x", "1.48x", "1.32x", "2.72x"]
     for before, row in itertools.pairwise(rows[:-1]):
         assert lengths(row)["held"] == pytest.approx(before.value)
         assert lengths(row)["held"] + lengths(row)["won"] == pytest.approx(row.value)
-    assert lengths(rows[0]) == {"held": pytest.approx(1200, rel=0.001)}
+    assert lengths(rows[0]) == {"held": 1.0}
     assert all(row.interval[0] <= row.value <= row.interval[1] for row in rows[1:])
 
 
@@ -130,7 +130,7 @@ def test_what_was_not_kept_is_drawn_apart_and_carries_nothing_on():
     assert rows["foreach"].kind == "left"
 
 
-def test_without_throughput_the_stairs_are_in_times_the_speed():
+def test_the_stairs_are_in_times_the_speed():
     tuning = Tuning(ladder=[rung("a", 1.5, 0.1)])
     bars = ladder.stairs(tuning)
     assert [row.text for row in bars.rows] == ["1.00x", "1.50x"]
@@ -174,3 +174,16 @@ def test_what_is_only_suggested_has_its_own_section():
     patch = structs.replace(run.tuning.patch, suggestions="")
     bare = structs.replace(run, tuning=structs.replace(run.tuning, patch=patch))
     assert 'id="suggested"' not in html.render(bare)
+
+
+def test_a_page_has_one_step_before_and_one_after():
+    """The diagnosis timed a step of 3.40 s, the fresh processes another one: the shares are of theirs."""
+    run = tunings.full()
+    tuning = run.tuning
+    slower = structs.replace(tuning.baseline, step=2 * tuning.before.step)
+    before = structs.replace(tuning.before, sentence="87 % of a step of 3.40 s is forward and backward")
+    made = structs.replace(run, tuning=structs.replace(tuning, baseline=slower, before=before))
+    for shown in (html.render(made), text.render(made), markdown.render(made)):
+        assert not re.search(r"\b3\.40\b", shown)
+        assert re.search(r"\b6\.80\b", shown)
+    assert "samples/s</th>" not in html.render(made)

@@ -279,8 +279,52 @@ def test_a_race_that_time_cut_short_decides_nothing():
         "the budget of 100 s ended before a change could be decided",
     )
     assert tuned.exit_code(run) == 3
-    longer = changed(run, ladder=[structs.replace(rung, rounds=4, ci95=(0.9, 1.1), speedup=1.0)])
+    longer = changed(run, ladder=[structs.replace(rung, rounds=4, ci95=(0.9, 1.04), speedup=1.0)])
     assert tuned.outcome(longer) == "nothing"
+
+
+def test_none_made_it_faster_is_said_of_what_was_shown_only():
+    """A change that won its race and was not gated, and one that may still be faster, are open: exit 3."""
+    control, *_ = tunings.nothing().tuning.ladder
+    won = Rung(name="a", label="a", verdict="faster", rounds=6, speedup=1.08, ci95=(1.04, 1.12))
+
+    def of(*rungs: Rung):
+        return changed(tunings.nothing(), ladder=[control, *rungs])
+
+    undecided = of(structs.replace(won, gate=Gate(word="undecided", reason="no step was captured")))
+    assert tuned.exit_code(undecided) == 3
+    assert said(undecided) == (
+        "gate undecided",
+        "a was 1.08x [1.04, 1.12] as fast, but could not be decided by its gate: no step was captured",
+    )
+    refused = of(structs.replace(won, gate=Gate(word="failed", reason="loss: step 1")))
+    assert tuned.exit_code(refused) == 5
+    assert (
+        "none kept; a was 1.08x [1.04, 1.12] as fast, but failed its gate: loss: step 1" in said(refused)[1]
+    )
+    open_ = of(structs.replace(won, verdict="unclear", ci95=(0.97, 1.2)))
+    assert tuned.exit_code(open_) == 3
+    assert said(open_) == ("unclear", "1 change tried, none kept; still open: a 1.1x [1.0, 1.2]")
+    assert (
+        tuned.outcome(of(structs.replace(won, verdict="unclear", speedup=0.9, ci95=(0.7, 1.2)))) == "nothing"
+    )
+
+
+def test_steps_are_not_called_samples():
+    run = tunings.full()
+    sides = {
+        name: structs.replace(getattr(run.tuning, name), throughput=1 / getattr(run.tuning, name).step)
+        for name in ("baseline", "final")
+    }
+    assert " steps/s" in headline(changed(run, **sides)).sentence
+    assert " samples/s" in headline(run).sentence
+
+
+def test_a_suggestion_is_no_change_that_would_be_tried():
+    rungs = [Rung(name="a"), Rung(name="b", verdict="suggested")]
+    own = headline(changed(tunings.nothing(), ladder=rungs, ended="dry run", budget=60.0))
+    assert own.sentence.startswith("1 change would be tried")
+    assert own.sentence.endswith("1 more would be suggested")
 
 
 def test_where_the_control_moved_no_less_can_be_shown():

@@ -194,7 +194,8 @@ def test_a_key_is_asked_for() -> None:
 
 def test_metrics_can_lie_or_be_absent() -> None:
     with serving(Script(metrics_tokens_error=-7)) as server:
-        assert _metric(server.metrics(), "vllm:generation_tokens_total") == -7
+        asyncio.run(ask(server))
+        assert _metric(server.metrics(), "vllm:generation_tokens_total") == 8 - 7
     with serving(Script(metrics=False)) as server, pytest.raises(OSError, match="404"):
         server.metrics()
 

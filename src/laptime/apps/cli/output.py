@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import click
 import msgspec
@@ -73,7 +73,15 @@ def _takes_unicode() -> bool:
 
 def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
     report = registry.load("reports", format)
-    render: Callable[..., str] = report.render if isinstance(subject, Run) else report.render_document
+    if isinstance(subject, Run):
+        return cast(str, report.render(subject, **options))
+    render: Callable[..., str] | None = getattr(report, "render_document", None)
+    if render is None:
+        raise UsageError(
+            f"the {format} report shows a single run",
+            why=f"this is the result of laptime {subject.verb}",
+            next="-o report.html",
+        )
     return render(subject, **options)
 
 

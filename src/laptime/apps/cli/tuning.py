@@ -45,7 +45,8 @@ def _lines(event: Event) -> list[str]:
         case RungDecided(rung) if rung.verdict != "not tried":  # the report names them
             return [_decided(rung)]
         case GainMeasured(baseline, final):
-            return [f"measured afresh: {words.rate(baseline)} -> {words.rate(final)} samples/s"]
+            rates = f"{words.rate(baseline)} -> {words.rate(final)}"
+            return [f"measured afresh: {rates} {words.counted(final)}/s"]
     return []
 
 

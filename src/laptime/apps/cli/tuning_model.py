@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import click
+
 from laptime.apps.cli import tuning
 from laptime.kit.errors import UsageError
 from laptime.records.plan import Origin
 from laptime.store.recording import Recorded
 
 _OF_SCRIPTS = ("arguments", "steps", "extra", "max_memory", "resume", "patch", "step_by", "python")
-_OF_MODELS = ("batch", "export")
+_OF_MODELS = ("batch", "export", "inputs", "metric")
 _OPTIONS = {"extra": "--with", "step_by": "--step-by", "max_memory": "--max-memory"}
 
 
@@ -19,6 +21,25 @@ def is_model(program: str) -> bool:
     from laptime.tuning.inference import request  # not for `laptime --help`
 
     return request.is_model(program)
+
+
+class TuneCommand(click.Command):
+    """`tune`, whose options stand before a script and on either side of a model.
+
+    What stands behind a script is the script's own; a model has no arguments.
+    """
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """See `click.Command.parse_args`."""
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        behind, program = ctx.params.get("arguments"), ctx.params.get("program")
+        if not behind or program is None or ctx.params["module"] or not is_model(program):
+            return rest
+        before = given[: len(given) - len(behind) - 1]
+        ctx.params.clear()
+        ctx.allow_interspersed_args = True
+        return super().parse_args(ctx, [*before, program, *behind])
 
 
 def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -> Recorded:
@@ -44,6 +65,8 @@ def tune(settings: dict[str, Any], origins: dict[str, Origin], *, quiet: bool) -
         target=program,
         goal=settings["goal"],
         batch=settings["batch"],
+        inputs=settings["inputs"],
+        metric=settings["metric"],
         budget=settings["budget"],
         allow=list(settings["allow"]),
         only=settings["only"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from laptime.backends._by_batch import not_a_model, unknown_dtype
@@ -23,8 +24,12 @@ DTYPES = ("float32", "bfloat16", "float16", "float64")
 MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def load(variant: Variant) -> TorchModel:
-    """The target of a variant, built and made ready. See `laptime.backends.torch.open`."""
+def load(variant: Variant, inputs: Any = None) -> TorchModel:
+    """The target of a variant, built and made ready. See `laptime.backends.torch.open`.
+
+    Args:
+        inputs: of a call, in place of those that the target has; None: its own.
+    """
     _check(variant)
     device = place.resolve(variant.device)
     recipe = parse(variant.target)
@@ -35,7 +40,13 @@ def load(variant: Variant) -> TorchModel:
         seed_all(variant.seed)
         rebuild = recipe.build if recipe.per_batch() else None
         program = language.phase_of(recipe.build(1), variant.options, device)
+        if inputs is not None:
+            program, rebuild = replace(program, inputs=inputs, origin="given"), None
         ready = language.with_bytes(setup.ready(program))
+        if inputs is not None:
+            ready = replace(
+                ready, make=None
+            )  # not before: statistics of batch norms come from inputs it makes
         return _model(setup, ready, facts, None if "phase" in variant.options else rebuild)
     except Exception as error:
         setup.undo()

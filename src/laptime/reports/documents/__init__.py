@@ -11,6 +11,7 @@ from pkgutil import iter_modules
 
 from laptime.records.run import Run
 from laptime.reports.document import Document
+from laptime.reports.documents import verdicts
 
 _BY_CONTENT = frozenset({"profile", "tuning"})
 """Chosen by what the run holds: an interrupted one may hold neither, and is shown by its cases."""
@@ -22,4 +23,4 @@ def document(run: Run) -> Document:
     verb = run.verb if run.verb in _BY_VERB else "bench"
     builder = import_module(f"{__name__}.{'tuning' if run.tuning else 'profile' if run.profile else verb}")
     made: Document = builder.document(run)
-    return made
+    return verdicts.answered(made, run) if verdicts.is_asked(run) else made

@@ -28,6 +28,11 @@ class _Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.sum += value
 
+    @property
+    def number(self) -> int:
+        """Values that were added."""
+        return sum(self.counts)
+
     def lines(self, labels: str) -> list[str]:
         below, lines = 0, [f"# TYPE {self.name} histogram"]
         for bound, count in zip([*map(float, self.bounds), "+Inf"], self.counts, strict=True):
@@ -84,7 +89,11 @@ class ServerMetrics:
             ("num_requests_running", "gauge", running),
             ("num_requests_waiting", "gauge", waiting),
             ("prompt_tokens", "counter", self.prompt_tokens),
-            ("generation_tokens", "counter", self.generation_tokens + self._tokens_error),
+            (
+                "generation_tokens",
+                "counter",
+                self.generation_tokens + self._tokens_error * self.output.number,
+            ),
         ):
             suffix = "_total" if kind == "counter" else ""
             lines += [f"# TYPE vllm:{name} {kind}", f"vllm:{name}{suffix}{{{labels}}} {float(value)}"]

@@ -58,7 +58,7 @@ class Script(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         answers: the n-th request gets the n-th answer, and the first again after the last.
         api_key: requests without `Authorization: Bearer API_KEY` get 401; "" asks for none.
         metrics: whether `/metrics` answers.
-        metrics_tokens_error: tokens by which its counter of generated tokens is wrong.
+        metrics_tokens_error: tokens by which its counter of generated tokens is wrong, for every request.
         metrics_ttft_error: seconds by which the time to the first token in it is wrong, for every request.
     """
 

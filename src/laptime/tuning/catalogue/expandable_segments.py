@@ -11,6 +11,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "allocator with expandable segments"
 NUMERICS = "exact"
+READ_AT_START = True
 NEEDS = frozenset({"cuda"})
 PRIOR = 0.2
 EXAMPLE = {"retries": 3, "lost": 0.3}

@@ -49,7 +49,7 @@ def edit(script: Any, options: Options) -> None:
             "call is followed by it"
         )
     script.define('scaler = torch.amp.GradScaler("cuda")', "import torch")
-    script.around_forward('with torch.autocast(device_type="cuda", dtype=torch.float16):')
+    script.around_forward("with torch.autocast(device_type={device!r}, dtype=torch.float16):")
     unscale = "\nscaler.unscale_({optimizer})" if options.get("clips") else ""
     script.replace_backward("scaler.scale({loss}).backward()" + unscale)
     script.replace_step("scaler.step({optimizer})\nscaler.update()")

@@ -15,6 +15,7 @@ from laptime.tuning.optimization import LoopProfile, Options
 
 TITLE = "huge pages for large tensors"
 NUMERICS = "exact"
+READ_AT_START = True
 NEEDS = frozenset({"cpu"})
 PRIOR = 0.15
 

@@ -92,8 +92,17 @@ def _effective_batch(comparison: NumericsComparison) -> GateCheck:
         if candidate.samples != base.samples:
             text = f"step {number} has {candidate.samples} samples, {base.samples} before"
             return checked("effective_batch", "fail", text, candidate.samples, base.samples)
+        rows, rows_before = _rows(candidate), _rows(base)
+        if 0 < rows < rows_before:
+            text = f"step {number} calls models with {rows} samples, with {rows_before} before"
+            return checked("effective_batch", "fail", text, rows, rows_before)
     text = f"{pairs[0][0].samples} samples a step, as before"
     return checked("effective_batch", "ok", text, pairs[0][0].samples, pairs[0][1].samples)
+
+
+def _rows(step: CapturedStep) -> int:
+    """Samples that reach models, by the first tensor of each call: less than before is lost on the way."""
+    return sum(call[0][0] for call in step.shapes if call and call[0])
 
 
 def _shapes(pairs: list[tuple[CapturedStep, CapturedStep]]) -> GateCheck:

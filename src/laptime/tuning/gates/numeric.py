@@ -1,23 +1,14 @@
 """Values of a training step against the baseline's, with the tolerance of the change's class.
 
 exact          every bit of every tensor, every loss
-reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10; k = 2, and 3 for tensors of
-               less than 1000 elements. Source: PyTorch's `torch._dynamo.utils.same`, which takes 10 for
-               tensors that a few directions rule; so do we for steps that follow others, where rounding
-               errors have been amplified (steps of a capture are all first ones). The tolerance is
-               relative, to the tensor's own RMS or 1 % of its group's, whichever is larger: dynamo's
-               absolute one would let any change of small gradients pass. Norm within 0.1 % and
-               cosine >= 0.9999 of all gradients, besides. Wider where rounding errors alone do more
-               (`rounding_noise`)
-precision      norm of all gradients within 2 % (tune.md, GATE 1: bf16 gave 0.9994, a lost division by 4 gives
-               4.0, lost clipping 0.014; cosine alone saw neither), wider where rounding alone does more
-               (`rounding_noise`). Their cosine: >= 0.99, or 1 - cosine at
-               most twice that of the baseline with its activations rounded, where that was run; else
-               >= 0.9, for sound bf16 turned a fresh ResNet-18 (16 images of 32 x 32) to 0.921 here, where
-               the simulation said 0.928: no number alone will do. Loss within 2 %; update: cosine >= 0.85,
-               norm within 10 %; no tensor of weight with a cosine below 0.8; norms of parameters and states
-               within 10 %, buffers within 5 %. The mean that BatchNorm keeps is compared in units of the
-               deviation that it keeps
+reassociated   RMSE(candidate, fp64) <= k RMSE(baseline, fp64) + tolerance / 10, with k = 2, 3 or 10. Source:
+               PyTorch's `torch._dynamo.utils.same`. The tolerance is relative, to the tensor's own RMS or
+               1 % of its group's, whichever is larger: dynamo's absolute one would let any change of small
+               gradients pass. Norm and direction of all gradients besides
+precision      norm (GATE 1 of tune.md: bf16 gave 0.9994, a lost division by 4 gives 4.0) and direction of all
+               gradients and updates, and single tensors: all by what simulated rounding does to this model
+               (`rounding_noise`), for no one number will do. Loss within 2 %. The mean that BatchNorm keeps
+               is compared in units of the deviation that it keeps
 random         fed with captured batches: as `precision`. Own batches: the norm within a factor of 2 only;
                the samples are checked instead (`gates.data`)
 algorithm      invariants only, and that BatchNorm counts as many batches; convergence decides
@@ -31,6 +22,7 @@ gradients, which Adam makes into updates of full size: their values are left out
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from laptime.records.tuning import GateCheck
 from laptime.tuning.gates import rounding_noise
@@ -52,8 +44,12 @@ LOSS = 0.02
 UPDATE_NORM, UPDATE_COSINE = 0.1, 0.85
 TENSOR_COSINE, TENSOR_SHARE = 0.8, 0.05
 """A tensor with this share of the gradients' norm may not be turned by more."""
+GRADIENT_ERROR, SIMULATED_STATISTICS = 0.05, 0.01
+"""Relative error of a tensor's gradient, and of a buffer, allowed whatever little a simulation shows."""
+MANY = 16
+"""Elements of a gradient from which on its length along its own direction is asked for, too."""
 STATISTICS = 0.05
-"""Relative RMSE of BatchNorm's running statistics and other buffers in lower precision."""
+"""The same of BatchNorm's running statistics and other buffers without a simulation."""
 CHECKS = {
     "gradients": "gradients",
     "parameters": "parameters",
@@ -69,14 +65,14 @@ def checks(
     comparison: NumericsComparison,
     numerics: str,
     floor: NumericsComparison | None = None,
-    rounded: NumericsComparison | None = None,
+    rounded: Sequence[NumericsComparison] = (),
     perturbed: NumericsComparison | None = None,
 ) -> list[GateCheck]:
     """The checks of values. Nothing captured gives `unknown`, never `ok`.
 
     Args:
         floor: the baseline's second run against its first; None: not run, nothing is granted.
-        rounded: the baseline with its activations rounded to a smaller type, for class precision.
+        rounded: the baseline with its activations rounded to a smaller type, for class precision; draws.
         perturbed: the baseline with their last bits rounded away, for class reassociated.
     """
     if not comparison.totals:
@@ -90,7 +86,7 @@ def checks(
     if tolerances.is_loose:
         updates = [
             tolerances.norm_ratio("update_norm", "updates", UPDATE_NORM),
-            tolerances.direction("update_direction", "updates", UPDATE_COSINE),
+            tolerances.direction("update_direction", "updates", tolerances.update_cosine),
         ]
     return [
         tolerances.loss(),
@@ -109,7 +105,7 @@ class _Tolerances:
         comparison: NumericsComparison,
         numerics: str,
         floor: NumericsComparison | None,
-        rounded: NumericsComparison | None,
+        rounded: Sequence[NumericsComparison],
         perturbed: NumericsComparison | None,
     ) -> None:
         self._comparison, self._floor, self._numerics = comparison, floor, numerics
@@ -122,20 +118,25 @@ class _Tolerances:
             for row in comparison.tensors
             if row.name.endswith("running_var")
         }
-        self._without_gradient = _without_gradient(comparison)
+        self._without_gradient = rounding_noise.without_gradient(comparison)
         kind = "reassociated" if numerics == "exact" else numerics
         self.norm_limit, self.cosine_limit = NORM[kind], COSINE[kind]
         self._granted: dict[str, float] = {}
         if perturbed is not None:
             rows = [row for row in perturbed.tensors if not self._is_left_out(row)]
             self._granted = rounding_noise.last_bits_errors(rows, self._scale)
-            gradients = _gradients(perturbed)
+            gradients = _totals_of(perturbed, "gradients")
             self.norm_limit = rounding_noise.last_bits_norm(gradients, self.norm_limit)
             self.cosine_limit = rounding_noise.last_bits_cosine(gradients, self.cosine_limit)
-        if self.is_loose and rounded is not None:
-            gradients = _gradients(rounded)
+        self._noise = rounding_noise.TensorNoise(rounded if self.is_loose else (), self._deviation)
+        self._stretch = rounding_noise.TensorNoise(rounded if self.is_loose else (), _stretch)
+        self.update_cosine = UPDATE_COSINE
+        if self.is_loose and rounded:
+            gradients = [row for each in rounded for row in _totals_of(each, "gradients")]
+            updates = [row for each in rounded for row in _totals_of(each, "updates")]
+            self.update_cosine = min(UPDATE_COSINE, rounding_noise.precision_cosine(updates, 1.0))
             self.norm_limit = rounding_noise.precision_norm(
-                _gradients(comparison), gradients, self.norm_limit
+                _totals_of(comparison, "gradients"), gradients, self.norm_limit
             )
             self.cosine_limit = rounding_noise.precision_cosine(gradients, self.cosine_limit)
 
@@ -205,7 +206,7 @@ class _Tolerances:
 
     def norm_ratio(self, name: str, group: str, limit: float) -> GateCheck:
         """Norm of a whole group, candidate over baseline."""
-        rows = [row for row in self._rows(group) if row.norm is not None and row.base_norm]
+        rows = [row for row in _totals_of(self._comparison, group) if row.norm is not None and row.base_norm]
         if not rows:
             return checked(name, "unknown", f"no {group} were compared")
 
@@ -226,7 +227,7 @@ class _Tolerances:
 
     def direction(self, name: str, group: str, limit: float) -> GateCheck:
         """Cosine between a whole group and the baseline's."""
-        rows = [row for row in self._rows(group) if row.cosine is not None]
+        rows = [row for row in _totals_of(self._comparison, group) if row.cosine is not None]
         if not rows:
             return checked(name, "unknown", f"no {group} were compared")
         worst = max(rows, key=lambda row: _turn(row) / self._allowed(row.step, 1 - limit))
@@ -238,9 +239,6 @@ class _Tolerances:
         if tensors:
             text += f", most of all {max(tensors, key=lambda row: _turn(row) * (row.base_norm or 0.0)).name}"
         return checked(name, "fail", text, worst.cosine, least)
-
-    def _rows(self, group: str) -> list[TensorComparison]:
-        return [row for row in self._comparison.totals if row.group == group]
 
     # Tensor by tensor.
 
@@ -327,18 +325,42 @@ class _Tolerances:
         return _over(row.candidate_error, scale), max(limit, least)
 
     def _loose(self, row: TensorComparison) -> tuple[float, float]:
-        """Of lower precision: directions of gradients, norms of states, values of the rest."""
+        """Of lower precision: how far a tensor is off, and what simulated rounding does to this tensor.
+
+        Gradients without a simulation: the direction of those that have weight.
+        """
         if not row.point:
             return (0.0 if row.equal else math.inf), 0.0
+        simulated = self._noise.of(row)
+        if row.group in ("optimizer", "parameters"):
+            limit = max(UPDATE_NORM, rounding_noise.TENSOR_NORM_TIMES * (simulated or 0.0))
+            return self._deviation(row), limit
+        if simulated is not None:
+            least = GRADIENT_ERROR if row.group == "gradients" else SIMULATED_STATISTICS
+            limit = max(least, rounding_noise.TENSOR_ERROR_TIMES * simulated)
+            return max((self._deviation(row), limit), self._along(row), key=lambda pair: _overshoot(*pair))
+        if row.group != "gradients":
+            return self._deviation(row), STATISTICS
         total = self._totals.get((row.step, row.group))
         whole = (total.base_norm if total else 0.0) or 0.0
-        if row.group == "gradients":
-            has_weight = (row.base_norm or 0.0) / max(whole, _TINY) >= TENSOR_SHARE and row.cosine is not None
-            return (_turn(row) if has_weight else 0.0), 1 - TENSOR_COSINE
-        if row.group in ("optimizer", "parameters"):
-            difference = abs((row.norm or 0.0) - (row.base_norm or 0.0))
-            return difference / max(row.base_norm or 0.0, 0.01 * whole, _TINY), UPDATE_NORM
-        return _over(row.error, self._scale(row)), STATISTICS
+        has_weight = (row.base_norm or 0.0) / max(whole, _TINY) >= TENSOR_SHARE and row.cosine is not None
+        return (_turn(row) if has_weight else 0.0), 1 - TENSOR_COSINE
+
+    def _along(self, row: TensorComparison) -> tuple[float, float]:
+        """How far a gradient is from as long along its own direction, where rounding errors hardly lie."""
+        if row.group != "gradients" or row.elements < MANY:
+            return 0.0, 1.0
+        simulated = self._stretch.of(row) or 0.0
+        return _stretch(row), max(GRADIENT_ERROR, rounding_noise.TENSOR_NORM_TIMES * simulated)
+
+    def _deviation(self, row: TensorComparison) -> float:
+        """Of parameters and states relative in norm, of gradients and buffers the relative error."""
+        if row.group not in ("optimizer", "parameters"):
+            return _over(row.error, self._scale(row))
+        total = self._totals.get((row.step, row.group))
+        whole = (total.base_norm if total else 0.0) or 0.0
+        difference = abs((row.norm or 0.0) - (row.base_norm or 0.0))
+        return difference / max(row.base_norm or 0.0, 0.01 * whole, _TINY)
 
 
 def _over(value: float | None, scale: float) -> float:
@@ -353,30 +375,19 @@ def _turn(row: TensorComparison) -> float:
     return 1 - (row.cosine or 0.0)
 
 
+def _stretch(row: TensorComparison) -> float:
+    """Of the part of a tensor along the baseline's: how far it is from as long."""
+    return abs((row.cosine or 0.0) * (row.norm or 0.0) / max(row.base_norm or 0.0, _TINY) - 1)
+
+
 def _overshoot(value: float, limit: float) -> float:
     if limit > 0:
         return value / limit
     return 0.0 if value == 0 else math.inf
 
 
-def _gradients(comparison: NumericsComparison) -> list[TensorComparison]:
-    return [row for row in comparison.totals if row.group == "gradients"]
-
-
-def _without_gradient(comparison: NumericsComparison) -> set[str]:
-    """Parameters whose gradient is rounding error alone: as far from exact as it is long."""
-    names = set()
-    totals = {(row.step, row.group): row for row in comparison.totals}
-    for row in comparison.tensors:
-        if row.group != "gradients" or row.rms is None:
-            continue
-        if row.base_error is not None and row.reference_norm is not None:
-            exact = row.reference_norm / math.sqrt(max(row.elements, 1))
-            if row.base_error > 0.5 * exact:
-                names.add(row.name)
-        elif row.rms < 1e-6 * (totals[row.step, "gradients"].rms or 0.0):
-            names.add(row.name)
-    return names
+def _totals_of(comparison: NumericsComparison, group: str) -> list[TensorComparison]:
+    return [row for row in comparison.totals if row.group == group]
 
 
 def _batches_tracked(comparison: NumericsComparison) -> GateCheck:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import cast
 
 from laptime.records.tuning import Gate, GateCheck, GateWord, Numerics
@@ -24,7 +24,7 @@ def judge(
     candidate: NumericsComparison | None,
     *,
     again: NumericsComparison | None = None,
-    rounded: NumericsComparison | None = None,
+    rounded: Sequence[NumericsComparison] = (),
     perturbed: NumericsComparison | None = None,
     samples: NumericsComparison | None = None,
     samples_again: NumericsComparison | None = None,
@@ -36,7 +36,7 @@ def judge(
         classes: numerics classes of the recipe's changes.
         candidate: the recipe; None when its trial has compared nothing.
         again: the baseline's second run: its own non-determinism.
-        rounded: the baseline with its activations rounded: what lower precision may turn.
+        rounded: the baseline with its activations rounded, a draw each: what lower precision may turn.
         perturbed: the baseline with the last bits of its activations rounded away: what another order of
             summation may do. Only used for class reassociated.
         samples: the recipe's loaders, run alone; samples_again: the baseline's loaders, run once more.

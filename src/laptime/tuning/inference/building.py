@@ -13,6 +13,7 @@ from typing import Any
 from laptime.tuning.inference import handed_back
 from laptime.tuning.inference.draft import Draft, Refused, by_position, opened
 from laptime.tuning.inference.implementation import load
+from laptime.tuning.inference.samples import first_of
 from laptime.tuning.optimization import Recipe
 
 SCHEMA = "laptime.model_recipe/1"
@@ -28,12 +29,14 @@ def build(
     outputs: list[str] | None,
     recipe: list[dict[str, Any]],
     calibration: str,
+    names: Sequence[str] | None,
     folder: str,
 ) -> dict[str, Any]:
     """Apply a recipe to a target, and write the folder.
 
     Args:
         varies, outputs, calibration: see `Draft`.
+        names: keywords of its tensors where the inputs are a sample of the user's, else None.
 
     Returns:
         `refused`: why not, or "". `form`, `seconds`.
@@ -41,7 +44,8 @@ def build(
     began = time.perf_counter()
     place = Path(folder)
     traced = max(batch, TRACED) if any(varies) else batch
-    module, inputs = by_position(opened(target), traced)
+    sample = None if names is None else first_of(Path(calibration), names)
+    module, inputs = by_position(opened(target, sample), traced)
     draft = Draft(module, inputs, list(varies), outputs, Path(calibration))
     draft.settings["outputs"] = outputs
     try:

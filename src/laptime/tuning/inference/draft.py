@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from laptime.backends.torch.model import TorchModel
+    from laptime.tuning.inference.samples import Sample
 
 
 class Refused(Exception):
@@ -43,14 +44,24 @@ class Draft:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-def opened(target: str) -> TorchModel:
-    """The target in PyTorch on the CPU, with weights drawn from the seed where it has none."""
-    return torch_backend.open(Variant(target=target, device="cpu"))
+def opened(target: str, sample: Sample | None = None) -> TorchModel:
+    """The target in PyTorch on the CPU, with weights drawn from the seed where it has none.
+
+    Args:
+        sample: inputs of a call in place of the target's own.
+    """
+    from laptime.backends.torch.loading import load
+
+    variant = Variant(target=target, device="cpu")
+    torch_backend.imports(variant)
+    return load(variant, sample.inputs() if sample else None)
 
 
-def target_module(target: str, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
+def target_module(
+    target: str, batch: int, sample: Sample | None = None
+) -> tuple[torch.nn.Module, list[torch.Tensor]]:
     """The target as a module that takes its tensors by position, and inputs of this batch size."""
-    return by_position(opened(target), batch)
+    return by_position(opened(target, sample), batch)
 
 
 def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[torch.Tensor]]:
@@ -61,6 +72,13 @@ def by_position(model: TorchModel, batch: int) -> tuple[torch.nn.Module, list[to
     inputs = tensors([*args, *kwargs.values()])
     is_plain = not kwargs and len(inputs) == len(args)
     return (module if is_plain and _is_simple(module) else _wrapped(module, args, kwargs)), inputs
+
+
+def keywords(model: TorchModel, batch: int) -> list[str]:
+    """Names of the tensors that a target is called with, in the order of `by_position`."""
+    from laptime.backends._onnx.exporting import call_of
+
+    return list(call_of(model.workload(batch))[2])
 
 
 def _is_simple(module: Any) -> bool:

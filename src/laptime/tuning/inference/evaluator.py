@@ -16,12 +16,16 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any
 
+import numpy as np
+
 from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch import fresh_call
 from laptime.measure.recorded_calls import RecordedCalls
-from laptime.records.tuning import Gate
+from laptime.records.tuning import Gate, GateCheck
+from laptime.tuning.gates.invariants import checked
+from laptime.tuning.inference import metric
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.building import write_folder
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
@@ -85,6 +89,7 @@ class ModelEvaluator:
         self._forms: dict[Recipe, str] = {}
         self._refused: dict[Recipe, str] = {}
         self._ready = STARTED
+        self._scores: list[float] | None = None
         self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
@@ -96,7 +101,8 @@ class ModelEvaluator:
         return int(self.surveyed["batch"])
 
     def _survey(self) -> dict[str, Any]:
-        arguments = {"target": self.request.target, "batch": self.request.batch}
+        request = self.request
+        arguments = {"target": request.target, "batch": request.batch, "samples": request.inputs}
         paths = {"calls": str(self._calls), "calibration": str(self._calibration)}
         function = "laptime.tuning.inference.survey:survey"
         surveyed: dict[str, Any] = self._call(function, {**arguments, **paths})
@@ -195,9 +201,34 @@ class ModelEvaluator:
                 answer,
                 numerics=numerics_of(candidate),
                 precision=self.settings(candidate).get("precision", "float32"),
+                more=[self._scored(path, answer["counts"])] if self.request.metric else [],
             )
             self.gates[candidate], self.agreements[candidate] = gate, agreement
         return self.gates[candidate]
+
+    def _scored(self, outputs: Path, counts: list[int | str]) -> GateCheck:
+        """The user's metric of a folder beside that of the model as it is, which is asked for once."""
+        held = counts[: self.surveyed["samples"]]
+        if not all(isinstance(count, int) for count in held):
+            return checked("metric", "unknown", "a call of a sample failed")
+        if self._scores is None:
+            reference = self.folder / "reference-outputs.npz"
+            calls = self.recorded.calls[: len(held)]
+            arrays = {
+                f"{at}_{place}": each
+                for at, call in enumerate(calls)
+                for place, each in enumerate(call.outputs)
+            }
+            np.savez(reference, **arrays)  # type: ignore[arg-type]
+            self._scores = self._scores_of(reference, [len(call.outputs) for call in calls])
+        return metric.judged(self._scores, self._scores_of(outputs, held))
+
+    def _scores_of(self, outputs: Path, counts: list[Any]) -> list[float]:
+        arguments = {"function": self.request.metric, "outputs": str(outputs), "counts": counts}
+        found: list[float] = self._call(
+            "laptime.tuning.inference.metric:scores", {**arguments, "structure": self.surveyed["outputs"]}
+        )
+        return found
 
     # Arms
 
@@ -260,6 +291,7 @@ class ModelEvaluator:
         if not recipe:
             folder.mkdir()
             settings = {"target": self.request.target, "batch": self.batch}
+            settings |= {"names": self.surveyed["names"], "calibration": str(self._calibration)}
             write_folder(folder, "as_is", settings, target=self.request.target, recipe=[])
             return
         arguments = {
@@ -269,6 +301,7 @@ class ModelEvaluator:
             "outputs": self.surveyed["outputs"],
             "recipe": recipe.to_json(),
             "calibration": str(self._calibration),
+            "names": self.surveyed["names"],
             "folder": str(folder),
         }
         try:

@@ -23,6 +23,7 @@ from laptime import targets
 from laptime.kit.errors import UsageError
 from laptime.probes import machine
 from laptime.records.tuning import Applied, Speedup, Tuning
+from laptime.targets import file as file_target
 from laptime.tuning.inference.building import SCHEMA
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.recipe_file import environment_of
@@ -35,13 +36,16 @@ class FolderFile(Struct, frozen=True, kw_only=True):
     """recipe.json.
 
     Attributes:
-        target: that was tuned. recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
+        target: that was tuned. inputs, metric: functions of the user's, "" for none.
+        recipe: the kept changes. settings: of tuned.py. form: how it runs the model.
         numerics: class of the recipe. goal, batch: of the session; run: its id.
         speedup: measured afresh. environment: libraries and devices then.
     """
 
     schema: str = SCHEMA
     target: str = ""
+    inputs: str = ""
+    metric: str = ""
     recipe: list[Applied] = []
     settings: dict[str, Any] = {}
     form: str = "exported"
@@ -70,6 +74,8 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
     file = msgspec.structs.replace(
         file,
         target=_anywhere(file.target),
+        inputs=_anywhere(evaluator.request.inputs),
+        metric=_anywhere(evaluator.request.metric),
         numerics=tuning.gate.numerics,
         form=evaluator.form(recipe),
         goal=evaluator.request.goal,
@@ -101,11 +107,10 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
 
 
 def _anywhere(target: str) -> str:
-    """A target as it can be named from any folder."""
-    if targets.parse(target).kind != "file":
+    """A target, or a function of the user's, as it can be named from any folder; "" stays."""
+    if not target or targets.parse(target).kind != "file":
         return target
-    place, _, name = target.rpartition(":")
-    return f"{Path(place).expanduser().resolve()}:{name}"
+    return file_target.anywhere(target)
 
 
 def is_one(path: Path) -> bool:

@@ -11,6 +11,7 @@ from laptime import targets
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.records.plan import Origin
+from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM
 
 
@@ -22,6 +23,8 @@ class ModelRequest:
         target: the model, as `laptime bench` takes it.
         goal: latency: the median of calls; throughput: items per second.
         batch: items in a call; 0: as the inputs are given.
+        inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
+        metric: function of the user's that scores outputs for them, see `metric`; "": none.
         budget: seconds of the session at most.
         allow: `precision` tries changes that round to fewer bits.
         only, skip: names of changes.
@@ -34,6 +37,8 @@ class ModelRequest:
     target: str
     goal: Literal["latency", "throughput"] = "throughput"
     batch: int = 0
+    inputs: str = ""
+    metric: str = ""
     budget: float = 600.0
     allow: list[str] = field(default_factory=list)
     only: list[str] = field(default_factory=list)
@@ -77,6 +82,7 @@ def check(request: ModelRequest) -> None:
             why="changes are made to a module of PyTorch: torchvision:NAME, timm:NAME, file.py:FUNCTION",
             next=f"laptime bench {request.target}",
         )
+    check_functions(request)
     for name in (*request.only, *request.skip):
         registry.load(ROOM, name)
     if request.export is not None and request.export.exists():
@@ -87,6 +93,25 @@ def check(request: ModelRequest) -> None:
         )
     if request.export is not None:
         _check_writable(request.export)
+
+
+def check_functions(request: ModelRequest) -> None:
+    """`--inputs` and `--metric`: they exist, and go together."""
+    for option, text in (("--inputs", request.inputs), ("--metric", request.metric)):
+        if text:
+            user_function.check(option, text)
+    if request.inputs and request.batch:
+        raise UsageError(
+            "--batch and --inputs contradict each other",
+            why="samples have the batch size that they are given with",
+            next=f"leave out --batch, and let {request.inputs} give {request.batch} items at once",
+        )
+    if request.metric and not request.inputs:
+        raise UsageError(
+            "--metric needs --inputs",
+            why="scores of random inputs mean nothing",
+            next=f"--inputs data.py:samples --metric {request.metric}",
+        )
 
 
 def _check_writable(export: Path) -> None:

@@ -6,7 +6,7 @@ among them, may not: they decide.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,7 +28,13 @@ class CallFailed(Exception):
 
 
 def sameness(
-    recorded: RecordedCalls, path: Path, answer: dict[str, Any], *, numerics: str, precision: str
+    recorded: RecordedCalls,
+    path: Path,
+    answer: dict[str, Any],
+    *,
+    numerics: str,
+    precision: str,
+    more: Sequence[GateCheck] = (),
 ) -> tuple[Gate, Agreement]:
     """The gate of a folder, and the errors that it rests on.
 
@@ -36,6 +42,7 @@ def sameness(
         recorded: what the model as it is made of the inputs. path, answer: of `Arm.outputs`.
         numerics: class of the recipe: `exact` has to be equal bit for bit, `reassociated` within the rounding
             of float32, `precision` within that of `precision`.
+        more: checks that were made elsewhere.
     """
     with np.load(path, allow_pickle=False) as stored:
         made = list(_made(answer["counts"], stored))
@@ -53,6 +60,7 @@ def sameness(
         *_outputs(agreement, recorded, made, numerics, precision),
         _untouched(answer),
         _repeats(answer),
+        *more,
     ]
     gate = gate_of(cast(Numerics, numerics), len(recorded.calls), checks)
     if gate.word == "passed":

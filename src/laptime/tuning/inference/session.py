@@ -54,7 +54,7 @@ from laptime.verbs.profile.reconcile import STEP
 
 RESERVE = 0.25
 """Share of the budget for measuring afresh and handing back."""
-_SETTINGS = ("goal", "batch", "budget", "allow", "only", "skip", "certify", "timeout")
+_SETTINGS = ("goal", "batch", "inputs", "metric", "budget", "allow", "only", "skip", "certify", "timeout")
 
 
 def tune_model(request: ModelRequest, emit: Listener = ignore) -> Run:

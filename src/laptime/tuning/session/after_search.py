@@ -104,7 +104,7 @@ def reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: float,
     Args:
         loop_profile: of the script as it is. step: the incumbent's seconds a step.
     """
-    start = evaluator.costs(loop_profile).start
+    start = evaluator.runner.accounting.first_step or START  # these are fresh interpreters
     baseline, final = final_ab.cost(start, loop_profile.step), final_ab.cost(start, step)
     profiles = _profile_cost(evaluator.runner, loop_profile.step) + _profile_cost(evaluator.runner, step)
     return min(MOST_RESERVED, (final_ab.FEWEST * (baseline + final) + 2 * final + profiles) / budget)
@@ -116,7 +116,7 @@ def late_reserve(evaluator: TrialEvaluator, loop_profile: LoopProfile, budget: f
     Args:
         loop_profile: of the script as it is.
     """
-    start = evaluator.costs(loop_profile).start
+    start = evaluator.runner.accounting.first_step or START
     pairs = 2 * final_ab.LEAST * final_ab.cost(start, loop_profile.step)
     gate = GATE_TRIALS * (start + CAPTURED * loop_profile.step)
     return min(MOST_RESERVED, (pairs + gate) / budget)

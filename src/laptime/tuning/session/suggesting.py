@@ -18,6 +18,7 @@ from laptime.tuning.search.state import untried_rung
 from laptime.tuning.session import final_ab
 from laptime.tuning.session.patching import main_file
 from laptime.tuning.session.trial_evaluator import TrialEvaluator
+from laptime.tuning.session.trial_runner import START
 
 RUN = "suggested, not applied: it was run and has the losses of the script; see the diff"
 
@@ -49,7 +50,9 @@ def planned(evaluator: TrialEvaluator, loop_profile: LoopProfile) -> list[Rung]:
     """What would be run and then suggested, as rungs of a dry run."""
     changes = suggested(loop_profile, evaluator.choice)
     reason = "would be run, and shown as a diff if the losses stay the same"
-    return [structs.replace(_rung(change, loop_profile), reason=reason) for change in changes]
+    return [
+        structs.replace(_rung(change, loop_profile), verdict="suggested", reason=reason) for change in changes
+    ]
 
 
 def _rung(change: Change, loop_profile: LoopProfile) -> Rung:
@@ -71,7 +74,7 @@ def _tried(
         copies = patch_check.patched(diff, sources.root, runner.folder / "suggested")
     except (CannotEdit, patch_check.DoesNotApply) as error:
         return str(error), ""
-    cost = 2 * final_ab.cost(evaluator.costs(loop_profile).start, loop_profile.step)
+    cost = 2 * final_ab.cost(runner.accounting.first_step or START, loop_profile.step)
     if runner.elapsed() + cost > end:
         return "no time was left to run it", ""
     try:

@@ -32,6 +32,8 @@ LONGEST_RACE = 60
 Rounding = Literal["bfloat16", "float16", "last_bits"]
 """What activations and their gradients are rounded to."""
 
+DRAWS = 3
+"""Simulations of rounding in which a gate of class precision is looked at before it fails."""
 STEPS, SLOW_STEPS = 3, 2
 """Captured steps, of a quick and of a slow script."""
 SLOW = 1.5
@@ -103,7 +105,7 @@ class TrialEvaluator:
         """Seconds that trials of this script take."""
         accounting = self.runner.accounting
         return Costs(
-            start=accounting.first_step or START,
+            start=accounting.forked_step or accounting.first_step or START,
             block=self.runner.block_steps(loop_profile.step) * loop_profile.step,
             flip=RESETTLE * loop_profile.step,
             compiling=COMPILING if accounting.longest_compile is None else accounting.longest_compile,
@@ -130,7 +132,7 @@ class TrialEvaluator:
             yield from self._live_rounds(incumbent, candidate)
             return
         for number in itertools.count():
-            pair = self.runner.pair(incumbent, candidate, number)
+            pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
             compiled = pair.final.result.compile_seconds
             for change in candidate if compiled else ():
                 # What is raced beside a change that compiles does not compile itself.
@@ -193,7 +195,7 @@ class GateRunner:
         self._most_samples = cut if is_cut else None
         seconds = (loop_profile.loader_seconds or loop_profile.share("data") or 0.0) + 1e-3
         self._batches = max(4, min(BATCHES, int(LONGEST_DATA / seconds)))
-        self._rounded: dict[Rounding, NumericsComparison | None] = {}
+        self._rounded: dict[tuple[Rounding, int], NumericsComparison | None] = {}
 
     def gate(self, recipe: Recipe, numerics: str) -> Gate:
         """The gate of a recipe.
@@ -209,7 +211,8 @@ class GateRunner:
         reference = None
         if "reassociated" in classes and "precision" not in classes:
             reference = self._double
-        rounded = self._rounding(_half(recipe)) if "precision" in classes else None
+        half = _half(recipe) if "precision" in classes else None
+        rounded = self._roundings(half, 1)
         comparison = self._capture(recipe, "candidate", compare=self._file("base"), reference=reference)
         is_of_data = any(optimization.load(name).NEEDS & _OF_DATA for name in recipe.names)
         judged = partial(
@@ -217,14 +220,16 @@ class GateRunner:
             classes,
             comparison,
             again=self._repeated,
-            rounded=rounded,
             samples=self._samples(recipe) if is_of_data else None,
             samples_again=self._repeated_samples if is_of_data else None,
             needs_samples=is_of_data,
         )
-        gate = judged()
+        gate = judged(rounded=rounded)
+        if gate.word == "failed" and half is not None:
+            # Draws of their own, run only where they can matter: one of them may have spared this tensor.
+            gate = judged(rounded=self._roundings(half, DRAWS))
         if gate.word == "failed" and gate.numerics == "reassociated":
-            # A trial of its own, run only where it can matter: an activation near zero may have changed sign.
+            # As well: an activation near zero may have changed its sign.
             perturbed = self._rounding("last_bits")
             gate = judged(perturbed=perturbed) if perturbed is not None else gate
         return gate
@@ -249,16 +254,23 @@ class GateRunner:
             return self._file("double") if Path(self._file("double")).is_file() else None
         return None
 
-    def _rounding(self, rounding: Rounding) -> NumericsComparison | None:
+    def _roundings(self, rounding: Rounding | None, draws: int) -> tuple[NumericsComparison, ...]:
+        """The effect of rounded activations alone, a draw each; empty where it does not run so."""
+        if rounding is None:
+            return ()
+        simulated = (self._rounding(rounding, draw) for draw in range(draws))
+        return tuple(each for each in simulated if each is not None)
+
+    def _rounding(self, rounding: Rounding, draw: int = 0) -> NumericsComparison | None:
         """The effect of rounded activations alone; None where it does not run so."""
-        if self._rounded.get(rounding) is None:
-            try:
-                self._rounded[rounding] = self._capture(
-                    Recipe(), rounding, compare=self._file("base"), rounds=rounding
+        key = rounding, draw
+        if key not in self._rounded:
+            self._rounded[key] = None
+            with suppress(TrialFailed):
+                self._rounded[key] = self._capture(
+                    Recipe(), rounding, compare=self._file("base"), rounds=rounding, draw=draw
                 )
-            except TrialFailed:
-                return None
-        return self._rounded[rounding]
+        return self._rounded[key]
 
     # The loader alone.
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import itertools
 import random
+import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -18,8 +20,10 @@ from typing import Any
 import psutil
 
 from laptime.launch import trial as trials
+from laptime.launch.prepared_interpreter import NotPrepared, PreparedInterpreter
 from laptime.launch.script import Program
 from laptime.launch.trial import RunningTrial
+from laptime.tuning import optimization
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Candidate, TrialFailed
 from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
@@ -51,7 +55,8 @@ class TimeAccounting:
     Attributes:
         seconds: by activity: diagnose, race, gate, measure, patch, profile, and compile, which the others
             are without. trials: processes that were started.
-        first_step: seconds from the start of a process to the end of its first step; None before one ended.
+        first_step: seconds from the start of a fresh interpreter to the end of its first step; None before
+            one ended. forked_step: the same of a fork.
         longest_compile: seconds of torch.compile in one process; None before one compiled.
         compile_seconds: of torch.compile in all processes. compiled_by: the longest, by label of the change.
     """
@@ -59,6 +64,7 @@ class TimeAccounting:
     seconds: dict[str, float] = field(default_factory=dict)
     trials: int = 0
     first_step: float | None = None
+    forked_step: float | None = None
     longest_compile: float | None = None
     compile_seconds: float = 0.0
     compiled_by: dict[str, float] = field(default_factory=dict)
@@ -83,11 +89,13 @@ class TimeAccounting:
     def _add(self, activity: str, seconds: float) -> None:
         self.seconds[activity] = self.seconds.get(activity, 0.0) + seconds
 
-    def add_trial(self, result: TrialResult) -> None:
+    def add_trial(self, result: TrialResult, *, is_forked: bool = False) -> None:
         """Take the start and the compile time of a trial that has ended."""
         if result.compile_seconds:
             self.longest_compile = max(self.longest_compile or 0.0, result.compile_seconds)
             self.compile_seconds += result.compile_seconds
+        elif result.first is not None and is_forked:
+            self.forked_step = result.first
         elif result.first is not None:
             self.first_step = result.first
 
@@ -180,6 +188,8 @@ class TrialRunner:
         self._numbers = itertools.count()
         self._began = time.monotonic()
         # What is compiled once comes out of a cache that goes with the session.
+        self._prepared: PreparedInterpreter | None = None
+        self._forks = sys.platform == "linux"
         self.variables = {"TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor")}
 
     def elapsed(self) -> float:
@@ -215,20 +225,57 @@ class TrialRunner:
 
     @contextmanager
     def run(self, plan: TrialPlan) -> Iterator[RunningTrial]:
+        """The trial of a plan."""
         self.accounting.trials += 1
-        with trials.start(
+        start = partial(
+            trials.start,
             self.program.words,
             python=self.program.python,
             plan=plan,
             timeout=self.timeout,
             variables=self.variables,
-        ) as running:
-            yield running
+        )
+        with ExitStack() as stack:
+            running = None
+            if self._may_fork(plan):
+                try:
+                    running = stack.enter_context(start(prepared=self._interpreter()))
+                except NotPrepared:
+                    self._forks = False
+            yield running or stack.enter_context(start())
+
+    def _may_fork(self, plan: TrialPlan) -> bool:
+        """Whether a fork of a prepared interpreter is what a fresh one would be: decision 0020."""
+        changes = [change["name"] for part in (plan.base, *plan.arms) for change in part]
+        return (
+            self._forks
+            and not plan.fresh
+            and self.newest.torch
+            and self.newest.world <= 1
+            and not self.newest.variables
+            and not any(optimization.load(name).READ_AT_START for name in changes)
+        )
+
+    def _interpreter(self) -> PreparedInterpreter:
+        if self._prepared is None:
+            self._prepared = trials.prepare(
+                self.folder,
+                python=self.program.python,
+                modules=self.newest.imported,
+                variables=self.variables,
+            )
+        return self._prepared
+
+    def close(self) -> None:
+        """End the prepared interpreter."""
+        if self._prepared is not None:
+            self._prepared.close()
+        self._prepared, self._forks = None, False
 
     def finish(self, running: RunningTrial) -> TrialResult:
         """Stop a trial where it still runs, and take its account."""
         result = running.finished()
-        self.accounting.add_trial(result)
+        self.accounting.add_trial(result, is_forked=running.is_forked)
         if result.torch:
             self.newest = result
         return result
@@ -237,6 +284,8 @@ class TrialRunner:
         """Why a trial gave nothing."""
         if running.hung:
             return TrialFailed("hung", f"it did not end within {self.timeout:g} s")
+        if running.child_trains:
+            return TrialFailed("children", "an optimizer stepped in a process that the script has started")
         if result.ended == "memory":
             return TrialFailed("memory", result.error or "it needs more memory than its limit")
         if result.ended == "recompiles":
@@ -260,11 +309,13 @@ class TrialRunner:
         *,
         sources: dict[str, str] | None = None,
         seconds: float | None = None,
+        fresh: bool = True,
     ) -> TimedTrial:
-        """Time a recipe in one fresh process.
+        """Time a recipe in a process of its own.
 
         Args:
             sources: files in place of the user's. seconds: of timed steps, about; None: one block.
+            fresh: in an interpreter of its own, too.
 
         Raises:
             TrialFailed: it does not run.
@@ -273,7 +324,9 @@ class TrialRunner:
         steps = max(2, self.block_steps(step)) if seconds is None else max(2, min(500, round(seconds / step)))
         # The first steps of a process are slower (allocators adapt, caches fill): the gain is not theirs.
         settle = settled(step) if seconds is None else settled(step, SETTLED)
-        started = self.start(recipe, steps=steps, rounds=1, seed=seed, sources=sources or {}, settle=settle)
+        started = self.start(
+            recipe, fresh=fresh, steps=steps, rounds=1, seed=seed, sources=sources or {}, settle=settle
+        )
         with self.accounting.spent_on("race"), started as running:
             blocks = list(running.blocks())
             result = self.finish(running)
@@ -289,11 +342,12 @@ class TrialRunner:
         *,
         sources: dict[str, str] | None = None,
         seconds: float | None = None,
+        fresh: bool = True,
     ) -> TrialPair:
-        """Time two recipes in fresh processes, in random order.
+        """Time two recipes in processes of their own, in random order.
 
         Args:
-            sources: files in place of the user's, on the final side. seconds: as `timed`.
+            sources: files in place of the user's, on the final side. seconds, fresh: as `timed`.
 
         Raises:
             TrialFailed: one of them does not run.
@@ -303,7 +357,7 @@ class TrialRunner:
         sides: dict[bool, TimedTrial] = {}
         for is_final in order:
             recipe, files = (final, sources) if is_final else (baseline, None)
-            sides[is_final] = self.timed(recipe, seed, sources=files, seconds=seconds)
+            sides[is_final] = self.timed(recipe, seed, sources=files, seconds=seconds, fresh=fresh)
         return TrialPair(sides[False], sides[True])
 
     def arm_order(self) -> int:

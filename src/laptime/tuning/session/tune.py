@@ -7,6 +7,7 @@ request ── diagnose ── candidates ── ladder (race, gate, keep or dro
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from typing import Literal
 
@@ -60,7 +61,8 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
             step_by=request.step_by,
         )
         save = request.save and not request.dry_run
-        return run_session(request, TrialEvaluator(runner, choice), emit, save=save)
+        with closing(runner):
+            return run_session(request, TrialEvaluator(runner, choice), emit, save=save)
 
 
 def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener, *, save: bool) -> Run:
@@ -125,7 +127,9 @@ class _Session:
                 self._live(GainMeasured(tuning.baseline, tuning.final))
         except TrialFailed as failed:
             name = self._request.program
-            spawns = failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes
+            spawns = failed.kind == "children" or (
+                failed.kind == "no_steps" and SPAWNS in self._evaluator.runner.newest.notes
+            )
             raise (several_ranks(name) if spawns else refusal(name, failed)) from failed
         except KeyboardInterrupt:
             if not self._is_diagnosed:

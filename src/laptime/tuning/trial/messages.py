@@ -21,6 +21,9 @@ VARIABLE = "LAPTIME_TRIAL"
 """Environment variable that holds the plan."""
 TEMPORARY = "LAPTIME_TEMPORARY"
 """Environment variable with the folder where temporary files usually go; those of a trial go into its own."""
+LIBRARIES = ("torch", "numpy", "torch._dynamo", "torchvision", "timm", "transformers", "lightning")
+"""What a prepared interpreter imports before trials are forked, where the script has imported it; torch
+imports its `_dynamo` when the first optimizer is made."""
 FILE = "messages.jsonl"
 _T = TypeVar("_T")
 
@@ -39,7 +42,8 @@ class CapturePlan:
         double: everything in double precision: the reference. Tensor.float gives doubles then, too.
         rounds: "bfloat16", "float16": activations and their gradients are rounded to it, module by module:
             how far this precision turns the gradients of this model; "last_bits": by the last bits of their
-            own type, as another order of summation does (`gates.rounding_noise`).
+            own type, as another order of summation does (`gates.rounding_noise`). draw: which errors of that
+            size.
         samples: batches for which the loader alone is run, an epoch at most (`numerics.loader_samples`); no
             step is trained. None: steps are captured.
     """
@@ -52,6 +56,7 @@ class CapturePlan:
     steps: int = 3
     double: bool = False
     rounds: str | None = None
+    draw: int = 0
     samples: int | None = None
 
 
@@ -61,6 +66,7 @@ class TrialPlan:
 
     Attributes:
         folder: where its messages go.
+        fresh: in an interpreter that is started for it, whatever is prepared.
         mode: race, diagnose or gate.
         base: changes that are on from the start to the end, as `Recipe.to_json`.
         arms: changes on top of it, one list an arm; arms alternate in random order, a block each, round by
@@ -79,6 +85,7 @@ class TrialPlan:
     """
 
     folder: str
+    fresh: bool = False
     mode: str = "race"
     base: list[dict[str, Any]] = field(default_factory=list)
     arms: list[list[dict[str, Any]]] = field(default_factory=lambda: [[]])
@@ -139,6 +146,8 @@ class TrialResult:
         world: processes of the job; rank. device: cpu, cuda:0 ...
         left: what an `undo` could not give back; empty when all is well.
         refused: changes that could not be applied, with the reason: {"name": ..., "why": ...}.
+        variables: of the environment that the script had set by the time torch was imported.
+        imported: libraries among LIBRARIES that it has imported.
         seen: signals by kind, as in `instrument.result.Observed`.
     """
 
@@ -159,6 +168,8 @@ class TrialResult:
     device: str = "cpu"
     left: list[str] = field(default_factory=list)
     refused: list[dict[str, str]] = field(default_factory=list)
+    variables: list[str] = field(default_factory=list)
+    imported: list[str] = field(default_factory=list)
     seen: dict[str, int] = field(default_factory=dict)
     libraries: dict[str, str] = field(default_factory=dict)
     devices: list[dict[str, Any]] = field(default_factory=list)

@@ -15,6 +15,7 @@ from laptime.instrument.settings import rank, world
 from laptime.tuning.trial import messages
 from laptime.tuning.trial.hooks.constructor_calls import LIBRARY_CLASSES, LibraryCalls
 from laptime.tuning.trial.hooks.loop_hooks import LoopHooks
+from laptime.tuning.trial.hooks.started_processes import StartedProcesses
 from laptime.tuning.trial.memory_limit import Watchdog
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 from laptime.tuning.trial.seeds import SeedShift
@@ -25,6 +26,10 @@ MODES = {
     "gate": "numerics.capture:NumericsCapture",
 }
 """The class that implements each `TrialPlan.mode`; its module is imported when it is needed."""
+
+
+_SET_BY_TORCH = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "TORCHINDUCTOR_CACHE_DIR")
+"""Variables that torch and its libraries set while they are imported."""
 
 
 class TrialProcess:
@@ -41,7 +46,10 @@ class TrialProcess:
         self.hooks.on_close = self.close
         self._seeds = None if plan.seed is None else SeedShift(plan.seed)
         constructors = self.hooks.constructors
+        self._variables: dict[str, str] = {}
+        self._started = StartedProcesses(plan.folder)
         self._import_hooks = [
+            WhenImported("torch", self._keep_variables),
             WhenImported("torch", self.hooks.install),
             *(LibraryCalls(module, name, constructors) for module, name in LIBRARY_CLASSES),
         ]
@@ -49,8 +57,18 @@ class TrialProcess:
         self._undo_sandbox: Callable[[], list[str]] = list
         self._undo_sources: Callable[[], None] = lambda: None
 
+    def _keep_variables(self) -> None:
+        """What a script sets before it imports torch has to be there when torch starts."""
+        environ = {**self._variables, **os.environ}
+        self.result.variables = sorted(
+            name
+            for name, value in environ.items()
+            if value != self._variables.get(name) and name not in _SET_BY_TORCH
+        )
+
     def open(self) -> None:
         """Before the script's first line."""
+        self._variables = dict(os.environ)
         self._undo_sources = sources.install(self.plan.sources)
         if self.plan.scratch:
             from laptime.tuning.trial.sandbox import write_sandbox
@@ -60,6 +78,7 @@ class TrialProcess:
             self._seeds.install()
         for import_hook in self._import_hooks:
             import_hook.install()
+        self._started.install()
         self._watchdog.start()
 
     def _over_memory_limit(self, used: int) -> None:
@@ -86,6 +105,7 @@ class TrialProcess:
             self.result.notes.append(f"the result is incomplete: {type(error).__name__}: {error}")
         if "torch" in sys.modules:
             self.result.torch = True
+            self.result.imported = [name for name in messages.LIBRARIES if name in sys.modules]
             with suppress(RuntimeError):
                 self.result.device = self.hooks.device.name
                 self.result.libraries, self.result.devices = facts.libraries(), facts.devices()
@@ -96,6 +116,7 @@ class TrialProcess:
     def _give_back(self) -> None:
         for import_hook in self._import_hooks:
             import_hook.remove()
+        self._started.undo()
         self._undo_sources()
         self.hooks.undo()
         if self._seeds is not None:

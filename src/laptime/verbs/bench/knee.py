@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from laptime.analysis.knee import KNEE, Knee, find_knee
-from laptime.analysis.summary import throughput_regime, throughputs
+from laptime.analysis.summary import throughput_regime, throughput_regimes, throughputs
 from laptime.records.case import Case
 from laptime.records.finding import Finding
 from laptime.records.regime import Regime
@@ -23,9 +23,8 @@ def knee(group: list[Case], *, largest: int | None) -> Finding | None:
     regime = throughput_regime(every, on_cpu=on_cpu)
     if regime is None or len(group) < 2:
         return None
-    # Each size by the regime in which it is best known: the same work on a CPU, whichever that is.
-    own = [throughput_regime([stats], on_cpu=on_cpu) or regime for stats in every]
-    rates = {case.batch: stats[name] for case, stats, name in zip(group, every, own, strict=True)}
+    own = throughput_regimes(every, on_cpu=on_cpu)
+    rates = {case.batch: stats[name] for case, stats, name in zip(group, every, own, strict=True) if name}
     if any(stat.crowded for stat in rates.values()):
         return None
     # On a CPU calls one by one do the same work: the pairs of both may tell.

@@ -6,6 +6,7 @@ import msgspec
 
 from laptime.analysis.architecture import architecture, same_models, work_of
 from laptime.analysis.compare import compare_in_shared_regime, sentence
+from laptime.analysis.evidence import select
 from laptime.analysis.summary import headline, median
 from laptime.measure import checks, metrics
 from laptime.measure.labels import relabel
@@ -19,6 +20,9 @@ from laptime.records.series import Label, Series
 from laptime.verbs.bench.knee import knee
 
 FAULTS_PER_SECOND = 50_000
+
+HOST_SHARE = 0.2
+"""Share of a call from which host time is worth a word."""
 
 
 def completed(case: Case, environment: Environment, plan: dict[str, Setting]) -> Case:
@@ -130,16 +134,20 @@ def findings(cases: list[Case], *, largest: int | None = None) -> list[Finding]:
 
 
 def _host_bound(case: Case) -> Finding | None:
-    """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising."""
+    """Isolated latency beyond the device's own time is the host's: launching, Python, synchronising.
+
+    Nothing is said where other programs hit most calls, or where the intervals would allow less.
+    """
     on_device, alone = case.find("latency", Regime.DEVICE), case.find("latency", Regime.ISOLATED)
     if on_device is None or alone is None or not on_device.samples or not alone.samples:
         return None
     device, isolated = median(on_device), median(alone)
-    if not device.value or not isolated.value:
+    if not device.value or not isolated.value or select(alone).crowded:
+        return None
+    slowest, fastest = (device.ci95 or (0.0, device.value))[1], (isolated.ci95 or (isolated.value, 0.0))[0]
+    if 1 - slowest / fastest < HOST_SHARE:
         return None
     share = 1 - device.value / isolated.value
-    if share < 0.2:
-        return None
     return Finding(
         kind="latency/host_bound",
         severity="advice",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -37,6 +38,9 @@ from laptime.records.metric import Metric
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 
+if TYPE_CHECKING:
+    from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
+
 LEAD = 0.1
 """Seconds between an order and its first request: all senders have read it by then."""
 
@@ -49,12 +53,21 @@ class LevelRun:
         began: when that started, on the clock of the senders.
         case: with its key, axes and target.
         share: [from, to] of the whole work, for the progress.
+        metrics: of the server, asked before and after.
     """
 
     def __init__(
-        self, live: LiveRun, began: float, case: Case, facts: Level, *, share: Sequence[float] = (0.0, 1.0)
+        self,
+        live: LiveRun,
+        began: float,
+        case: Case,
+        facts: Level,
+        *,
+        share: Sequence[float] = (0.0, 1.0),
+        metrics: MetricsPage | None = None,
     ) -> None:
         self._live, self._began, self._case, self._facts = live, began, case, facts
+        self._metrics = metrics
         self._from, self._to = share
         self._errors: dict[str, Errors] = {}
         self._answered = self._failed = 0
@@ -66,6 +79,7 @@ class LevelRun:
 
     def carry_out(self, senders: Senders, order: Order) -> Case:
         """Send all of it; the case with its checks. What came before an interruption is kept."""
+        counted = self._metrics.read() if self._metrics else None
         begin = SystemClock.now() + LEAD
         order = structs.replace(order, begin=begin)
         self._facts = structs.replace(self._facts, begin=begin - self._began, senders=senders.count)
@@ -85,6 +99,9 @@ class LevelRun:
             case = structs.replace(self._live.case(self._case.key), status="failed", failure=error.failure)
             self._live(CaseChanged(case))
             raise
+        if self._metrics and counted:
+            server = self._metrics.settled(counted, self._answered)
+            self._facts = structs.replace(self._facts, server=server)
         return self._finish("ok")
 
     def _progress(self, begin: float, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """The highest rate that keeps a promise: roughly found with short levels, then proven with a long one.
 
 rough     double until the promise breaks, then halve the distance on a logarithmic scale; point estimates
-proof     a level of its own at the rate found, judged by the upper end of its interval; lower, if that fails
+proof     a level of its own below that rate, judged by the upper end of its interval; lower, if it fails
 
 What is claimed was proven by requests that had no part in choosing it: a search that keeps the best of many
 short levels claims too much.
@@ -15,21 +15,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from laptime.analysis.load.level import QUANTILES, LevelStats
+from laptime.analysis.load.level import QUANTILES, LevelStats, level_stats
 from laptime.loadgen.promise import Promise, judged
 from laptime.records.case import Case
 from laptime.records.load import GAP, TPOT, TTFT
 
 CLOSE = 1.06
 """Ratio of two rates between which the rough search stops."""
-PROOFS = 3
-BACK = 0.94
-"""Each proof that fails is tried again so much lower."""
-SHORTEST, FEWEST = 2.0, 60
+PROOFS = 2
+BACK = 0.75
+"""Of the rate found, the first proof: at the very edge a tail is known well enough after hours only. One that
+fails is tried again so much lower."""
+SURE = 0.90
+"""Of a two-sided interval, whose upper end is the upper limit at 95 %: 5 % of the claims may be wrong."""
+SHORTEST, FEWEST = 2.0, 200
 """Seconds and requests of a rough level."""
 _SERIES = {"ttft": TTFT.tag, "tpot": TPOT.tag, "itl": GAP.tag}
 
-Measure = Callable[[float, float], tuple[Case, LevelStats | None]]
+Measure = Callable[[float, float], Case]
 """Carries out a level of so many requests per second, for so many seconds."""
 
 
@@ -54,7 +57,7 @@ def find_peak(measure: Measure, wanted: Sequence[Promise], *, start: float, budg
 
     Args:
         start: a rate that the server probably can serve.
-        budget: seconds of sending, in all: half of them for proofs.
+        budget: seconds of sending, in all: at least half of them for proofs.
     """
     search = _Search(measure, list(wanted), budget)
     rate = search.rough(start)
@@ -83,7 +86,8 @@ class _Search:
         return kept or rate
 
     def _about_keeps(self, rate: float, seconds: float) -> bool:
-        case, stats = self._measure(rate, seconds)
+        case = self._measure(rate, seconds)
+        stats = level_stats(case, SURE)
         verdict = judged(self._wanted, stats)
         if verdict.word == "broken":
             self._broken = min(self._broken or math.inf, rate)
@@ -96,9 +100,11 @@ class _Search:
     def proven(self, rate: float) -> Peak:
         """The rate, or the next lower one that a level of its own proves."""
         sentence = ""
+        rate *= BACK
+        seconds = (self._budget / 2 + max(0.0, self._left)) / PROOFS
         for _ in range(PROOFS):
-            case, stats = self._measure(rate, self._budget / 2 / PROOFS)
-            verdict = judged(self._wanted, stats)
+            case = self._measure(rate, seconds)
+            verdict = judged(self._wanted, level_stats(case, SURE))
             sentence = next(
                 (each.sentence for each in case.checks if each.outcome == "fail"), verdict.sentence
             )

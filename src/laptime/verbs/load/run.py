@@ -6,21 +6,22 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen.messages import Endpoint
+from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import promises
 from laptime.probes import machine
 from laptime.records.case import Axis, Case, Failure
 from laptime.records.event import CaseChanged, FindingAdded, Listener, ignore
 from laptime.records.finding import Finding
-from laptime.records.load import AT_SLO_RATE
+from laptime.records.load import AT_SLO_RATE, Level
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
@@ -29,7 +30,10 @@ from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import open_level, planned
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
-from laptime.verbs.load.targets import sender_target
+from laptime.verbs.load.targets import metrics_page, sender_target
+
+if TYPE_CHECKING:
+    from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
 RECORDED = (
     "rates",
@@ -78,7 +82,8 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         live.say(f"asking {subject.target}")
         senders = _opened(target, request.senders or 1)
         own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
-        work = _Levels(request, subject.target, own, senders, live, began)
+        page = metrics_page(request, target)
+        work = _Levels(request, subject.target, own, senders, live, began, page)
         if request.find_peak:
             work.search()
         else:
@@ -104,17 +109,17 @@ class _Levels:
         senders: Senders,
         live: LiveRun,
         began: float,
+        metrics: MetricsPage | None,
     ) -> None:
         self._request, self._name, self._own = request, name, own
-        self._senders, self._live, self._began = senders, live, began
+        self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
         self._count, self._gone = 0, 0.0
 
     def all(self) -> None:
         """Those that were asked for."""
         levels = planned(self._request, self._name, self._own)
         for at, (case, facts, order) in enumerate(levels):
-            share = at / len(levels), (at + 1) / len(levels)
-            LevelRun(self._live, self._began, case, facts, share=share).carry_out(self._senders, order)
+            self._carry_out(case, facts, order, (at / len(levels), (at + 1) / len(levels)))
 
     def search(self) -> None:
         """Those that a search for the peak asks for, and what it found."""
@@ -127,7 +132,7 @@ class _Levels:
             self._live(CaseChanged(case.with_series(Series(metric=AT_SLO_RATE, samples=[peak.rate or 0.0]))))
         self._live(FindingAdded(_finding(peak, request)))
 
-    def _at(self, rate: float, seconds: float) -> tuple[Case, LevelStats | None]:
+    def _at(self, rate: float, seconds: float) -> Case:
         self._count += 1
         rate = float(f"{rate:.4g}")
         axes: dict[str, Axis] = {**self._own, "search": self._count}
@@ -135,8 +140,11 @@ class _Levels:
         case, facts, order = open_level(seeded, self._name, rate, axes, seconds)
         share = self._gone, min(1.0, self._gone + seconds / self._request.budget)
         self._gone = share[1]
-        done = LevelRun(self._live, self._began, case, facts, share=share).carry_out(self._senders, order)
-        return done, level_stats(done)
+        return self._carry_out(case, facts, order, share)
+
+    def _carry_out(self, case: Case, facts: Level, order: Order, share: tuple[float, float]) -> Case:
+        level = LevelRun(self._live, self._began, case, facts, share=share, metrics=self._metrics)
+        return level.carry_out(self._senders, order)
 
 
 def _finding(peak: Peak, request: LoadRequest) -> Finding:

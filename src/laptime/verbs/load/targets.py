@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit, urlunsplit
 
+import msgspec
 from msgspec import structs
 
 from laptime.kit.errors import Unavailable
@@ -14,6 +16,9 @@ from laptime.records.plan import BenchRequest
 from laptime.records.run import Subject
 from laptime.verbs.bench.planning import plan
 from laptime.verbs.load.request import LoadRequest, shown
+
+if TYPE_CHECKING:
+    from laptime.loadgen.server_metrics import MetricsPage
 
 
 def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
@@ -30,6 +35,16 @@ def sender_target(request: LoadRequest) -> tuple[Endpoint | Program, Subject]:
         return endpoint, Subject(target=shown(request.target), source="address")
     planned = plan(BenchRequest(targets=[request.target], batch=[1]))
     return Program(planned.variants[0]), planned.subjects[0]
+
+
+def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPage | None:
+    """Where the server of a language model counts itself; None of any other target."""
+    if not (isinstance(target, Endpoint) and request.is_language_model):
+        return None
+    from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
+
+    model = msgspec.json.decode(target.bodies[0])["model"]
+    return MetricsPage(target, model)
 
 
 def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:

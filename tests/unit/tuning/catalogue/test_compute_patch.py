@@ -117,6 +117,18 @@ def test_the_edit_is_made_at_its_place_and_once(name: str, tmp_path: Path) -> No
     assert made.file(tmp_path / "train.py").text == text
 
 
+@pytest.mark.parametrize("name", ["device", "args.device"])
+def test_autocast_follows_the_device_of_the_script(name: str, tmp_path: Path) -> None:
+    """A patch made on a CPU is right where the script finds a GPU."""
+    made = sources(tmp_path / "train.py")
+    text = SCRIPT.replace("net(images)", f"net(images.to({name}))")
+    (tmp_path / "train.py").write_text(text)
+    made = Sources(made.sites, str(tmp_path / "train.py"), "cpu")
+    assert made.apply(Change("bf16_autocast", {}))
+    header = f"with torch.autocast(device_type=torch.device({name}).type, dtype=torch.bfloat16):"
+    assert header in made.file(tmp_path / "train.py").text
+
+
 @pytest.mark.slow
 @pytest.mark.torch
 def test_all_of_them_together_train_the_same(tmp_path: Path) -> None:

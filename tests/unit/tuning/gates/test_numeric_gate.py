@@ -17,7 +17,11 @@ from laptime.tuning.trial.messages import NumericsComparison
 def judge(classes: list[str], candidate: Any, *, needs_samples: bool = False, **baseline: Any) -> Gate:
     """`verdict.judge` of comparisons that are plain values here, so that tests can change one."""
     typed = {
-        name: None if content is None else wire_format.build(NumericsComparison, content)
+        name: [wire_format.build(NumericsComparison, draw) for draw in content]
+        if isinstance(content, list)
+        else None
+        if content is None
+        else wire_format.build(NumericsComparison, content)
         for name, content in {"candidate": candidate, **baseline}.items()
     }
     return verdict.judge(classes, needs_samples=needs_samples, **typed)  # type: ignore[arg-type]
@@ -152,9 +156,9 @@ def test_norm_and_direction_are_both_asked(numerics: str) -> None:
 def test_direction_is_judged_by_what_rounding_turns() -> None:
     found = changed("gradients", cosine=0.97)
     assert failed("precision", found) == set()
-    assert failed("precision", found, rounded=changed("gradients", cosine=0.999)) == {"gradient_direction"}
-    assert failed("precision", found, rounded=changed("gradients", cosine=0.98)) == set()
-    assert failed("reassociated", found, rounded=changed("gradients", cosine=0.9)) == {"gradient_direction"}
+    assert failed("precision", found, rounded=[changed("gradients", cosine=0.999)]) == {"gradient_direction"}
+    assert failed("precision", found, rounded=[changed("gradients", cosine=0.98)]) == set()
+    assert failed("reassociated", found, rounded=[changed("gradients", cosine=0.9)]) == {"gradient_direction"}
 
 
 @pytest.mark.parametrize(
@@ -171,16 +175,53 @@ def test_norm_is_judged_by_what_rounding_turns(norm: float, cosine: float, outco
     """bf16 turned a ResNet-18 to a cosine of 0.95 and its norm was 2.8 % off: 2 % refused a sound change."""
     base = changed("gradients")["totals"][0]["base_norm"]
     found = changed("gradients", norm=norm * base, cosine=cosine)
-    assert failed("precision", found, rounded=changed("gradients", cosine=0.955)) == outcome
-    assert failed("precision", found, rounded=changed("gradients", norm=1.001 * base)) & {
+    assert failed("precision", found, rounded=[changed("gradients", cosine=0.955)]) == outcome
+    assert failed("precision", found, rounded=[changed("gradients", norm=1.001 * base)]) & {
         "gradient_norm"
     } == ({"gradient_norm"} if abs(norm - 1) > 0.02 else set())
+
+
+def with_tensor(group: str, **more: Any) -> dict[str, Any]:
+    """One small tensor beside the weight, all of whose group is as before."""
+    found = document()
+    found["tensors"].append(row(group, "small", equal=False, **more))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("group", "measure", "check"),
+    [("gradients", "error", "gradients"), ("buffers", "error", "buffers")],
+)
+def test_a_tensor_is_judged_by_what_rounding_does_to_this_tensor(
+    group: str, measure: str, check: str
+) -> None:
+    found = with_tensor(group, **{measure: 0.3})
+    assert failed("precision", found, rounded=[with_tensor(group, **{measure: 0.25})]) == set()
+    assert failed("precision", found, rounded=[with_tensor(group, **{measure: 0.1})]) == {check}
+    draws = [with_tensor(group, **{measure: error}) for error in (0.1, 0.25)]
+    assert failed("precision", found, rounded=draws) == set()
+
+
+def test_a_momentum_buffer_may_be_as_much_longer_as_rounding_makes_it() -> None:
+    """Sound bf16 on resnet18: one of BatchNorm's was 13.7 % off where 10 % was allowed."""
+    found = with_tensor("optimizer", norm=64 * 1.137)
+    assert failed("precision", found) == {"optimizer_state"}
+    assert failed("precision", found, rounded=[with_tensor("optimizer", norm=64 * 1.06)]) == set()
+    assert failed("precision", found, rounded=[with_tensor("optimizer", norm=64 * 1.01)]) == {
+        "optimizer_state"
+    }
+
+
+def test_a_small_tensor_that_is_scaled_fails_in_lower_precision() -> None:
+    found = with_tensor("gradients", error=0.1, norm=0.11, base_norm=0.1)
+    assert failed("precision", found) == set()
+    assert failed("precision", found, rounded=[with_tensor("gradients", error=0.01)]) == {"gradients"}
 
 
 def test_what_rounding_may_grant_of_the_norm_ends_at_ten_percent() -> None:
     base = changed("gradients")["totals"][0]["base_norm"]
     found = changed("gradients", norm=1.12 * base, cosine=0.7)
-    assert "gradient_norm" in failed("precision", found, rounded=changed("gradients", cosine=0.6))
+    assert "gradient_norm" in failed("precision", found, rounded=[changed("gradients", cosine=0.6)])
 
 
 def test_what_rounding_errors_alone_do_is_granted() -> None:

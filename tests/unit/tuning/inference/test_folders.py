@@ -153,3 +153,42 @@ def test_a_model_that_draws_its_outputs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:noisy"), tmp_path)
     assert "others each time" in refused.value.why
+
+
+SAMPLES = """
+import torch
+
+def samples():
+    for at in range(5):
+        yield {"scale": torch.rand(3, 1), "x": torch.randn(3, 8)}
+
+def sums(outputs):
+    return [float(each["scores"].sum()) for each in outputs]
+
+def wide():
+    yield torch.randn(3, 9)
+"""
+
+
+def test_samples_and_a_metric_of_the_user_decide(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "data.py").write_text(SAMPLES)
+    given = {"inputs": f"{tmp_path}/data.py:samples", "metric": f"{tmp_path}/data.py:sums"}
+    evaluator = ModelEvaluator(ModelRequest(target=f"{tmp_path}/model.py:named", **given), tmp_path)
+    assert (evaluator.batch, evaluator.surveyed["samples"]) == (3, 5)
+    assert [call.batch for call in evaluator.recorded.calls] == [3, 3, 3, 3, 3, 1]
+    recipe = Recipe((Change("inference_mode"),))
+    gate = evaluator.gate(Recipe(), recipe, "exact")
+    assert gate.word == "passed", gate
+    assert [check.outcome for check in gate.checks if check.name == "metric"] == ["ok"]
+    place = folder_file.hand_back(evaluator, recipe, tmp_path / "fast", Tuning(gate=gate), run="r")
+    assert folder_file.read(place / "recipe.json").metric == given["metric"]
+
+
+def test_samples_that_the_model_refuses_are_told(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text(MODEL)
+    (tmp_path / "data.py").write_text(SAMPLES)
+    request = ModelRequest(target=f"{tmp_path}/model.py:build", inputs=f"{tmp_path}/data.py:wide")
+    with pytest.raises(UsageError) as told:
+        ModelEvaluator(request, tmp_path)
+    assert "float32[3, 9]" in told.value.why

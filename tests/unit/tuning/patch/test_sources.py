@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -216,3 +218,27 @@ def test_an_expression_or_its_statement_is_replaced(
         ("sync", "loss.item()", {"detail": "item", "expression": ""}),
     )
     assert edited(sources, f"script.replace_text('sync', {template!r})") == expected
+
+
+@pytest.mark.parametrize("command", [["git", "apply"], ["patch", "--silent", "-p1", "-i"]])
+def test_a_patch_applies_from_the_root_wherever_the_script_lies(tmp_path: Path, command: list[str]) -> None:
+    if shutil.which(command[0]) is None:
+        pytest.skip(f"{command[0]} is not installed")
+    (tmp_path / ".git").mkdir()
+    place = tmp_path / "a" / "deep folder"
+    place.mkdir(parents=True)
+    main = place / "train.py"
+    main.write_text('"""Trains."""\n\nimport math\nimport torch\n\n\ndef main():\n    pass\n\n\nmain()\n')
+    sources = Sources((), str(main))
+    sources.apply(Change("allocator"), "memory is kept")
+    (tmp_path / "change.patch").write_text(sources.diff())
+    shutil.rmtree(tmp_path / ".git")
+    done = subprocess.run(
+        [*command, "change.patch"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    head, _, rest = main.read_text().partition("libc")
+    assert sorted(line for line in head.splitlines() if "import" in line) == [
+        "import ctypes", "import math", "import torch",
+    ]  # fmt: skip
+    assert "import" not in rest

@@ -84,6 +84,21 @@ def test_lower_precision_is_judged_by_what_rounding_does(
     assert order(runner)[4:] == ["float16", "candidate"]
 
 
+def test_lower_precision_fails_only_after_all_draws_of_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def judge(classes: set[str], document: Any, **given: Any) -> Gate:
+        return Gate(word="passed" if len(given["rounded"]) == trial_evaluator.DRAWS else "failed")
+
+    monkeypatch.setattr(trial_evaluator, "judge", judge)
+    runner = Capturing(tmp_path)
+    evaluator = evaluating(runner)
+    bf16 = Recipe.from_json([{"name": "bf16_autocast"}])
+    assert evaluator.gate(Recipe(), bf16, "precision").word == "passed"
+    assert order(runner) == ["base", "bfloat16", "candidate", "again", "bfloat16", "bfloat16"]
+    assert [plan.capture.draw for plan in runner.plans if plan.capture.rounds] == [0, 1, 2]
+
+
 def test_changes_of_data_look_at_the_loader_too(tmp_path: Path, judged: list[dict[str, Any]]) -> None:
     runner = Capturing(tmp_path)
     evaluator = evaluating(runner)

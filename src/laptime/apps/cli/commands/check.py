@@ -10,13 +10,13 @@ import msgspec
 
 from laptime.apps.cli import completing, measuring, measuring_options, output
 from laptime.apps.cli.commands.compare import as_measured, stored
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import share
 from laptime.records.plan import BenchRequest
 from laptime.records.run import Run
-from laptime.records.verdict import Verdict, conclusion, exit_code, summary
+from laptime.records.verdict import Verdict, conclusion, exit_code
 from laptime.store import lookup
 from laptime.verbs import check as verb
 from laptime.verbs import regressions
@@ -24,8 +24,6 @@ from laptime.verbs.check import Rules, with_verdicts
 
 if TYPE_CHECKING:
     from laptime.verbs.bench.case_worker import OpenSession
-
-_WORST_FIRST = ("broken", "undecided", "kept")
 
 
 @click.command("check", cls=measuring_options.Measuring)
@@ -86,8 +84,12 @@ def command(
     verdicts += verb.against_budgets(now, rules)
     if baseline is not None:
         verdicts += regressions.against_run(now, baseline, rules, force=force)
-    output.result(output.json_text(_document(run, verdicts)) if as_json else _text(verdicts))
-    failed = output.write(with_verdicts(run, verdicts), reports, voice=voice)
+    judged = with_verdicts(run, verdicts)
+    if as_json:
+        output.result(output.json_text(_document(run, verdicts)))
+    else:
+        output.show(judged, format="text")
+    failed = output.write(judged, reports, voice=voice)
     for error in failed:
         voice.complain(error)
     return ExitCode.USAGE if failed else exit_code(verdicts)
@@ -135,16 +137,6 @@ def _rules(path: str | None, tolerance: str | None) -> Rules:
         return rules
     share(tolerance)  # raises when it is none
     return msgspec.structs.replace(rules, tolerance=tolerance)
-
-
-def _text(verdicts: list[Verdict]) -> str:
-    words = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
-    lines = [f"{words[conclusion(verdicts)]}: {summary(verdicts)}", ""]
-    for verdict in sorted(verdicts, key=lambda each: _WORST_FIRST.index(each.word)):
-        lines.append(f"{verdict.word:<10} {one_line(verdict.case)}")
-        lines.append(f"  {verdict.metric}   {one_line(verdict.sentence)}")
-        lines += [f"  next: {one_line(verdict.next)}"] if verdict.next else []
-    return "\n".join(lines)
 
 
 def _document(run: Run, verdicts: list[Verdict]) -> dict[str, Any]:

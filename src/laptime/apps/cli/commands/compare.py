@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from laptime.apps.cli import completing, measuring, measuring_options, output
-from laptime.apps.cli.error_boundary import Voice, one_line
+from laptime.apps.cli.error_boundary import Voice
 from laptime.apps.cli.options import report_options, voice_options
 from laptime.kit.errors import ExitCode, LaptimeError, UsageError
 from laptime.records.comparison import Comparison
@@ -75,12 +75,7 @@ def command(
         request = measuring_options.request(context, [a, b], given=given)
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
         return code or decided(run.comparisons)
-    if any(path != "-" for path in outputs):
-        raise UsageError(
-            "a comparison of stored runs cannot be written to a file",
-            why="a report shows one run",
-            next="laptime bench A B -o report.html",
-        )
+    reports = output.planned(outputs)
     if left is None or right is None:
         reference, stored_run = (a, right) if left is None else (b, left)
         assert stored_run is not None
@@ -99,9 +94,14 @@ def command(
         request = as_measured(left, measuring_options.request(context, targets, given=given))
         run, code = measuring.carry_out(request, outputs, format=format_, voice=voice)
         return code or decided(run.comparisons)
-    document = _document(left, right, comparisons)
-    output.result(output.json_text(document) if as_json else _text(left, right, comparisons))
-    return decided(comparisons)
+    from laptime.reports.documents import compared  # not for `laptime --help`, which reads this file
+
+    document = compared.document(left, right, comparisons)
+    output.show(document, format=format_)
+    failed = output.write(document, reports, voice=voice)
+    for error in failed:
+        voice.complain(error)
+    return ExitCode.USAGE if failed else decided(comparisons)
 
 
 def _check_named(a: str, b: str, same: str | None) -> None:
@@ -172,29 +172,3 @@ def stored(reference: str) -> Run | None:
     if ":" in reference or reference.endswith(".py"):
         return None
     return lookup.load(reference)  # raises, with what to type instead
-
-
-def _text(a: Run, b: Run, comparisons: list[Comparison]) -> str:
-    lines = [f"baseline   {_title(a)}", f"candidate  {_title(b)}", ""]
-    for comparison in comparisons:
-        keys = dict.fromkeys([comparison.candidate, comparison.baseline])
-        lines.append(one_line(" against ".join(keys)))
-        lines.append(f"  {comparison.metric}   {one_line(comparison.sentence)}")
-    if not comparisons:
-        lines.append("the runs share no timed metric")
-    return "\n".join(lines)
-
-
-def _title(run: Run) -> str:
-    verdict = run.trust if run.status == "complete" else f"{run.trust}, {run.status}"
-    return one_line("  ".join(part for part in (run.id, run.started, run.name, verdict) if part))
-
-
-def _document(a: Run, b: Run, comparisons: list[Comparison]) -> dict[str, Any]:
-    sides = {"baseline": _side(a), "candidate": _side(b)}
-    return {"schema": "laptime.compare/1", **sides, "comparisons": comparisons}
-
-
-def _side(run: Run) -> dict[str, Any]:
-    fields = {name: getattr(run, name) for name in ("started", "name", "status")}
-    return {"run": run.id, "verdict": run.trust, **fields}

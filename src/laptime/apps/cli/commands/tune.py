@@ -23,7 +23,11 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     return list(dict.fromkeys(word.replace("-", "_") for text in texts for word in words(text)))
 
 
-@click.command("tune", context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False})
+@click.command(
+    "tune",
+    cls=tuning_model.TuneCommand,
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
 @click.argument("program", metavar="SCRIPT.py|MODEL", shell_complete=completing.targets)
 @click.argument("arguments", nargs=-1, metavar="[ARGUMENTS]...", type=click.UNPROCESSED)
 @click.option("-m", "module", is_flag=True, help="SCRIPT is a module, as for `python -m`.")
@@ -80,6 +84,18 @@ def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ..
     default=None,
     callback=lambda context, option, value: value or 0,
     help="Items in a call of the model. [default: as its inputs are given]",
+)
+@click.option(
+    "--inputs",
+    default="",
+    metavar="FILE.py:FUNCTION",
+    help="Function that gives samples: a list or generator of the inputs of one call each.",
+)
+@click.option(
+    "--metric",
+    default="",
+    metavar="FILE.py:FUNCTION",
+    help="Function that scores a list of outputs for these samples; more is better.",
 )
 @click.option(
     "--export",

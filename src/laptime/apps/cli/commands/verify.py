@@ -33,8 +33,8 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     """Check that an earlier result of `tune` still holds, for example after an upgrade of torch.
 
     RECIPE is the .laptime.json file that `tune` wrote beside the patch, or the recipe.json of a model's
-    folder. verify times the script with and without the recipe in new processes and checks again that both
-    train the same; of a model it compares the outputs.
+    folder. verify times the script with and without the recipe in new processes and compares outputs, losses,
+    gradients and weights of a few steps again; of a model it compares the outputs.
 
     Exit codes: 0 still faster and is the same, 1 not any more, 3 undecided.
 

@@ -8,7 +8,6 @@ from typing import Any
 import click
 from msgspec import structs
 
-from laptime.analysis.stat import Stat
 from laptime.apps.cli import measuring, output
 from laptime.apps.cli.error_boundary import Voice, one_line, pass_voice
 from laptime.apps.cli.measuring_options import time_option
@@ -17,10 +16,7 @@ from laptime.apps.cli.progress import progress
 from laptime.apps.cli.suite_commands.list import match_option, show
 from laptime.kit.errors import ExitCode, LaptimeError
 from laptime.kit.text import count
-from laptime.kit.units import show as shown
-from laptime.records.case import Case
 from laptime.records.run import Run
-from laptime.records.verdict import conclusion, summary
 from laptime.suites.choosing import chosen
 from laptime.suites.loading import load
 from laptime.verbs.suite import PlannedBenchmark
@@ -108,10 +104,7 @@ def _carried_out(
         complain=complaints.append,
         save=wishes["save"],
     )
-    if as_json:
-        output.show(run, format="json")
-    else:
-        output.result(_text(run))
+    output.show(run, format="json" if as_json else "text")
     failed = [*complaints, *output.write(run, reports, voice=voice)]
     for error in failed:
         voice.complain(error)
@@ -168,100 +161,15 @@ def _foretold(items: list[PlannedBenchmark]) -> ExitCode:
 
 def _ended(item: PlannedBenchmark, run: Run, items: list[PlannedBenchmark]) -> str:
     """One line for a benchmark that has ended: its numbers, its worst word, and what is left."""
+    from laptime.analysis.summary import headline  # numpy, which `laptime --help` can do without
+
     number = items.index(item) + 1
     seconds = sum(other.seconds for other in items[number:] if other.done is None)
     left = f"{number} of {len(items)}" + (f", about {_about(seconds)} left" if seconds >= 1 else "")
     words = [verdict.word for verdict in run.verdicts]
     word = next((word for word in ("broken", "undecided", "kept") if word in words), "")
     failed = next((case.failure.what for case in run.cases if case.failure), "")
-    numbers = failed or ", ".join(row[2] for row in _rows(run))
+    stats = [headline(case, run.constants) for case in run.cases]
+    numbers = failed or ", ".join(stat.text for stat in stats if stat is not None)
     parts = (item.request.name, numbers, word, f"({left})")
     return one_line("  ".join(part for part in parts if part))
-
-
-def _answer(run: Run) -> str:
-    """What was asked: `passed: 3 checks kept`; where nothing had a limit, what was measured."""
-    failed = sum(case.failure is not None for case in run.cases)
-    failures = f"{failed} of {count(len(run.cases), 'case')} failed" if failed else ""
-    if run.verdicts:
-        words = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
-        word = "not passed" if failed else words[conclusion(run.verdicts)]
-        return f"{word}: {'; '.join(filter(None, [failures, summary(run.verdicts)]))}"
-    return (
-        f"not passed: {failures}"
-        if failed
-        else f"measured: {count(len(run.cases), 'case')}, no limit to keep"
-    )
-
-
-def _rows(run: Run) -> list[tuple[str, ...]]:
-    from laptime.analysis.summary import headline, main_throughput, throughputs
-    from laptime.reports import _words as words
-
-    rows: list[tuple[str, ...]] = []
-    timed, served = _regimes(run)
-    for case in run.cases:
-        stat, rates = headline(case, run.constants), throughputs(case, run.constants)
-        rate = rates.get(served) if served else main_throughput(case, run.constants)
-        margin = f"±{words.percent(stat.precision)}" if stat and stat.precision is not None else "-"
-        verdicts = [verdict.word for verdict in run.verdicts if verdict.case == case.key]
-        budget = next((word for word in ("broken", "undecided", "kept") if word in verdicts), "-")
-        rows.append(
-            (
-                one_line(str(case.axes.get("benchmark", case.target))),
-                _case(case, run),
-                _number(stat, named=not timed),
-                margin,
-                _number(rate, named=not served),
-                budget,
-                case.trust if case.status == "ok" else case.status,
-            )
-        )
-    return rows
-
-
-def _regimes(run: Run) -> tuple[str, str]:
-    """The regimes of all latencies and of all throughputs; "" where the cases share none."""
-    from laptime.analysis.summary import headline, shared_throughput_regime
-
-    timed = {stat.regime for case in run.cases if (stat := headline(case, run.constants))}
-    served = shared_throughput_regime(run.cases, run.constants)
-    return (timed.pop() or "" if len(timed) == 1 else ""), served or ""
-
-
-def _number(stat: Stat | None, *, named: bool) -> str:
-    """A number, with its regime where the column does not name it."""
-    if stat is None:
-        return "-"
-    return f"{shown(stat.value, stat.unit, stat.ci95)}{f' {stat.regime}' if named and stat.regime else ''}"
-
-
-def _case(case: Case, run: Run) -> str:
-    """What tells a case from the others of its benchmark, in words."""
-    from laptime.reports._words import axis_phrase, printable
-
-    name = case.axes.get("benchmark")
-    targets = {other.target for other in run.cases if other.axes.get("benchmark") == name}
-    axes = {axis: value for axis, value in case.axes.items() if axis not in ("benchmark", "device", "dtype")}
-    if case.axes.get("dtype") != "float32":
-        axes["dtype"] = case.axes.get("dtype", "")
-    phrases = [axis_phrase(axis, value) for axis, value in axes.items() if value != ""]
-    return ", ".join([printable(case.target)] * (len(targets) > 1) + phrases)
-
-
-def _text(run: Run) -> str:
-    """Whether it passed, the table of all cases, and under it what was not kept, and what failed."""
-    latency, rate = (f"{title}, {name}" if name else title for title, name in zip(
-        ("latency", "items/s"), _regimes(run), strict=True))  # fmt: skip
-    titles = ("benchmark", "case", latency, "95 %", rate, "budget", "verdict")
-    lines = [_answer(run), "", output.table(titles, _rows(run), right=(latency, "95 %", rate)), ""]
-    for verdict in run.verdicts:
-        if verdict.word != "kept":
-            lines.append(one_line(f"{verdict.word}: {verdict.case}: {verdict.sentence}"))
-            lines += [f"  next: {one_line(verdict.next)}"] if verdict.next else []
-    for case in run.cases:
-        if case.failure is not None:
-            lines.append(one_line(f"failed: {case.key}: {case.failure.what}; {case.failure.why}"))
-            lines += [f"  next: {one_line(case.failure.next)}"] if case.failure.next else []
-    lines += [one_line(f"note: {each.sentence}") for each in run.findings if each.kind.startswith("suite/")]
-    return "\n".join(lines).rstrip()

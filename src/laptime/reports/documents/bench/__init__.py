@@ -6,7 +6,6 @@ import msgspec
 
 from laptime.analysis.summary import summarize
 from laptime.records.run import Run
-from laptime.records.verdict import conclusion, summary
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.commands import whole
@@ -27,11 +26,6 @@ from laptime.reports.documents.bench.cards import cards
 from laptime.reports.documents.bench.junit_cases import junit_cases
 from laptime.reports.documents.bench.table import Stats, headline, table
 
-_TONES: dict[str, doc.Tone] = {"kept": "trusted", "broken": "invalid"}
-_FEW = 5
-"""Cases whose numbers stand beside the answer of a check on a terminal; of more it is the answer alone."""
-_ANSWERS = {"kept": "passed", "broken": "not passed", "undecided": "undecided"}
-
 
 def document(run: Run) -> doc.Document:
     """Everything that a report says about a benchmark."""
@@ -47,7 +41,7 @@ def document(run: Run) -> doc.Document:
         conditions=words.where(run),
         cards=cards(run, stats),
         brief=_brief(run, stats, because),
-        answers=bool(run.verdicts) or _is_compared(run),
+        answers=_is_compared(run),
         sections=_sections(run, stats, doubts, because),
         cases=junit_cases(run),
         data=lambda: msgspec.json.decode(msgspec.json.encode(data.report(run, stats), enc_hook=str)),
@@ -69,7 +63,7 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
             id="numbers",
             title="The numbers themselves",
             headed=False,
-            blocks=[doc.Facts(rows=[(run.trust, because)] if run.verdicts or _is_compared(run) else [])],
+            blocks=[doc.Facts(rows=[(run.trust, because)] if _is_compared(run) else [])],
         ),
         doc.Section(
             id="cases",
@@ -112,15 +106,10 @@ def _sections(run: Run, stats: list[Stats], doubts: list[reasons.Reason], becaus
 
 
 def _headline(run: Run, because: str, commands: list[str]) -> doc.Headline:
-    """The answer to what was asked: a check's, a comparison's; else whether the numbers can be trusted."""
-    if not run.verdicts and _is_compared(run):
+    """The answer to a comparison; else whether the numbers can be trusted."""
+    if _is_compared(run):
         return comparisons.headline(run, commands)
-    if not run.verdicts:
-        return doc.Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
-    word = conclusion(run.verdicts)
-    return doc.Headline(
-        word=_ANSWERS[word], tone=_TONES.get(word, "noisy"), sentence=summary(run.verdicts), next=commands
-    )
+    return doc.Headline(word=run.trust, tone=run.trust, sentence=because, next=commands)
 
 
 def _is_compared(run: Run) -> bool:
@@ -131,15 +120,12 @@ def _is_compared(run: Run) -> bool:
 def _brief(run: Run, stats: list[Stats], because: str) -> list[doc.Block]:
     """The numbers: a line for a single case, else the table; the trust where the verdict is another one."""
     failures = checks.failures(run)
-    trust = doc.Facts(rows=[(run.trust, because)])
-    if not run.verdicts and _is_compared(run):
-        return [trust, *failures]
+    if _is_compared(run):
+        return [doc.Facts(rows=[(run.trust, because)]), *failures]
     numbers: doc.Block = table(run, stats)
     if len(run.cases) == 1 and (headline(stats[0]) is not None or failures):
         numbers = doc.Facts(rows=[("latency", lines.number(run, stats[0]))])
-    if not run.verdicts:
-        return [numbers, *failures]
-    return [*([numbers] if len(run.cases) <= _FEW else []), trust, *failures]
+    return [numbers, *failures]
 
 
 def _findings(run: Run) -> doc.Notices:
@@ -151,7 +137,7 @@ def _findings(run: Run) -> doc.Notices:
                 next=whole(each.next, run),
             )
             for each in run.findings
-            if not each.kind.startswith("model/")
+            if not each.kind.startswith(("model/", "check/"))
         ]
     )
 

@@ -9,12 +9,11 @@ from markupsafe import Markup
 
 from laptime.analysis.stat import Stat
 from laptime.kit.units import scale as unit_of
-from laptime.records.case import Case
 from laptime.records.regime import HEADLINE_ORDER
 from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.document import Block, Chart, Panels, Section, Text
-from laptime.reports.documents.bench.table import Stats, interval_text, throughput_regime_of
+from laptime.reports.documents.bench.table import RATE, Stats, interval_text, numbers_of, regime_of
 from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, legend, line, spot
 
 _SHAPE_ORDER = ("ring", "square", "triangle", "diamond", "cross")
@@ -24,20 +23,16 @@ _COLOURS = 6
 def section(run: Run, stats: list[Stats]) -> Section:
     """Two drawings side by side; nothing where no variant has two batch sizes."""
     tags = {tag for numbers in stats for tag in numbers}
-    rate = throughput_regime_of(stats)
+    rate = regime_of(numbers_of(stats, RATE))
     regime = next((r.value for r in HEADLINE_ORDER if f"latency/{r}/median" in tags), "")
     metrics = [
-        (f"throughput/{rate}", f"Throughput ({rate})"),
+        (RATE, f"Throughput ({rate})" if rate else "Throughput"),
         (f"latency/{regime}/median", f"Median latency ({regime})"),
     ]
-    lines = _by_variant(run, stats)
     charts: list[Block] = []
     for tag, title in metrics:
-        points_by_name = {
-            name: points
-            for name, cases in lines.items()
-            if len(points := [(c.batch, s[tag]) for c, s in cases if tag in s and s[tag].value]) > 1
-        }
+        lines = _by_variant(run, numbers_of(stats, tag))
+        points_by_name = {name: points for name, points in lines.items() if len(points) > 1}
         if points_by_name:
             charts.append(Chart(title=title, draw=partial(_panel, points_by_name, title, _knees(run))))
     note = "Vertical bars are 95 % intervals; where none is seen, it is smaller than the mark."
@@ -45,12 +40,12 @@ def section(run: Run, stats: list[Stats]) -> Section:
     return Section(id="batch", title="Against batch", detail="page", blocks=blocks)
 
 
-def _by_variant(run: Run, stats: list[Stats]) -> dict[str, list[tuple[Case, Stats]]]:
-    groups: dict[str, list[tuple[Case, Stats]]] = {}
-    for case, numbers in zip(run.cases, stats, strict=True):
-        if "batch" in case.axes:
-            groups.setdefault(words.variant_name(case, run), []).append((case, numbers))
-    return {name: sorted(cases, key=lambda pair: pair[0].batch) for name, cases in groups.items()}
+def _by_variant(run: Run, stats: list[Stat | None]) -> dict[str, list[tuple[int, Stat]]]:
+    groups: dict[str, list[tuple[int, Stat]]] = {}
+    for case, stat in zip(run.cases, stats, strict=True):
+        if "batch" in case.axes and stat is not None and stat.value:
+            groups.setdefault(words.variant_name(case, run), []).append((case.batch, stat))
+    return {name: sorted(points, key=lambda point: point[0]) for name, points in groups.items()}
 
 
 def _knees(run: Run) -> dict[int, str]:

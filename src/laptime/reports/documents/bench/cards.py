@@ -17,7 +17,7 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
     regime = heads[0].regime if heads else ""
     wanted = [
         f"latency/{regime}/median",
-        f"throughput/{table.throughput_regime_of(stats)}",
+        table.RATE,
         "flops/share_of_peak",
         "memory/device/peak",
         "memory/host/peak",
@@ -25,16 +25,24 @@ def cards(run: Run, stats: list[Stats]) -> list[Card]:
     ]
     shown: list[Card] = []
     for tag in wanted:
-        measured = [
-            (case, numbers[tag])
-            for case, numbers in zip(run.cases, stats, strict=True)
-            if tag in numbers and numbers[tag].value is not None
-        ]
+        measured = _sound(
+            [
+                (case, stat)
+                for case, stat in zip(run.cases, table.numbers_of(stats, tag), strict=True)
+                if stat is not None and stat.value is not None
+            ]
+        )
         if measured:
             choose = max if _is_top(measured[0][1]) else min
             case, stat = choose(measured, key=lambda pair: pair[1].value or 0.0)
             shown.append(_card(run, case, stat, several=len(measured) > 1))
     return shown[:6]
+
+
+def _sound(measured: list[tuple[Case, Stat]]) -> list[tuple[Case, Stat]]:
+    """Those that can be the best of all: valid, and not of disturbed calls; all where there are none."""
+    valid = [pair for pair in measured if pair[0].trust != "invalid"] or measured
+    return [pair for pair in valid if not pair[1].crowded] or valid
 
 
 def _is_top(stat: Stat) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 
 from markupsafe import Markup
@@ -16,6 +17,9 @@ from laptime.reports.document import Cell, Column, Headline, Row, Section, Table
 from laptime.reports.page.svg import Scale, drawing, el
 
 _STRIP = 260.0
+Described = tuple[Comparison, str, str]
+"""A comparison, `batch 8: candidate against baseline`, and what came of it."""
+
 _MOST = 3
 """Comparisons that the verdict names."""
 
@@ -32,7 +36,11 @@ def is_per_item(comparison: Comparison) -> bool:
 
 def headline(run: Run, commands: list[str]) -> Headline:
     """The word of the comparison, or the words of several, the first of them in full."""
-    described = [row for row in _described(run) if not is_per_item(row[0])]
+    return worded([row for row in _described(run) if not is_per_item(row[0])], commands)
+
+
+def worded(described: Sequence[Described], commands: list[str]) -> Headline:
+    """The same of comparisons with names; there is at least one."""
     words_ = list(dict.fromkeys(each.word for each, _, _ in described))
     shown = [
         f"{sides}: {sentence.removeprefix(each.word).lstrip(': ')}" for each, sides, sentence in described
@@ -50,7 +58,12 @@ def headline(run: Run, commands: list[str]) -> Headline:
 
 def section(run: Run) -> Section:
     """A row a comparison, with a strip: the margin, 1.0, interval and estimate."""
-    x = _scale(run.comparisons)
+    return strips(_described(run))
+
+
+def strips(described: Sequence[Described]) -> Section:
+    """The same of comparisons with names; no blocks without any."""
+    x = _scale([each for each, _, _ in described])
     rows = [
         Row(
             cells=[
@@ -65,7 +78,7 @@ def section(run: Run) -> Section:
                 ),
             ]
         )
-        for each, sides, sentence in _described(run)
+        for each, sides, sentence in described
     ]
     columns = [
         Column(title="candidate against baseline"),
@@ -74,7 +87,7 @@ def section(run: Run) -> Section:
         Column(title="how much"),
         Column(title="evidence", kind="number"),
     ]
-    margin = f"{100 * run.comparisons[0].margin:.1f} %" if run.comparisons else ""
+    margin = f"{100 * described[0][0].margin:.1f} %" if described else ""
     legend = (
         f"Above 1 the candidate is faster. Shaded: the margin of {margin} within which nothing is claimed. "
         "“Same” means that the whole interval lies in it; “unclear” means that more samples are needed."
@@ -87,18 +100,22 @@ def section(run: Run) -> Section:
     )
 
 
-def _described(run: Run) -> list[tuple[Comparison, str, str]]:
-    """Each comparison, `batch 8: candidate against baseline`, and what came of it."""
+def sentence_of(each: Comparison) -> str:
+    """What came of it, in words."""
+    told = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
+    return words.printable(told)
+
+
+def _described(run: Run) -> list[Described]:
     cases = {case.key: case for case in run.cases}
     described = []
     for each in run.comparisons:
         candidate, baseline, shared = words.printable(each.candidate), words.printable(each.baseline), ""
         if each.candidate in cases and each.baseline in cases:
             candidate, baseline, shared = words.apart(cases[each.candidate], cases[each.baseline], run)
-        sentence = each.sentence or compare.sentence(each.word, each.speedup, each.ci95, each.margin)
         lead = f"{shared}: " if shared else ""
         lead += "per item, " if is_per_item(each) else ""
-        described.append((each, f"{lead}{candidate} against {baseline}", words.printable(sentence)))
+        described.append((each, f"{lead}{candidate} against {baseline}", sentence_of(each)))
     return described
 
 
@@ -110,7 +127,7 @@ def _axis(x: Scale) -> Markup:
     return drawing(_STRIP, 20, *texts, *lines, label="times the baseline's speed", class_="strip chart")
 
 
-def _scale(comparisons: list[Comparison]) -> Scale:
+def _scale(comparisons: Sequence[Comparison]) -> Scale:
     ends = [v for each in comparisons for v in (each.speedup, *each.ci95) if math.isfinite(v) and v > 0]
     widest = min(max([abs(math.log(v)) for v in ends] + [math.log(1.05)]), math.log(1e6)) * 1.15
     return Scale(math.exp(-widest), math.exp(widest), 8, _STRIP - 8, log=True)

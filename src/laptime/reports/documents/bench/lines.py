@@ -9,7 +9,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports.documents.bench.inputs import inputs
 from laptime.reports.documents.bench.reasons import disturbed, unmeasured
-from laptime.reports.documents.bench.table import Stats, headline, metrics, throughput_regime_of
+from laptime.reports.documents.bench.table import Stats, headline, metrics, throughputs_of
 from laptime.reports.documents.bench.tokens import token_rows
 
 STARTUP = ("time/import", "time/export", "time/load", "time/compile", "time/first_call", "time/warm_up")
@@ -47,7 +47,7 @@ def number(run: Run, stats: Stats) -> str:
     head = headline(stats)
     if head is None or head.value is None:
         return f"not measured: {words.title(run)}"
-    rate = stats.get(f"throughput/{throughput_regime_of([stats])}")
+    (rate,) = throughputs_of([stats])
     parts = [f"{_with_interval(head)} a call ({head.regime})"]
     parts += [_with_interval(rate)] if rate is not None and rate.value is not None else []
     return ", ".join([*parts, words.title(run), words.held(run)])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from laptime.analysis.evidence import select
 from laptime.analysis.quantiles import effective_size, samples_needed
 from laptime.analysis.stat import Stat
-from laptime.analysis.summary import REPORTED, throughput_regime
+from laptime.analysis.summary import REPORTED, throughput_regimes
 from laptime.kit.units import show_interval
 from laptime.records.case import Case
 from laptime.records.metric import Metric
@@ -19,9 +19,11 @@ from laptime.reports.document import Cell, Column, Row, Table
 
 LATENCIES = tuple(regime.value for regime in HEADLINE_ORDER if regime.times_calls)
 ENERGIES = ("energy/item/net", "energy/item/gross", "energy/item", "energy/net", "energy/gross", "energy")
+RATE = "throughput"
+"""In place of a tag: the throughput of each case, whatever its regime."""
 STARTS = (("time/cold_start", "cold start", ""), ("time/first_call", "first call", ""))
 """Columns beside the metrics where several frameworks are compared: tag, title, regime."""
-SPARE = ("latency/isolated/p95", "throughput/")
+SPARE = ("latency/isolated/p95", RATE)
 """Tags of columns that a narrow terminal can do without beside those."""
 _MOST_REPORTED = 4
 
@@ -42,6 +44,8 @@ def table(run: Run, stats: list[Stats]) -> Table:
     """One row a case; only the columns that this run can fill, and that differ from row to row."""
     states = [case.trust if case.status == "ok" else case.status for case in run.cases]
     columns = [*_names(run), *_numbers(run, stats)]
+    if run.verdicts:
+        columns.append((Column(title="checks"), [_checked(run, case) for case in run.cases]))
     has_states = len({run.trust, *states}) > 1
     if has_states:
         columns.append((Column(title="verdict"), [Cell(text=state, tone=state) for state in states]))
@@ -57,6 +61,12 @@ def table(run: Run, stats: list[Stats]) -> Table:
     return Table(
         id="case", columns=[column for column, _ in columns], rows=rows if is_measured and columns else []
     )
+
+
+def _checked(run: Run, case: Case) -> Cell:
+    """The worst word of what was asked of a case."""
+    words = {verdict.word for verdict in run.verdicts if verdict.case == case.key}
+    return Cell(text=next((word for word in ("broken", "undecided", "kept") if word in words), "-"))
 
 
 def _names(run: Run) -> list[tuple[Column, list[Cell]]]:
@@ -79,9 +89,11 @@ def _numbers(run: Run, stats: list[Stats]) -> list[tuple[Column, list[Cell]]]:
         priority = 1 if is_across and tag.startswith(SPARE) else 0
         note = lies_when(metric_of(run.cases, tag))
         column = Column(title=title, kind="number", regime=regime, note=note, priority=priority)
-        columns.append(
-            (column, [_cell(c, numbers, tag) for c, numbers in zip(run.cases, stats, strict=True)])
-        )
+        shown = numbers_of(stats, tag)
+        cells = [
+            _cell(c, stat, named=tag == RATE and not regime) for c, stat in zip(run.cases, shown, strict=True)
+        ]
+        columns.append((column, cells))
         if is_across and index == 0:
             columns.append((Column(title="compared"), _against_first(run)))
     return columns
@@ -103,14 +115,26 @@ def _axis_cell(case: Case, name: str) -> Cell:
     return Cell(text=words.axis_value(name, value), value=number)
 
 
-def throughput_regime_of(stats: list[Stats]) -> str | None:
-    """The regime of throughput in table, cards and charts; failed cases have no say in it."""
+def throughputs_of(stats: list[Stats]) -> list[Stat | None]:
+    """The throughput of each case in table, cards and charts; one of failed cases is None."""
     rates = [
         {tag.partition("/")[2]: stat for tag, stat in numbers.items() if tag.startswith("throughput/")}
         for numbers in stats
     ]
     on_device = any("latency/device/median" in numbers for numbers in stats)
-    return throughput_regime([numbers for numbers in rates if numbers], on_cpu=not on_device)
+    regimes = throughput_regimes(rates, on_cpu=not on_device)
+    return [each[regime] if regime else None for each, regime in zip(rates, regimes, strict=True)]
+
+
+def numbers_of(stats: list[Stats], tag: str) -> list[Stat | None]:
+    """One statistic of each case; of `RATE` in the regime that says most."""
+    return throughputs_of(stats) if tag == RATE else [numbers.get(tag) for numbers in stats]
+
+
+def regime_of(rates: Sequence[Stat | None]) -> str | None:
+    """The regime that all of these share; empty where they differ, None where there is none."""
+    regimes = {rate.regime or "" for rate in rates if rate is not None}
+    return regimes.pop() if len(regimes) == 1 else "" if regimes else None
 
 
 def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
@@ -121,9 +145,9 @@ def metrics(stats: list[Stats]) -> list[tuple[str, str, str]]:
     columns = [(f"latency/{regime}/median", "latency", regime) for regime in regimes]
     if regimes and f"latency/{regimes[0]}/p95" in tags:
         columns.insert(1, (f"latency/{regimes[0]}/p95", "p95", regimes[0]))
-    rate = throughput_regime_of(stats)
+    rate = regime_of(throughputs_of(stats))
     if rate is not None:
-        columns.append((f"throughput/{rate}", "throughput", rate))
+        columns.append((RATE, "throughput", rate))
     place = next((p for p in ("device", "host") if f"memory/{p}/peak" in tags), None)
     if place is not None:
         columns.append((f"memory/{place}/peak", "peak memory", place))
@@ -149,7 +173,7 @@ def _over(stats: list[Stats], tag: str) -> str:
 
 def metric_of(cases: Sequence[Case], tag: str) -> Metric | None:
     """The metric behind a statistic; None where it was derived from others."""
-    kind = "latency" if tag.startswith(("latency/", "throughput/")) else tag
+    kind = "latency" if tag.startswith(("latency/", RATE)) else tag
     return next((s.metric for case in cases for s in case.series if s.metric.tag == kind), None)
 
 
@@ -158,14 +182,14 @@ def lies_when(metric: Metric | None) -> str:
     return f"Lies when: {metric.lies_when}" if metric and metric.lies_when else ""
 
 
-def _cell(case: Case, stats: Stats, tag: str) -> Cell:
-    stat = stats.get(tag)
+def _cell(case: Case, stat: Stat | None, *, named: bool) -> Cell:
+    """A number; with its regime where the head of the column names none."""
     if stat is None:
         return Cell(text="-")
-    if stat.value is None and tag.endswith("/p95"):
+    if stat.value is None and stat.tag.endswith("/p95"):
         return Cell(text=_needs(case, stat), note=stat.note)
     return Cell(
-        text=stat.text,
+        text=f"{stat.text} {stat.regime}" if named else stat.text,
         interval=interval_text(stat),
         margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
         value=stat.value,

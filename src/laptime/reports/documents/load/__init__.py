@@ -6,7 +6,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
-from laptime.reports.documents.load import chart, data, headline, levels, tokens
+from laptime.reports.documents.load import chart, data, headline, levels, server, tokens
 
 
 def document(run: Run) -> doc.Document:
@@ -21,6 +21,7 @@ def document(run: Run) -> doc.Document:
         sections=[
             levels.section(run, measured),
             tokens.section(measured),
+            server.section(measured),
             chart.section(run, measured),
             doc.Section(id="failures", title="Failures", headed=False, blocks=checks.failures(run)),
             levels.reasons(run, measured),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from laptime.analysis import tuned
 from laptime.kit.errors import ExitCode
 from laptime.kit.units import show
@@ -25,8 +27,9 @@ _ANSWERS: dict[str, doc.Outcome] = {"ok": "passed", "fail": "failure"}
 
 def document(run: Run) -> doc.Document:
     """A session as every report shows it."""
-    tuning = run.tuning
-    assert tuning is not None
+    assert run.tuning is not None
+    tuning = tuned.in_measured_steps(run.tuning)
+    run = structs.replace(run, tuning=tuning)
     from laptime.reports.documents.tuning import data  # its types are compiled, which only --json needs
 
     verdict = headline(run)

@@ -8,7 +8,7 @@ from laptime.analysis import tuned
 from laptime.kit.text import count
 from laptime.kit.units import show
 from laptime.records.run import Run
-from laptime.records.tuning import Tuning
+from laptime.records.tuning import Rung, Tuning
 from laptime.reports import _words
 from laptime.reports.commands import again
 from laptime.reports.document import Headline, Tone
@@ -49,7 +49,7 @@ def _with_gain(tuning: Tuning, outcome: tuned.Outcome) -> tuple[str, str, Tone] 
             return outcome, _ungated(tuning), "invalid" if outcome == "gate failed" else "noisy"
         case "patch fails":
             return outcome, f"{_broken(tuning)}; with hooks it was {gain}", "invalid"
-        case "same" | "slower" | "unclear":
+        case "same" | "slower" | "unclear" if tuning.recipe:
             changes = f"{count(len(tuning.recipe), 'change')} kept"
             return gain, f"{changes}; {_rates(tuning)}", "invalid" if outcome == "slower" else "noisy"
     return None
@@ -59,9 +59,12 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
     number, recipe = len(tuned.tried(tuning)), count(len(tuning.recipe), "change")
     match outcome:
         case "dry run":
-            most = sum(rung.name != tuned.CONTROL for rung in tuning.ladder)
-            text = f"{count(most, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
-            return outcome, text, "unknown"
+            named = [rung for rung in tuning.ladder if rung.name != tuned.CONTROL]
+            shown = sum(rung.verdict == "suggested" for rung in named)
+            text = (
+                f"{count(len(named) - shown, 'change')} would be tried, in at most {show(tuning.budget, 's')}"
+            )
+            return outcome, text + (f"; {shown} more would be suggested" if shown else ""), "unknown"
         case "failed":
             return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
@@ -75,6 +78,13 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, f"the budget of {show(tuning.budget, 's')} ended before a change {what}", "noisy"
     better = "made it smaller" if tuning.goal == "memory" else "made it faster"
     text = f"{count(number, 'change')} tried, none {better}" if number else "no change could be tried"
+    if outcome == "unclear":
+        still = ", ".join(
+            f"{rung.label} {words.effect(rung.speedup, rung.ci95)}" for rung in tuned.open_races(tuning)
+        )
+        return "unclear", f"{count(number, 'change')} tried, none kept; still open: {still}", "noisy"
+    if won := tuned.unkept(tuning):
+        text = f"{count(number, 'change')} tried, none kept; {_refused(won[0])}"
     if (smallest := tuned.detectable(run)) is not None:
         text += (
             f"; {_words.percent(smallest)} of a {words.unit(tuning)} is the smallest gain that could be shown"
@@ -116,7 +126,16 @@ def _doubt(tuning: Tuning) -> str:
     return ""
 
 
+def _refused(rung: Rung) -> str:
+    """What won its race and was not kept."""
+    gain = f"{rung.label} was {words.effect(rung.speedup, rung.ci95)} as fast"
+    verb = "could not be decided by" if rung.gate.word == "undecided" else "failed"
+    return f"{gain}, but {verb} its gate: {rung.gate.reason}"
+
+
 def _ungated(tuning: Tuning) -> str:
+    if not tuning.recipe:
+        return _refused(next(rung for rung in tuned.unkept(tuning) if rung.gate.word == "undecided"))
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
     leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}

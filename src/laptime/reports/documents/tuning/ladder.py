@@ -74,11 +74,6 @@ def _columns(tuning: Tuning) -> list[tuple[doc.Column, Callable[[Rung], doc.Cell
         (doc.Column(title="kept"), lambda rung: doc.Cell(text=_kept(rung))),
         (doc.Column(title="gate"), lambda rung: _gate(rung.gate)),
         (
-            number(title=f"{words.items(tuning)}/s", priority=1),
-            lambda rung: _cell(rung.throughput, words.per_second),
-        ),
-        (number(title=words.unit(tuning), priority=2), lambda rung: _cell(rung.step, seconds)),
-        (
             number(title="device", priority=4, note="share of the step that the device works"),
             lambda rung: _cell(rung.utilization, _words.percent),
         ),
@@ -192,52 +187,52 @@ def _why(rung: Rung, tuning: Tuning) -> str:
 def stairs(tuning: Tuning) -> doc.Bars:
     """The script as it is, each raced change on top of those kept before it, and the whole measured afresh.
 
-    In samples per second; where these are not known, in times the speed of the script as it is.
+    Lengths are in times the speed of the script as it is; the numbers are each change's own effect: their
+    product is no second answer to what was gained.
     """
     rungs = [r for r in tuned.tried(tuning) if _is_sound(r.speedup) and tuning.goal != "memory"]
-    level = start = _start(tuning)
-    text_of = words.ratio if start == 1.0 else words.per_second
+    level = 1.0
     rows: list[doc.Bar] = []
 
-    def add(name: str, before: float, after: float, ci95: words.Interval, kind: str, note: str = "") -> None:
+    def add(name: str, before: float, effect: float, ci95: words.Interval, kind: str, note: str = "") -> None:
+        after = before * effect
         moved = "won" if after >= before and kind != "left" else "lost"
+        text = words.ratio(effect)
         lengths = {"held": min(before, after), moved: abs(after - before)}
-        parts = [doc.Bar(name=_LEGEND[k], value=v, text=text_of(v), kind=k) for k, v in lengths.items() if v]
-        interval = _ends(before, ci95)
-        text = text_of(after)
+        parts = [
+            doc.Bar(name=_LEGEND[each], value=value, text=text if each == moved else "", kind=each)
+            for each, value in lengths.items()
+            if value
+        ]
         rows.append(
-            doc.Bar(name=name, value=after, text=text, parts=parts, interval=interval, kind=kind, note=note)
+            doc.Bar(
+                name=name,
+                value=after,
+                text=text,
+                parts=parts,
+                interval=_ends(before, ci95),
+                kind=kind,
+                note=note,
+            )
         )
 
     if rungs:
-        add("as it is", start, start, None, "")
+        add("as it is", level, 1.0, None, "")
     for rung in rungs:
         busy = f", device busy {_words.percent(rung.utilization)}" if rung.utilization is not None else ""
         note = f"{words.effect(rung.speedup, rung.ci95)} {rung.verdict}{busy}"
-        reached = level * (rung.speedup or 1.0)
-        add(words.change(rung), level, reached, rung.ci95, "" if is_kept(rung) else "left", note)
-        level = reached if is_kept(rung) else level
+        add(words.change(rung), level, rung.speedup or 1.0, rung.ci95, "" if is_kept(rung) else "left", note)
+        level = rows[-1].value if is_kept(rung) else level
     if rungs and tuning.speedup is not None and _is_sound(tuning.speedup.value):
-        add("measured afresh", start, start * tuning.speedup.value, tuning.speedup.ci95, "total")
-    scale = f"{words.items(tuning)} per second, each effect on top of what was reached before"
+        add("measured afresh", 1.0, tuning.speedup.value, tuning.speedup.ci95, "total")
     return doc.Bars(
         title="What each change did",
-        note=f"{'times the speed' if start == 1.0 else scale}, in the order of trying; "
+        note="times the speed, each effect on top of what was reached before, in the order of trying; "
         "thin lines are 95 % intervals",
         rows=rows,
         legend=[doc.Bar(name=text, kind=kind) for kind, text in _LEGEND.items()],
         detail="page",
     )
-
-
-def _start(tuning: Tuning) -> float:
-    """Samples per second of the script as it is; 1 where they are not known."""
-    if tuning.baseline is not None and _is_sound(tuning.baseline.throughput):
-        return tuning.baseline.throughput
-    before = tuning.before
-    if before is not None and _is_sound(before.step) and before.batch > 0:
-        return before.batch / before.step
-    return 1.0
 
 
 def _is_sound(value: float | None) -> bool:

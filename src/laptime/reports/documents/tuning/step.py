@@ -39,8 +39,8 @@ def section(tuning: Tuning) -> Section:
     is_traced = tuning.breakdown_before != before  # without time for a trace, the diagnosis stands in
     traced = (tuning.breakdown_before, tuning.breakdown_after) if is_traced else ({}, {})
     bars = [
-        bands(before, after, "By leaving parts out", "seconds of a step, measured without a profiler"),
-        bands(*traced, "By a trace", "seconds of a profiled step"),
+        bands(before, after, "By leaving parts out", "shares of a step without a profiler"),
+        bands(*traced, "By a trace", "shares of a profiled step"),
     ]
     return Section(
         id="bound",

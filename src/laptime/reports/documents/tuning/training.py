@@ -40,7 +40,7 @@ def section(tuning: Tuning) -> Section:
     charts = [chart] if training.word != "none" and _curves(training) else []
     return Section(
         id="same",
-        title="Is it the same training?",
+        title="The same training, as far as checked",
         blocks=[Facts(rows=facts), questions(gate, "questions"), *charts],
     )
 

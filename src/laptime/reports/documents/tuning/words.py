@@ -51,7 +51,16 @@ def unit(tuning: Tuning) -> str:
 
 def items(tuning: Tuning) -> str:
     """What is counted."""
-    return "items" if tuning.model is not None else "samples"
+    if tuning.model is not None:
+        return "items"
+    measured = tuning.final or tuning.baseline
+    return counted(measured) if measured is not None else "samples"
+
+
+def counted(measured: Measured) -> str:
+    """Steps, where nothing says how many samples one has: then one is counted in each."""
+    is_one = math.isclose(measured.throughput * measured.step, 1.0, rel_tol=0.3)
+    return "steps" if is_one else "samples"
 
 
 def effect(value: float | None, ci95: Interval) -> str:

@@ -11,9 +11,12 @@ def load() -> Any:
     import torch
 
     from laptime.tuning.inference.draft import target_module
+    from laptime.tuning.inference.samples import first_of
 
     settings = json.loads((HERE / "recipe.json").read_text())["settings"]
-    module, _ = target_module(settings["target"], settings["batch"])
+    names = settings["names"]
+    sample = None if names is None else first_of(Path(settings["calibration"]), names)
+    module, _ = target_module(settings["target"], settings["batch"], sample)
 
     def model(*inputs: Any) -> Any:
         with torch.no_grad():

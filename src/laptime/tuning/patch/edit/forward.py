@@ -46,7 +46,7 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
         if region is None:
             is_covered = True
             continue
-        text = _header(sources, header)
+        text = _header(sources, header, _device_named(file.tree, scope, before=region.first))
         if _has(file.tree, region.first, text):
             return []
         if region.call is not None:
@@ -57,13 +57,31 @@ def around(sources: LocatedSites, place: Place, header: str) -> list[tuple[File,
     raise CannotEdit(reasons[0])
 
 
-def _header(sources: LocatedSites, header: str) -> str:
-    """The header with the kind of device; where it is not known, the model is asked."""
+def _header(sources: LocatedSites, header: str, named: str) -> str:
+    """The header with the kind of device: by the script's own name for it, so that the patch is right on
+    another machine, too; else the one that was seen; where none was, the model is asked."""
+    if named:
+        return header.replace("{device!r}", f"torch.device({named}).type")
     if sources.device:
         return statements.fill(header, device=sources.device)
     if "{device" in header and not sources.called_model:
         raise CannotEdit("the device has no name in your files")
     return header.replace("{device!r}", f"next({sources.called_model}.parameters()).device.type")
+
+
+def _device_named(tree: Tree, scope: Scope, *, before: cst.CSTNode) -> str:
+    """What a function calls the device that it copies to: `device`, `args.device`; "" without a name."""
+    for call in _calls_in(tree, scope):
+        if last_name(call) != "to" or tree.start(call) >= tree.end(before):
+            continue
+        given = (arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "device")
+        for value in given:
+            if (
+                isinstance(value, cst.Name | cst.Attribute)
+                and "device" in tree.flat(value).rpartition(".")[2]
+            ):
+                return tree.flat(value)
+    return ""
 
 
 def _scopes(sources: LocatedSites, place: Place) -> list[tuple[File, Scope, cst.Call]]:

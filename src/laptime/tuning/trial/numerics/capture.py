@@ -189,7 +189,7 @@ class NumericsCapture(TrialMode):
             self._makes_capture = True
             self._initial = captured_inputs.state_of(*self._named_tensors(), optimizers)
         if self._plan.rounds:
-            self._undo.append(model_variants.rounded(models, self._plan.rounds))
+            self._undo.append(model_variants.rounded(models, self._plan.rounds, self._plan.draw))
         if self._plan.double:
             self._undo.append(model_variants.to_double(models, optimizers))
         self._restore()

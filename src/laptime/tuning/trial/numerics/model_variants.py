@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -58,24 +59,30 @@ def to_double(models: list[Any], optimizers: list[Any]) -> Callable[[], None]:
     return undo
 
 
-def rounded(models: list[Any], kind: str) -> Callable[[], None]:
+def rounded(models: list[Any], kind: str, draw: int = 0) -> Callable[[], None]:
     """Round inputs and outputs of every innermost module, and their gradients on the way back.
 
     That shows how far a precision turns gradients without any fault in how it is used. The result undoes it.
 
     Args:
         kind: name of a smaller type of torch, or `LAST_BITS`.
+        draw: which errors of that size. From 1 on each value is rounded at a random multiple of itself, one
+            to two: where it falls between two numbers that the type has is then another place.
     """
     import torch
 
     small = None if kind == LAST_BITS else getattr(torch, kind)
     shorten = _last_bits() if small is None else None
+    drawn = random.Random(draw)  # noqa: S311, of its own: nobody else's draws are shifted
 
     def rounded_value(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             if not value.is_floating_point():
                 return value
-            return shorten(value) if shorten is not None else value.to(small).to(value.dtype)
+            factor = 1 + drawn.random() if draw else 1.0
+            larger = value * factor if draw else value
+            short = shorten(larger) if shorten is not None else larger.to(small).to(value.dtype)
+            return short / factor if draw else short
         if type(value) in (tuple, list):
             return type(value)(rounded_value(part) for part in value)
         return value

@@ -1,0 +1,324 @@
+"""Training problems of many kinds that gates are asked about, with steps of some ten milliseconds.
+
+`problem(name, seed)` is a function without arguments that trains: fresh weights and data of that seed, or,
+of those whose name ends in `@200`, the state after 200 steps.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.utils.data import DataLoader, TensorDataset
+
+CLASSES = 10
+STEPS = 8
+"""Of a problem: more than a capture takes."""
+LATER = 200
+Loss = Callable[[Any, list[Any]], Any]
+"""The loss of a batch under a model."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is trained: how to make model, data and optimizer, and the loss of a batch."""
+
+    model: Callable[[], nn.Module]
+    data: Callable[[int], list[torch.Tensor]]
+    loss: Loss
+    optimizer: Callable[[Any], torch.optim.Optimizer]
+    batch: int = 16
+    clip: float = 0.0
+    schedule: bool = False
+
+
+def problem(name: str, seed: int) -> Callable[[], None]:
+    """The training of this name as a function; the same weights and batches each time."""
+    kind, _, later = name.partition("@")
+    spec = PROBLEMS[kind]
+    start = _trained(kind, seed) if later else None
+
+    def main() -> None:
+        model, optimizer = _made(spec, seed)
+        if start is not None:
+            model.load_state_dict(start[0])
+            optimizer.load_state_dict(start[1])
+        _train(spec, seed, model, optimizer, STEPS)
+
+    return main
+
+
+@functools.lru_cache(maxsize=4)
+def _trained(kind: str, seed: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec = PROBLEMS[kind]
+    model, optimizer = _made(spec, seed)
+    _train(spec, seed, model, optimizer, LATER)
+    return model.state_dict(), optimizer.state_dict()
+
+
+def _made(spec: Problem, seed: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+    torch.manual_seed(seed)
+    model = spec.model()
+    return model, spec.optimizer(model.parameters())
+
+
+def _train(spec: Problem, seed: int, model: nn.Module, optimizer: Any, steps: int) -> None:
+    torch.manual_seed(1000 + seed)
+    rows = TensorDataset(*spec.data(spec.batch * 4))
+    loader = DataLoader(rows, batch_size=spec.batch, shuffle=True)
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.99) if spec.schedule else None
+    done = 0
+    while done < steps:
+        for batch in loader:
+            optimizer.zero_grad()
+            spec.loss(model, batch).backward()
+            if spec.clip:
+                nn.utils.clip_grad_norm_(model.parameters(), spec.clip)
+            optimizer.step()
+            if schedule is not None:
+                schedule.step()
+            done += 1
+            if done == steps:
+                break
+
+
+# Data
+
+
+def images(size: int) -> Callable[[int], list[torch.Tensor]]:
+    """Images with a class that their colours tell, and labels."""
+
+    def made(count: int) -> list[torch.Tensor]:
+        labels = torch.arange(count) % CLASSES
+        shift = torch.linspace(-1, 1, CLASSES)[labels].view(-1, 1, 1, 1)
+        return [torch.randn(count, 3, size, size) + shift, labels]
+
+    return made
+
+
+def tokens(vocabulary: int, length: int) -> Callable[[int], list[torch.Tensor]]:
+    """Rows of words."""
+    return lambda count: [torch.randint(0, vocabulary, (count, length))]
+
+
+def numbers(features: int) -> Callable[[int], list[torch.Tensor]]:
+    """Columns of very different size, and a target that depends on them."""
+
+    def made(count: int) -> list[torch.Tensor]:
+        columns = torch.randn(count, features) * torch.logspace(-1, 1, features)
+        return [columns, columns.sum(1, keepdim=True).tanh() + 0.1 * torch.randn(count, 1)]
+
+    return made
+
+
+# Losses
+
+
+def classified(model: Any, batch: list[Any]) -> Any:
+    return functional.cross_entropy(model(batch[0]), batch[1])
+
+
+def next_word(model: Any, batch: list[Any]) -> Any:
+    scores = model(batch[0][:, :-1])
+    return functional.cross_entropy(scores.flatten(0, 1), batch[0][:, 1:].flatten())
+
+
+def first_word(model: Any, batch: list[Any]) -> Any:
+    return functional.cross_entropy(model(batch[0]), batch[0][:, 0] % CLASSES)
+
+
+def regressed(model: Any, batch: list[Any]) -> Any:
+    return functional.mse_loss(model(batch[0]).float(), batch[1])
+
+
+def alike(model: Any, batch: list[Any]) -> Any:
+    """Siamese: pairs of one class are near."""
+    pictures, labels = batch
+    far = functional.pairwise_distance(model(pictures).float(), model(pictures.flip(0)).float())
+    same = (labels == labels.flip(0)).float()
+    return (same * far.square() + (1 - same) * (2 - far).clamp(min=0).square()).mean()
+
+
+def boxes(model: Any, batch: list[Any]) -> Any:
+    """Detection-like: a class, and a box that is regressed, together."""
+    found = model(batch[0]).float()
+    place = torch.stack([batch[1] / CLASSES] * 4, 1)
+    return functional.cross_entropy(found[:, 4:], batch[1]) + functional.smooth_l1_loss(found[:, :4], place)
+
+
+def reconstructed(model: Any, batch: list[Any]) -> Any:
+    flat = batch[0].flatten(1).sigmoid()
+    again, mean, log_variance = model(flat)
+    divergence = -0.5 * (1 + log_variance - mean.square() - log_variance.exp()).sum(1).mean()
+    return functional.binary_cross_entropy_with_logits(again.float(), flat) * flat.shape[1] + divergence
+
+
+def played(model: Any, batch: list[Any]) -> Any:
+    """GAN: one loss of both players, as of a gradient that is turned between them."""
+    real, fake = model(batch[0])
+    ones, zeros = torch.ones_like(real), torch.zeros_like(fake)
+    judged = functional.binary_cross_entropy_with_logits
+    return judged(real.float(), ones.float()) + judged(fake.float(), zeros.float())
+
+
+# Models
+
+
+class Words(nn.Module):
+    """Embedding, a body, and scores: of every word, or of the row."""
+
+    def __init__(self, vocabulary: int, width: int, body: nn.Module, outputs: int, *, whole: bool) -> None:
+        super().__init__()
+        self.embedding, self.body = nn.Embedding(vocabulary, width), body
+        self.head, self.whole = nn.Linear(width, outputs), whole
+
+    def forward(self, words: Any) -> Any:
+        hidden = self.body(self.embedding(words))
+        hidden = hidden[0] if isinstance(hidden, tuple) else hidden
+        return self.head(hidden.mean(1) if self.whole else hidden)
+
+
+class Causal(nn.Module):
+    """Transformer blocks that look back only."""
+
+    def __init__(self, width: int, layers: int, *, causal: bool = True) -> None:
+        super().__init__()
+        block = nn.TransformerEncoderLayer(
+            width, 4, 4 * width, dropout=0.0, activation="gelu", batch_first=True, norm_first=True
+        )
+        self.blocks, self.causal = nn.TransformerEncoder(block, layers, enable_nested_tensor=False), causal
+
+    def forward(self, hidden: Any) -> Any:
+        mask = nn.Transformer.generate_square_subsequent_mask(hidden.shape[1]) if self.causal else None
+        return self.blocks(hidden, mask=mask, is_causal=self.causal)
+
+
+class Autoencoder(nn.Module):
+    """Variational."""
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(features, 64), nn.ReLU(), nn.Linear(64, 16))
+        self.decoder = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, features))
+
+    def forward(self, flat: Any) -> Any:
+        mean, log_variance = self.encoder(flat).float().chunk(2, 1)
+        drawn = mean + torch.randn_like(mean) * (0.5 * log_variance).exp()
+        return self.decoder(drawn), mean, log_variance
+
+
+class Players(nn.Module):
+    """Generator and discriminator of 16 x 16 images."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = nn.Sequential(
+            nn.ConvTranspose2d(16, 32, 4, bias=False),
+            nn.BatchNorm2d(32),
+            nn.ReLU(),
+            nn.ConvTranspose2d(32, 3, 4, 4),
+            nn.Tanh(),
+        )
+        self.critic = nn.Sequential(
+            nn.Conv2d(3, 32, 4, 4), nn.LeakyReLU(0.2), nn.Conv2d(32, 1, 4), nn.Flatten()
+        )
+
+    def forward(self, real: Any) -> Any:
+        fake = self.generator(torch.randn(len(real), 16, 1, 1))
+        return self.critic(real), self.critic(fake)
+
+
+def small_cnn(*, norm: bool) -> nn.Module:
+    def block(inner: int, outer: int) -> list[nn.Module]:
+        return [
+            nn.Conv2d(inner, outer, 3, 2, 1),
+            nn.BatchNorm2d(outer) if norm else nn.Identity(),
+            nn.ReLU(),
+        ]
+
+    layers = [*block(3, 16), *block(16, 32), *block(32, 64)]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, CLASSES))
+
+
+def seen(library: str, name: str, **more: Any) -> Callable[[], nn.Module]:
+    """A model of torchvision or timm for CLASSES classes."""
+
+    def made() -> nn.Module:
+        if library == "timm":
+            import timm
+
+            return timm.create_model(name, num_classes=CLASSES, **more)
+        import torchvision
+
+        return torchvision.models.get_model(name, num_classes=CLASSES, **more)
+
+    return made
+
+
+def mlp(features: int, outputs: int) -> Callable[[], nn.Module]:
+    def layer(inner: int) -> list[nn.Module]:
+        return [nn.Linear(inner, 64), nn.GELU(), nn.LayerNorm(64)]
+
+    return lambda: nn.Sequential(*layer(features), *layer(64), nn.Linear(64, outputs))
+
+
+def vit() -> nn.Module:
+    from torchvision.models import VisionTransformer
+
+    return VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=CLASSES)
+
+
+# Optimizers
+
+optim = torch.optim
+momentum = functools.partial(optim.SGD, lr=0.05, momentum=0.9, weight_decay=1e-4)
+plain = functools.partial(optim.SGD, lr=0.1)
+adamw = functools.partial(optim.AdamW, lr=1e-3, weight_decay=0.1)
+adam = functools.partial(optim.Adam, lr=1e-3)
+adagrad = functools.partial(optim.Adagrad, lr=0.01)
+
+PROBLEMS = {
+    "resnet18-8": Problem(seen("torchvision", "resnet18"), images(64), classified, momentum, 8),
+    "resnet18-32": Problem(seen("torchvision", "resnet18"), images(32), classified, momentum, 32),
+    "mobilenet-v3": Problem(seen("torchvision", "mobilenet_v3_small"), images(64), classified, momentum, 16),
+    "shufflenet": Problem(seen("torchvision", "shufflenet_v2_x0_5"), images(64), classified, momentum, 16),
+    "squeezenet": Problem(seen("torchvision", "squeezenet1_1"), images(64), classified, adam, 8),
+    "regnet-timm": Problem(seen("timm", "regnety_002"), images(64), classified, adamw, 16),
+    "convnext-timm": Problem(seen("timm", "convnext_atto"), images(64), classified, adamw, 8),
+    "cnn": Problem(lambda: small_cnn(norm=False), images(32), classified, plain, 64),
+    "cnn-norm": Problem(lambda: small_cnn(norm=True), images(32), classified, momentum, 64, schedule=True),
+    "cnn-norm-4": Problem(lambda: small_cnn(norm=True), images(32), classified, adamw, 4),
+    "cnn-clip": Problem(lambda: small_cnn(norm=True), images(32), classified, adagrad, 16, clip=0.5),
+    "vit": Problem(vit, images(32), classified, adamw, 16),
+    "lstm": Problem(
+        lambda: Words(200, 64, nn.LSTM(64, 64, batch_first=True), 200, whole=False),
+        tokens(200, 33), next_word, plain, 16, clip=0.25,
+    ),
+    "gru-adagrad": Problem(
+        lambda: Words(100, 32, nn.GRU(32, 32, batch_first=True), CLASSES, whole=True),
+        tokens(100, 24), first_word, adagrad, 32,
+    ),
+    "gpt": Problem(
+        lambda: Words(65, 64, Causal(64, 3), 65, whole=False),
+        tokens(65, 65), next_word, adamw, 8, clip=1.0, schedule=True,
+    ),
+    "bert": Problem(
+        lambda: Words(300, 64, Causal(64, 2, causal=False), CLASSES, whole=True),
+        tokens(300, 48), first_word, adamw, 16,
+    ),
+    "gan": Problem(Players, images(16), played, adam, 32),
+    "siamese": Problem(lambda: small_cnn(norm=True), images(28), alike, adam, 32),
+    "regression": Problem(mlp(12, 1), numbers(12), regressed, adam, 64),
+    "detection": Problem(
+        lambda: nn.Sequential(small_cnn(norm=True), nn.ReLU(), nn.Linear(CLASSES, CLASSES + 4)),
+        images(48), boxes, momentum, 8,
+    ),
+    "vae": Problem(lambda: Autoencoder(3 * 16 * 16), images(16), reconstructed, adam, 64),
+}  # fmt: skip
+EVERY = [*PROBLEMS, "resnet18-8@200", "cnn-norm@200", "gpt@200", "lstm@200"]
+"""Names of the problems: of first steps, and of steps after LATER."""

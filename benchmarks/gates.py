@@ -1,0 +1,175 @@
+"""How often does a gate of `laptime tune SCRIPT` refuse a sound change, and does it accept a harmful one?
+
+Training problems of many kinds, sound changes of the catalogue and the planted harms of the honesty tests,
+fresh weights and data for each seed. Captures run in this process; what they are judged by is the gate's own
+code. At most 2 % of sound changes may be refused or undecided, and no harm accepted. A harm that changes
+nothing in a problem, bit for bit (no clipping is lost where nothing is clipped), is not counted there. With
+--json FILE a second start goes on where the first was stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+import _gate_problems as problems
+from _shown import head, parser, table, write
+from fixtures import numerics_captures
+from laptime.records.tuning import Gate
+from laptime.tuning import optimization
+from laptime.tuning.gates.verdict import judge
+from laptime.tuning.loop_profile import LoopProfile
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.session.trial_evaluator import GateRunner
+from laptime.tuning.trial.messages import CapturePlan, NumericsComparison
+
+SOUND = (
+    "bf16_autocast",
+    "channels_last",
+    "fused_optimizer",
+    "foreach_optimizer",
+    "set_to_none",
+    "num_workers",
+)
+"""Without compile, of which one takes as long as all of these; `--changes compile` asks for it."""
+OPTIONS = {"num_workers": {"value": 2}}
+PLANTED = Path(__file__).resolve().parent.parent / "tests" / "honesty" / "harm"
+OF_LOADERS = {"dropped_batch", "frozen_augmentation", "shared_augmentation", "lost_normalisation"}
+"""Harms to what a loader gives: the honesty tests ask for them, with data that is augmented."""
+LIMIT = 0.02
+"""Share of sound changes that may be refused or undecided."""
+NO_EFFECT = "no effect"
+OF_BATCHNORM = {"micro_batches"}
+"""Halves of a batch are the same batch where nothing is normalised over it."""
+
+
+class InProcess(GateRunner):
+    """Captures a function in this process in place of a script in its own."""
+
+    def __init__(self, folder: Path, name: str, seed: int) -> None:
+        runner: Any = SimpleNamespace(folder=folder)
+        super().__init__(runner, LoopProfile())
+        self._main, self._folder = problems.problem(name, seed), folder
+        self.newest = NumericsComparison()
+
+    def _run(self, recipe: Recipe, capture: CapturePlan) -> NumericsComparison:
+        self.newest = numerics_captures.capture(
+            self._main, self._folder / "trial", recipe.to_json(), **asdict(capture)
+        )
+        return self.newest
+
+    def word(self, name: str, *, harm: bool) -> str:
+        """Of one change: the word of its gate, with the reason where it has not passed."""
+        recipe = Recipe.from_json([{"name": name, "options": OPTIONS.get(name, {})}])
+        try:
+            gate = self.gate(recipe, optimization.load(name).NUMERICS)
+        except Exception as error:  # a change that breaks the loop is no change: a session refuses it, too
+            return f"cannot: {type(error).__name__}: {error}" if not harm else "cannot"
+        if harm and gate.word == "passed" and self._has_no_effect(recipe):
+            return NO_EFFECT
+        return _text(gate)
+
+    def _has_no_effect(self, recipe: Recipe) -> bool:
+        """Whether the steps are bit for bit the script's own, or the harm is none to this model."""
+        has_norm = any("running_mean" in row.name for row in self.newest.tensors)
+        if not has_norm and Path(recipe.names[0]).stem in OF_BATCHNORM:
+            return True
+        compared = self._capture(recipe, "candidate", compare=self._file("base"))
+        return judge(["exact"], compared, again=self._repeated).word == "passed"
+
+
+def _text(gate: Gate) -> str:
+    if any(check.name == "applied" for check in gate.checks):
+        return "cannot"
+    return gate.word if gate.word == "passed" else f"{gate.word}: {gate.reason}"
+
+
+def asked(name: str, seed: int, changes: list[str]) -> dict[str, dict[str, str]]:
+    """The words of all gates of one problem and seed, sound and harmful."""
+    with tempfile.TemporaryDirectory() as folder:
+        runner = InProcess(Path(folder), name, seed)
+        sound = {change: runner.word(change, harm=False) for change in changes}
+        harm = {path.stem: runner.word(str(path), harm=True) for path in harms()}
+    return {"sound": sound, "harm": harm}
+
+
+def harms() -> list[Path]:
+    """The planted harms that are asked of steps."""
+    return sorted(path for path in PLANTED.glob("*.py") if path.stem not in OF_LOADERS)
+
+
+def summary(rows: dict[str, Any]) -> tuple[int, int, int, int]:
+    """Sound changes, how many of them were refused or undecided, harms, how many of them were accepted."""
+    sound = [word for row in rows.values() for word in row["sound"].values() if word != "cannot"]
+    harm = [
+        word for row in rows.values() for word in row["harm"].values() if word not in ("cannot", NO_EFFECT)
+    ]
+    return (
+        len(sound),
+        sum(word != "passed" for word in sound),
+        len(harm),
+        sum(word == "passed" for word in harm),
+    )
+
+
+def show(rows: dict[str, Any]) -> None:
+    """The table by problem, and every word that should not be."""
+    by_problem: dict[str, dict[str, Any]] = {}
+    for key, row in rows.items():
+        by_problem.setdefault(key.rpartition("/")[0], {})[key] = row
+    lines = []
+    for name, seeds in by_problem.items():
+        sound, refused, harm, accepted = summary(seeds)
+        lines.append((name, str(len(seeds)), f"{refused} of {sound}", f"{accepted} of {harm}"))
+    table(("problem", "seeds", "sound: refused or undecided", "harmful: accepted"), lines)
+    for key, row in rows.items():
+        wrong = {name: word for name, word in row["sound"].items() if word not in ("passed", "cannot")}
+        wrong |= {name: word for name, word in row["harm"].items() if word == "passed"}
+        for name, word in wrong.items():
+            print(f"\n{key}, {name}: {word}")
+    sound, refused, harm, accepted = summary(rows)
+    print(
+        f"\nAll: {refused} of {sound} sound changes refused or undecided, {accepted} of {harm} harms accepted"
+    )
+
+
+def main() -> int:
+    """Print the table; 1 when too many sound changes were refused, or a harm was accepted."""
+    options = parser(__doc__ or "")
+    options.add_argument("problems", nargs="*", default=problems.EVERY, metavar="PROBLEM")
+    options.add_argument("--seeds", type=int, default=10)
+    options.add_argument("--changes", nargs="+", default=list(SOUND), metavar="CHANGE")
+    options.add_argument("--minutes", type=float, default=float("inf"), help="stop beginning problems then")
+    given = options.parse_args()
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    data: dict[str, Any] = {**head("Gates of scripts"), "limit": LIMIT, "rows": {}}
+    if given.json and given.json.exists():
+        data["rows"] = json.loads(given.json.read_text())["rows"]
+    for seed in range(given.seeds):
+        for name in given.problems:
+            key = f"{name}/{seed}"
+            if key not in data["rows"] and time.monotonic() - began < 60 * given.minutes:
+                data["rows"][key] = asked(name, seed, given.changes)
+                write(given.json, data)
+    show(data["rows"])
+    missing = Counter(
+        f"{name}/{seed}" in data["rows"] for name in given.problems for seed in range(given.seeds)
+    )
+    if missing[False]:
+        print(f"{missing[False]} of {missing.total()} problems x seeds were not asked: the time was over")
+    sound, refused, _, accepted = summary(data["rows"])
+    return int(refused > LIMIT * sound or accepted > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""What does a race cost beyond its own steps, with trials in fresh interpreters and with forked ones?
+
+Live races (one process, four rounds of two arms) of a script, in turns: every trial in an interpreter of its
+own, as before decision 0020, and forked from a prepared one. Seconds beyond are those of the whole race less
+those of the steps that it made, settling and switching arms included. The prepared interpreter's own import
+is paid once a session, and shown apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from _shown import head, parser, shown, table, write
+from laptime.launch.script import Program
+from laptime.records.run import Subject
+from laptime.tuning.optimization import Recipe
+from laptime.tuning.session.trial_runner import RESETTLE, TrialRunner, settled
+
+SCRIPT = Path(__file__).resolve().parent.parent / "examples" / "wild" / "nanogpt.py"
+ROUNDS = 4
+
+
+def race(runner: TrialRunner, *, fresh: bool) -> float:
+    """Seconds of a race beyond its own steps."""
+    began = time.monotonic()
+    steps = runner.block_steps(runner.step)
+    started = runner.start(
+        Recipe(), fresh=fresh, arms=[[], []], steps=steps, rounds=ROUNDS, seconds=60.0, order=1
+    )
+    with started as running:
+        blocks = list(running.blocks())
+        runner.finish(running)
+    taken = time.monotonic() - began
+    seconds = [each for block in blocks for each in block.seconds]
+    others = settled(runner.step) + RESETTLE * len(blocks)
+    return taken - sum(seconds) - others * sum(seconds) / len(seconds)
+
+
+def main() -> None:
+    """Print the table."""
+    options = parser(__doc__ or "")
+    options.add_argument("script", nargs=argparse.REMAINDER, help="and its arguments; else nanogpt.py")
+    options.add_argument("--races", type=int, default=6, help="of each kind; six make an interval (6)")
+    given = options.parse_args()
+    data: dict[str, Any] = head("Seconds of a race beyond its own steps")
+    words = given.script or [str(SCRIPT), "--gradient_accumulation_steps", "1"]
+    program = Program(words, Subject(target=words[0], source="file"), sys.executable)
+    taken: dict[str, list[float]] = {"fresh": [], "forked": []}
+    with tempfile.TemporaryDirectory() as folder:
+        runner = TrialRunner(program, Path(folder))
+        trial = runner.timed(Recipe(), 0)
+        runner.step = sum(trial.seconds) / len(trial.seconds)
+        began = time.monotonic()
+        race(runner, fresh=False)
+        preparing = time.monotonic() - began
+        for _ in range(given.races):
+            for kind, values in taken.items():
+                values.append(race(runner, fresh=kind == "fresh"))
+        runner.close()
+    print(f"A step takes {1e3 * runner.step:.0f} ms; the first forked race {preparing:.1f} s\n")
+    table(
+        ("trials", "seconds beyond"),
+        [(kind, shown(each, factor=1, unit="s")) for kind, each in taken.items()],
+    )
+    write(given.json, {**data, "step": runner.step, "preparing": preparing, "seconds": taken})
+
+
+if __name__ == "__main__":
+    main()

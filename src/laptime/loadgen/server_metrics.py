@@ -1,0 +1,113 @@
+"""What a language model's server counts itself: `/metrics`, in Prometheus' text format and names of vLLM."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from urllib.parse import SplitResult, urlsplit
+
+from msgspec import Struct
+
+from laptime.kit.clock import SystemClock
+from laptime.loadgen.connection import Broken, Pool, Reply, request
+from laptime.loadgen.endpoint import fault
+from laptime.loadgen.messages import Endpoint
+from laptime.records.load import ServerCounts
+
+_NAMES = {
+    "requests": "vllm:request_success_total",
+    "prompt": "vllm:prompt_tokens_total",
+    "output": "vllm:generation_tokens_total",
+    "first_tokens": "vllm:time_to_first_token_seconds_count",
+    "ttft_sum": "vllm:time_to_first_token_seconds_sum",
+}
+_SAMPLE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([^\s#]+)", re.MULTILINE)
+_MODEL = re.compile(r'(?:^|,)model_name="((?:[^"\\]|\\.)*)"')
+_PATIENCE, _PAUSE = 1.0, 0.05
+_TIMEOUT = 5.0
+
+
+class Totals(Struct, frozen=True):
+    """Counters since the server began; `ttft_sum` is in seconds."""
+
+    requests: float
+    prompt: float
+    output: float
+    first_tokens: float
+    ttft_sum: float
+
+    def since(self, before: Totals) -> ServerCounts:
+        """What was counted after `before`."""
+        firsts = round(self.first_tokens - before.first_tokens)
+        return ServerCounts(
+            requests=round(self.requests - before.requests),
+            prompt=round(self.prompt - before.prompt),
+            output=round(self.output - before.output),
+            first_tokens=firsts,
+            ttft=(self.ttft_sum - before.ttft_sum) / firsts if firsts > 0 else None,
+        )
+
+
+def totals(page: str, model: str = "") -> Totals | None:
+    """The counters of a page, of all engines of a model together; None where one of them is missing.
+
+    Args:
+        model: samples that name another one do not count; "" takes all.
+    """
+    sums: dict[str, float] = {}
+    for name, labels, value in _SAMPLE.findall(page):
+        named = _MODEL.search(labels)
+        if not (model and named and named[1] != model):
+            sums[name] = sums.get(name, 0.0) + _number(value)
+    values = {field: sums.get(name) for field, name in _NAMES.items()}
+    found = {field: value for field, value in values.items() if value is not None}
+    return Totals(**found) if len(found) == len(_NAMES) else None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+class MetricsPage:
+    """The `/metrics` of the server behind an endpoint.
+
+    Args:
+        model: whose counters count; "" for any.
+    """
+
+    def __init__(self, endpoint: Endpoint, model: str) -> None:
+        url = urlsplit(endpoint.url)
+        self._url: SplitResult = url._replace(path="/metrics", query="", fragment="")
+        self._endpoint, self._model = endpoint, model
+
+    def read(self) -> Totals | None:
+        """Its counters now; None where it does not answer, or in other names than vLLM's."""
+        reply = asyncio.run(self._reply())
+        if reply is None or fault(reply)[0]:
+            return None
+        page = b"".join(part for _, part in reply.parts)
+        return totals(page.decode(errors="replace"), self._model)
+
+    def settled(self, before: Totals, requests: int) -> ServerCounts | None:
+        """What was counted since `before`, with so many requests: some servers count after they answer."""
+        end = SystemClock.now() + _PATIENCE
+        while (now := self.read()) is not None:
+            counts = now.since(before)
+            if counts.requests >= requests or SystemClock.now() > end:
+                return counts
+            time.sleep(_PAUSE)
+        return None
+
+    async def _reply(self) -> Reply | None:
+        headers = [each for each in self._endpoint.headers if each[0].lower() != "content-type"]
+        pool = Pool(self._url, SystemClock.now, verify=self._endpoint.verify)
+        try:
+            return await pool.answer(request("GET", self._url, headers, b""), _TIMEOUT)
+        except Broken:
+            return None
+        finally:
+            pool.close()

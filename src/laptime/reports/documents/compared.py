@@ -1,0 +1,84 @@
+"""The document of two stored runs beside each other: the words, then what each of the two was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from laptime.kit.text import count
+from laptime.records.comparison import Comparison
+from laptime.records.run import Run
+from laptime.reports import _words
+from laptime.reports import document as doc
+from laptime.reports.documents.bench import comparisons as drawn
+
+_OUTCOMES: dict[str, doc.Outcome] = {"slower": "failure", "unclear": "error"}
+
+
+def document(baseline: Run, candidate: Run, comparisons: Sequence[Comparison]) -> doc.Document:
+    """Every case that both runs have; `baseline` is what the other is held against."""
+    described = [_described(each) for each in comparisons]
+    sides = doc.Facts(rows=[("baseline", _title(baseline)), ("candidate", _title(candidate))])
+    rows = [(each.word, f"{cases}: {each.metric}: {sentence}") for each, cases, sentence in described]
+    return doc.Document(
+        verb="compare",
+        title=f"{_words.title(candidate)} against {_words.title(baseline)}",
+        verdict=_headline(described),
+        conditions=_words.machine(candidate),
+        brief=[sides, *([doc.Facts(rows=rows)] if len(rows) > 1 else [])],
+        sections=[
+            doc.Section(id="sides", title="The two runs", blocks=[sides], headed=False),
+            doc.Section(
+                id="words", title="In words", blocks=[doc.Facts(rows=rows, detail="text")], headed=False
+            ),
+            drawn.strips(described),
+        ],
+        cases=[_test_case(*each) for each in described],
+        data=lambda: data(baseline, candidate, comparisons),
+        about="Two runs of different times share neither the machine's minutes nor its neighbours: what lies "
+        "between runs is in the intervals.",
+    )
+
+
+def data(baseline: Run, candidate: Run, comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """The comparison for machines."""
+    sides = {"baseline": _side(baseline), "candidate": _side(candidate)}
+    return {"schema": "laptime.compare/1", **sides, "comparisons": comparisons}
+
+
+def _side(run: Run) -> dict[str, Any]:
+    fields = {name: getattr(run, name) for name in ("started", "name", "status")}
+    return {"run": run.id, "verdict": run.trust, **fields}
+
+
+def _title(run: Run) -> str:
+    trust = run.trust if run.status == "complete" else f"{run.trust}, {run.status}"
+    return "  ".join(part for part in (run.id, run.started, run.name, trust) if part)
+
+
+def _described(each: Comparison) -> drawn.Described:
+    cases = " against ".join(dict.fromkeys([each.candidate, each.baseline]))
+    return each, _words.printable(cases), drawn.sentence_of(each)
+
+
+def _headline(described: Sequence[drawn.Described]) -> doc.Headline:
+    if not described:
+        return doc.Headline(word="unclear", tone="noisy", sentence="the runs share no timed metric")
+    words = [each.word for each, _, _ in described]
+    if len(described) == 1:
+        return drawn.worded(described, [])
+    numbers = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+    sentence = f"{numbers} of {count(len(words), 'comparison')}"
+    tone: doc.Tone = "noisy" if "unclear" in words else "neutral"
+    return doc.Headline(word=words[0] if len({*words}) == 1 else "different", tone=tone, sentence=sentence)
+
+
+def _test_case(each: Comparison, cases: str, sentence: str) -> doc.TestCase:
+    """Slower is a failure; unclear is an error, because a pipeline must not pass on it."""
+    return doc.TestCase(
+        group=cases,
+        name=each.metric,
+        outcome=_OUTCOMES.get(each.word, "passed"),
+        kind=each.word if each.word in _OUTCOMES else "",
+        sentence=f"{each.word}: {sentence}",
+    )

@@ -1,0 +1,65 @@
+"""The answer to what was asked of a run, before what its kind has to say: passed, not passed, undecided."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from laptime.kit.text import count
+from laptime.records.run import Run
+from laptime.records.verdict import Held, Verdict, conclusion, summary
+from laptime.reports import document as doc
+from laptime.reports.documents import checks
+
+_ANSWERS: dict[Held, tuple[str, doc.Tone]] = {
+    "kept": ("passed", "trusted"),
+    "broken": ("not passed", "invalid"),
+    "undecided": ("undecided", "noisy"),
+}
+_WORST_FIRST: tuple[Held, ...] = ("broken", "undecided", "kept")
+_FEW = 5
+"""Cases whose numbers stand beside the answer on a terminal; of more it is what was asked of them."""
+
+
+def is_asked(run: Run) -> bool:
+    """Whether the run was to keep limits; that of a suite was to be measured at least."""
+    return bool(run.verdicts) or run.verb == "suite"
+
+
+def answered(made: doc.Document, run: Run) -> doc.Document:
+    """A report that begins with the answer; whether to trust the numbers is the second line."""
+    is_suite = run.verb == "suite"
+    asked = doc.Notices(rows=[_notice(each) for each in _sorted(run.verdicts)])
+    bad = doc.Notices(rows=[_notice(each) for each in _sorted(run.verdicts) if each.word != "kept"])
+    notes = [
+        doc.Notice(level="note", text=each.sentence)
+        for each in run.findings
+        if each.kind.startswith("suite/")
+    ]
+    trust = doc.Facts(rows=[(made.verdict.word, made.verdict.sentence)])
+    numbers = made.brief if is_suite or len(run.cases) <= _FEW else checks.failures(run)
+    section = doc.Section(id="checks", title="Checks", blocks=[trust, asked], headed=False)
+    brief = [trust, *numbers, bad, doc.Notices(rows=notes)] if is_suite else [asked, trust, *numbers]
+    return structs.replace(
+        made, verdict=headline(run), answers=True, brief=brief, sections=[section, *made.sections]
+    )
+
+
+def headline(run: Run) -> doc.Headline:
+    """`passed: 3 checks kept`; what failed did not pass; where nothing had a limit, what was measured."""
+    failed = sum(case.failure is not None for case in run.cases)
+    failures = [f"{failed} of {count(len(run.cases), 'case')} failed"] if failed else []
+    if not run.verdicts and not failed:
+        sentence = f"{count(len(run.cases), 'case')}, no limit to keep"
+        return doc.Headline(word="measured", tone="neutral", sentence=sentence)
+    word, tone = _ANSWERS["broken" if failed else conclusion(run.verdicts)]
+    said = [summary(run.verdicts)] if run.verdicts else []
+    return doc.Headline(word=word, tone=tone, sentence="; ".join(failures + said))
+
+
+def _sorted(verdicts: list[Verdict]) -> list[Verdict]:
+    return sorted(verdicts, key=lambda each: _WORST_FIRST.index(each.word))
+
+
+def _notice(verdict: Verdict) -> doc.Notice:
+    text = f"{verdict.case}: {verdict.metric}: {verdict.sentence}"
+    return doc.Notice(level=verdict.word, text=text, next=verdict.next)

@@ -1,0 +1,122 @@
+"""Samples of the user's: inputs of one call each, from `--inputs data.py:samples`.
+
+A sample is what a call takes: a tensor, a tuple of tensors by position, or a dict of tensors by keyword;
+NumPy arrays count as tensors. The first one is what is timed, and all that builders may look at; the others
+are held out. The function may be a generator: no more samples are drawn than are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from laptime.kit.errors import TargetError
+from laptime.measure.recorded_calls import Array, RecordedCalls
+from laptime.tuning.inference import user_function
+
+MOST = 1000
+"""Samples that are drawn at most."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs of one call.
+
+    Attributes:
+        arrays: in the order in which the call takes them.
+        names: keywords of the arrays; () where they are given by position.
+    """
+
+    arrays: list[Array]
+    names: tuple[str, ...] = ()
+
+    def ordered(self, names: Sequence[str]) -> Sample:
+        """With its keywords in another order; the same where there are none.
+
+        Raises:
+            TargetError: the call takes others.
+        """
+        if not self.names:
+            return self
+        if set(names) != set(self.names):
+            raise TargetError(
+                f"the samples have {', '.join(self.names)}",
+                why=f"the model is called with {', '.join(names) or 'no keywords'}",
+                next="yield dicts with these names",
+            )
+        by_name = dict(zip(self.names, self.arrays, strict=True))
+        return Sample([by_name[name] for name in names], tuple(names))
+
+    def inputs(self) -> Any:
+        """As the inputs of a target: tensors by keyword, by position, or the only one."""
+        import torch
+
+        tensors = list(map(torch.from_numpy, self.arrays))
+        if self.names:
+            return dict(zip(self.names, tensors, strict=True))
+        return tuple(tensors)
+
+
+def drawn(function: str) -> Iterator[Sample]:
+    """What a function of the user's gives, one sample after the other.
+
+    Args:
+        function: `FILE.py:FUNCTION`.
+
+    Raises:
+        TargetError: it gives no samples, or one that is no sample or not like the first.
+        UserCodeError: it raised.
+    """
+    given = user_function.called(function)
+    if not isinstance(given, Iterable) or isinstance(given, Mapping) or hasattr(given, "shape"):
+        raise _unusable(function, f"it returned {type(given).__name__}, not a list or generator of samples")
+    first: Sample | None = None
+    for number, value in enumerate(islice(user_function.guarded(function, given), MOST)):
+        sample = _sample(function, number, value)
+        if first is not None and _kinds(sample) != _kinds(first):
+            raise _unusable(function, f"sample {number} is {_words(sample)}, the first one {_words(first)}")
+        first = first or sample
+        yield sample
+    if first is None:
+        raise _unusable(function, "it gave no sample")
+
+
+def first_of(calls: Path, names: Iterable[str]) -> Sample:
+    """The sample of the first recorded call of a file.
+
+    Args:
+        names: keywords of its inputs, none where they are given by position.
+    """
+    return Sample(RecordedCalls.load(calls).calls[0].inputs, tuple(names))
+
+
+def _sample(function: str, number: int, value: Any) -> Sample:
+    names: tuple[str, ...] = ()
+    if isinstance(value, Mapping):
+        names, parts = tuple(map(str, value)), list(value.values())
+    else:
+        parts = list(value) if isinstance(value, tuple | list) else [value]
+    if not parts or not all(hasattr(part, "shape") and hasattr(part, "dtype") for part in parts):
+        raise _unusable(function, f"sample {number} is not made of tensors")
+    return Sample([np.array(part) for part in parts], names)
+
+
+def _kinds(sample: Sample) -> Any:
+    return sample.names, [(array.dtype, array.ndim) for array in sample.arrays]
+
+
+def _words(sample: Sample) -> str:
+    return ", ".join(f"{array.dtype}{list(array.shape)}" for array in sample.arrays)
+
+
+def _unusable(function: str, why: str) -> TargetError:
+    return TargetError(
+        f"{function} gives no inputs",
+        why=why,
+        next="yield what one call takes: a tensor, a tuple of tensors, or a dict of tensors",
+    )

@@ -1,0 +1,109 @@
+"""`python -m laptime.tuning.trial.prepared MODULE...`: an interpreter that has imported these modules, and
+forks a trial for each line of its standard input.
+
+A line is JSON: {"words": the script and its arguments, "environ": the whole environment, "output": a file}.
+Answers go to standard output, a line each: {"threads": N} when the modules are there, {"pid": N} of a trial
+that begins, {"pid": N, "status": N} of one that has ended. A trial leads a process group of its own.
+
+A fork is sound only where no other thread runs: what it holds would stay locked for ever in the child.
+OpenBLAS ends its threads before a fork and starts them again when they are needed; so threads are counted
+after a first one that does nothing. Whoever reads of more than one asks for no trial here.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import os
+import select
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+
+def main() -> int:
+    """Until standard input ends; in a child, the exit status of its trial."""
+    for name in (*sys.argv[1:], "laptime.tuning.trial.__main__", "laptime.tuning.trial.race_runner"):
+        with suppress(Exception):  # the script will say so itself
+            importlib.import_module(name)
+    gc.freeze()  # what stands here is not looked through again in each child
+    _fork_for_nothing()
+    _answer(threads=len(os.listdir("/proc/self/task")))  # noqa: PTH208
+    children: dict[int, int] = {}
+    poll = select.poll()
+    poll.register(0, select.POLLIN)
+    while True:
+        for descriptor, _ in poll.poll():
+            if descriptor:
+                poll.unregister(descriptor)
+                _reap(children.pop(descriptor), descriptor)
+                continue
+            line = _line()
+            if not line:
+                return 0
+            request = json.loads(line)
+            pid = os.fork()
+            if pid == 0:
+                for inherited in children:
+                    os.close(inherited)
+                return _trial(request)
+            with suppress(OSError):  # the child does so, too: whoever is first
+                os.setpgid(pid, pid)
+            descriptor = os.pidfd_open(pid)
+            children[descriptor] = pid
+            poll.register(descriptor, select.POLLIN)
+            _answer(pid=pid)
+
+
+def _fork_for_nothing() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _line() -> bytes:
+    """A line of standard input, unbuffered: a child must not find what was read ahead."""
+    line = b""
+    while not line.endswith(b"\n"):
+        part = os.read(0, 1)
+        if not part:
+            return b""
+        line += part
+    return line
+
+
+def _reap(pid: int, descriptor: int) -> None:
+    os.close(descriptor)
+    _, status = os.waitpid(pid, 0)
+    _answer(pid=pid, status=os.waitstatus_to_exitcode(status))
+
+
+def _answer(**words: int) -> None:
+    os.write(1, (json.dumps(words) + "\n").encode())
+
+
+def _trial(request: dict[str, Any]) -> int:
+    """What a fresh interpreter does with these words."""
+    os.setpgid(0, 0)
+    null = os.open(os.devnull, os.O_RDONLY)
+    output = os.open(Path(request["output"]), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for source, target in ((null, 0), (output, 1), (output, 2)):
+        os.dup2(source, target)
+    os.close(null)
+    os.close(output)
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed()  # `random` does so itself after a fork
+    sys.argv = [sys.argv[0], *request["words"]]
+    from laptime.tuning.trial.__main__ import main as trial
+
+    return trial()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,31 @@
+"""Harm, planted: one sample of each batch is dropped before the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TITLE = "one sample of each batch is dropped before the model"
+NUMERICS = "exact"
+TOGGLE = "process"
+NEEDS: frozenset[str] = frozenset()
+GIVES: frozenset[str] = frozenset()
+CONFLICTS: frozenset[str] = frozenset()
+
+
+def propose(loop_profile: Any) -> list[dict[str, Any]]:
+    """Always."""
+    return [{}]
+
+
+def bound(loop_profile: Any, options: dict[str, Any]) -> float:
+    """As much as it likes."""
+    return float(loop_profile.step)
+
+
+def apply(loop: Any, options: dict[str, Any]) -> None:
+    """The first of each batch, of inputs and labels alike."""
+    loop.batch(lambda batch: [tensor[1:] for tensor in batch])
+
+
+def edit(script: Any, options: dict[str, Any]) -> None:
+    """Never gets so far."""

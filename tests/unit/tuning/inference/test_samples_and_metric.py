@@ -1,0 +1,142 @@
+"""Samples and a metric of the user's: what is refused, and how scores are judged."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from laptime.kit.errors import TargetError, UsageError, UserCodeError
+from laptime.tuning.inference import metric, request, samples
+from laptime.tuning.inference.request import ModelRequest
+
+DATA = """
+import numpy as np
+
+def alone():
+    for at in range(5000):
+        yield np.full((2, 3), at, "float32")
+
+def pairs():
+    return [(np.zeros((2, 3), "float32"), np.zeros(2, "int64"))] * 2
+
+def named():
+    yield {"x": np.zeros((2, 3), "float32"), "scale": np.ones(2, "float32")}
+
+def uneven():
+    yield np.zeros((2, 3), "float32")
+    yield np.zeros((2, 3), "float64")
+
+def texts():
+    yield "a text"
+
+def nothing():
+    return []
+
+def one():
+    return np.zeros((2, 3), "float32")
+
+def broken():
+    yield np.zeros((2, 3), "float32")
+    raise OSError("the disk is gone")
+"""
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    (tmp_path / "data.py").write_text(DATA)
+    return f"{tmp_path}/data.py"
+
+
+def test_samples_are_drawn_as_a_call_takes_them(data: str) -> None:
+    drawn = list(samples.drawn(f"{data}:alone"))
+    assert len(drawn) == samples.MOST
+    assert (drawn[7].names, float(drawn[7].arrays[0][0, 0])) == ((), 7.0)
+    assert [len(each.arrays) for each in samples.drawn(f"{data}:pairs")] == [2, 2]
+    (named,) = samples.drawn(f"{data}:named")
+    assert named.names == ("x", "scale")
+    assert [array.ndim for array in named.ordered(["scale", "x"]).arrays] == [1, 2]
+    with pytest.raises(TargetError, match="x, scale"):
+        named.ordered(["scale", "y"])
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("uneven", "sample 1 is float64"),
+        ("texts", "not made of tensors"),
+        ("nothing", "gave no sample"),
+        ("one", "not a list or generator"),
+    ],
+)
+def test_what_is_no_sample_is_refused(data: str, name: str, why: str) -> None:
+    with pytest.raises(TargetError) as refused:
+        list(samples.drawn(f"{data}:{name}"))
+    assert why in refused.value.why
+
+
+def test_an_error_of_the_function_is_told_with_its_line(data: str) -> None:
+    with pytest.raises(UserCodeError) as told:
+        list(samples.drawn(f"{data}:broken"))
+    assert "the disk is gone (data.py:" in told.value.why
+
+
+def test_options_that_contradict_each_other_are_refused_before_anything_runs(data: str) -> None:
+    target = "null:"
+    for options, what in (
+        ({"inputs": f"{data}:alone", "batch": 4}, "--batch and --inputs"),
+        ({"metric": f"{data}:alone"}, "--metric needs --inputs"),
+        ({"inputs": "alone"}, "names no function"),
+        ({"inputs": f"{data}:alnoe"}, "alnoe"),
+    ):
+        with pytest.raises(UsageError, match=what):
+            request.check_functions(ModelRequest(target=target, **options))  # type: ignore[arg-type]
+
+
+def scores(right: float, n: int, seed: int) -> list[float]:
+    generator = random.Random(seed)
+    return [float(generator.random() < right) for _ in range(n)]
+
+
+def test_equal_scores_pass_and_lost_ones_fail() -> None:
+    before = scores(0.8, 400, seed=0)
+    assert metric.judged(before, before).outcome == "ok"
+    flipped = [0.0 if at % 10 == 0 else score for at, score in enumerate(before)]
+    assert metric.judged(before, flipped).outcome == "fail"
+    assert metric.judged(before, flipped[:-1]).outcome == "fail"
+    assert metric.judged([0.8], [0.795]).outcome == "ok"
+    assert metric.judged([0.8], [0.7]).outcome == "fail"
+
+
+def test_few_scores_decide_nothing_where_some_differ() -> None:
+    before = scores(0.8, 20, seed=1)
+    after = [1 - score if at == 3 else score for at, score in enumerate(before)]
+    check = metric.judged(before, after)
+    assert check.outcome == "unknown"
+    assert "more samples would decide" in check.sentence
+
+
+def test_a_loss_of_twice_the_margin_passes_in_at_most_5_of_100() -> None:
+    passed = 0
+    for seed in range(300):
+        generator = np.random.default_rng(seed)
+        before = generator.normal(1.0, 0.3, 500)
+        after = before - 2 * metric.MARGIN + generator.normal(0.0, 0.1, 500)
+        passed += metric.judged(list(before), list(after)).outcome == "ok"
+    assert passed <= 15
+
+
+def test_scores_come_from_outputs_as_the_model_gives_them(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    (tmp_path / "eval.py").write_text(
+        "def right(outputs):\n    return [float(each['scores'].sum()) for each in outputs]\n"
+        "def words(outputs):\n    return 'good'\n"
+    )
+    np.savez(tmp_path / "outputs.npz", **{f"{at}_0": np.full(3, at, "float32") for at in range(4)})  # type: ignore[arg-type]
+    arguments = {"outputs": str(tmp_path / "outputs.npz"), "counts": [1] * 4, "structure": ["scores"]}
+    right = metric.scores(function=f"{tmp_path}/eval.py:right", **arguments)  # type: ignore[arg-type]
+    assert right == [0.0, 3.0, 6.0, 9.0]
+    with pytest.raises(TargetError, match="no scores"):
+        metric.scores(function=f"{tmp_path}/eval.py:words", **arguments)  # type: ignore[arg-type]
