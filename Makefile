@@ -86,7 +86,7 @@ docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/oci_aws.py
 
 docs-site: $(STAMP)  ## the site of README and docs in build/site; a broken link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 docs-commands: $(STAMP)  ## run the commands of README and docs; QUICK=1 for those that only read what is stored
 	$(BIN)/python scripts/documented_commands.py $(if $(QUICK),--quick)
