@@ -15,7 +15,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 	$$p -c '$(ENOUGH)' 2>/dev/null && { echo $$p; break; }; done)
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo demo-bench test test-all check format docs bench device-wheels test-device test-serving clean
+.PHONY: help install demo demo-bench test test-all check format docs docs-site docs-commands pictures bench device-wheels test-device test-serving clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' Makefile | expand -t 16
@@ -34,7 +34,7 @@ $(STAMP): pyproject.toml constraints.txt
 		echo "next:  install it (Debian, Ubuntu: apt install python3-venv), then the same command again"; \
 		exit 2; } >&2
 	$(BIN)/python -m pip install --quiet -c constraints.txt uv
-	$(BIN)/uv pip install --compile-bytecode -p $(BIN)/python -c constraints.txt -e '.[torch,dev]'
+	$(BIN)/uv pip install --compile-bytecode -p $(BIN)/python -c constraints.txt -e '.[torch,dev,docs]'
 	@touch $@
 
 # Not deciding (3) and nothing to gain (5) are answers, too: a machine may be too busy, or a script fast.
@@ -84,6 +84,15 @@ docs: $(STAMP)  ## pages that are written from the code
 	$(BIN)/python scripts/rules.py
 	$(BIN)/python scripts/optimizations.py
 	$(BIN)/python scripts/oci_aws.py
+
+docs-site: $(STAMP)  ## the site of README and docs in build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+docs-commands: $(STAMP)  ## run the commands of README and docs; QUICK=1 for those that only read what is stored
+	$(BIN)/python scripts/documented_commands.py $(if $(QUICK),--quick)
+
+pictures: $(STAMP)  ## docs/pictures from real reports; needs a chromium
+	$(BIN)/python scripts/pictures.py
 
 bench: $(STAMP)  ## our own benchmarks; ONLY=name runs one
 	$(BIN)/python scripts/bench.py $(ONLY)

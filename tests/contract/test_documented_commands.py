@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+import importlib
 import shlex
-from collections.abc import Iterator
+import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,31 +14,9 @@ import pytest
 
 from laptime.apps.cli.main import cli
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-FENCE = re.compile(r"^```(?:sh)?\n(.*?)^```", re.MULTILINE | re.DOTALL)
-INLINE = re.compile(r"`(laptime [^`\n]+)`")
-PATTERN = re.compile(r"\.\.\.|\[[A-Z-]|[|<>{}]|\b(?:COMMAND|SCRIPT|OPTIONS)\b")
-"""Of a line that shows a shape, not a command."""
-
-
-def lines(text: str) -> Iterator[str]:
-    for block in FENCE.findall(text):
-        for line in block.replace("\\\n", " ").splitlines():
-            if line.strip().startswith("laptime "):
-                yield line.strip()
-    yield from INLINE.findall(text)
-
-
-def commands() -> list[tuple[str, str]]:
-    return sorted(
-        {
-            (page.name, line.replace("\\|", "|"))
-            for page in PAGES
-            for line in lines(page.read_text(encoding="utf-8"))
-            if not PATTERN.search(line.partition("#")[0])
-        }
-    )
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+commands = importlib.import_module("_documented").commands
+sys.path.pop(0)
 
 
 def test_pages_have_commands() -> None:

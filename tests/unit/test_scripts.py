@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -285,3 +286,78 @@ def test_scripts_need_nothing_but_the_standard_library() -> None:
     for path in ROOT.glob("scripts/*.py"):
         words = re.findall(r"^(?:from|import) (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
         assert set(words) <= {*sys.stdlib_module_names, *own, "laptime"}, path
+
+
+def test_links_fit_the_site() -> None:
+    fitted = script("mkdocs_hooks").fitted
+    assert fitted("[b](docs/bench.md#how-long) [a](ARCHITECTURE.md)", "index.md") == (
+        "[b](bench.md#how-long) [a](ARCHITECTURE.md)"
+    )
+    assert fitted("[r](../README.md) [the list](../src/laptime/data/cpus.csv)", "docs/cost.md") == (
+        "[r](index.md) the list (`src/laptime/data/cpus.csv`)"
+    )
+    assert fitted("[t](../tune_search.md)", "docs/decisions/0001-rooms.md") == "[t](../tune_search.md)"
+    assert fitted("![p](docs/pictures/trace.png) [all](docs/decisions)", "index.md") == (
+        "![p](pictures/trace.png) [all](decisions.md)"
+    )
+    with pytest.raises(FileNotFoundError, match=r"docs/gone\.md"):
+        fitted("[x](docs/gone.md)", "index.md")
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = set(re.findall(r"(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")}
+    assert pages | {"index.md", "decisions.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"} == named
+
+
+def test_pictures_are_small() -> None:
+    pictures = list((ROOT / "docs/pictures").iterdir())
+    assert pictures
+    assert all(picture.stat().st_size < 200_000 for picture in pictures)
+
+
+def test_presets_have_the_values_of_their_page() -> None:
+    from laptime.verbs.bench.planning import PRESETS
+
+    page = (ROOT / "docs/presets.md").read_text()
+    for name, preset in PRESETS.items():
+        width, seconds = f"{preset.precision:.0%}".replace("%", " %"), f"{preset.seconds:g} s"
+        assert f"| `{name}` | {width} | {seconds} | {preset.processes} | {preset.compared} |" in page
+
+
+@pytest.fixture
+def documented(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    return script("documented_commands")
+
+
+def ended(code: int, out: str = "", err: str = "") -> subprocess.CompletedProcess[str]:
+    return subprocess.CompletedProcess([], code, out, err)
+
+
+@pytest.mark.parametrize(
+    ("result", "fault"),
+    [
+        (ended(0, "fine"), ""),
+        (ended(3, "undecided"), ""),
+        (ended(0), "printed nothing"),
+        (ended(2, "", "error: no such option\nwhy:\nnext:"), "exit code 2"),
+        (ended(2, "", "error: x is not installed\nwhy: y\nnext: z"), "skipped: error: x is not installed"),
+        (ended(1, "no", "Traceback (most recent call last)"), "exit code 1"),
+    ],
+)
+def test_documented_commands_are_judged(
+    documented: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, result: Any, fault: str
+) -> None:
+    (tmp_path / "stored").mkdir()
+    monkeypatch.setattr(documented, "laptime", lambda line, folder: result)
+    said = documented.fault("laptime history", tmp_path)
+    assert said.startswith(fault)
+    assert bool(said) == bool(fault)
+    assert documented.fault("laptime show -o a.html", tmp_path) != "", "a.html was not written"
+
+
+def test_what_is_left_out_is_on_a_page(documented: ModuleType) -> None:
+    lines = [line.partition("#")[0].strip() for _, line in documented.commands()]
+    idle = [pattern for pattern in documented.LEFT_OUT if not any(re.search(pattern, line) for line in lines)]
+    assert idle == []
