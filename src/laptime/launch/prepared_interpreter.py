@@ -48,7 +48,7 @@ class PreparedInterpreter:
         Raises:
             NotPrepared: the interpreter is gone, does not answer, or has threads of its own.
         """
-        self._get_ready()
+        self.get_ready()
         line = json.dumps({"words": words, "environ": environ, "output": str(output)}) + "\n"
         assert self._process.stdin is not None
         try:
@@ -75,7 +75,12 @@ class PreparedInterpreter:
             if stream is not None:
                 stream.close()
 
-    def _get_ready(self) -> None:
+    def get_ready(self) -> None:
+        """Wait until everything is imported.
+
+        Raises:
+            NotPrepared: as of `fork`.
+        """
         if not self._is_ready:
             threads = self._awaited("threads", LONGEST_START)
             if threads > 1:

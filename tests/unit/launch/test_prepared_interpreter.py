@@ -126,8 +126,9 @@ def test_after_a_first_trial_those_of_a_race_are_forked(tmp_path: Path) -> None:
     try:
         fresh = runner.timed(Recipe(), 0)
         assert runner._prepared is None
-        forked = runner.timed(Recipe(), 0, fresh=False)
+        runner.prepare()
         assert runner._prepared is not None
+        forked = runner.timed(Recipe(), 0, fresh=False)
         assert runner._forks
         assert forked.losses == fresh.losses  # same seed, same script
         assert forked.result.variables == fresh.result.variables == []

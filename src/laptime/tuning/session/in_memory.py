@@ -63,7 +63,7 @@ class InMemoryTrialRunner(TrialRunner):
     def __init__(self, problem: Problem, folder: Path, *, timeout: float = 600.0, steps: int = 0) -> None:
         program = Program([problem.name], Subject(target=problem.name, source="memory"), "")
         super().__init__(program, folder, timeout=timeout, steps=steps)
-        self._problem = problem
+        self._problem, self._forks = problem, False
 
     def obstacle(self, candidate: Candidate) -> str:
         """Only live changes and those of the loader, which every trial makes anew, can be applied here."""

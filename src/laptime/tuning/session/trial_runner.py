@@ -244,6 +244,14 @@ class TrialRunner:
                     self._forks = False
             yield running or stack.enter_context(start())
 
+    def prepare(self) -> None:
+        """Import what forked trials need, if there will be any: no race should pay for it."""
+        if self._may_fork(TrialPlan(folder="")):
+            try:
+                self._interpreter().get_ready()
+            except NotPrepared:
+                self._forks = False
+
     def _may_fork(self, plan: TrialPlan) -> bool:
         """Whether a fork of a prepared interpreter is what a fresh one would be: decision 0020."""
         changes = [change["name"] for part in (plan.base, *plan.arms) for change in part]

@@ -113,6 +113,7 @@ class _Session:
                 return self._dry_run()
             self._say("diagnosing the script as it is")
             loop_profile = self._evaluator.diagnose(Recipe())
+            self._evaluator.runner.prepare()
             self._search = ladder.search(
                 self._evaluator,
                 self._settings(loop_profile),
