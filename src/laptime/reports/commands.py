@@ -14,16 +14,19 @@ _OPEN = re.compile(r"\blaptime bench \.\.\.")
 """Where a check, which knows no command, leaves room for the one that was typed."""
 
 
-def whole(advice: str, run: Run) -> str:
+def whole(advice: str, run: Run | None = None) -> str:
     """Advice as a line that runs: options go into the command as it was typed, and replace its own.
 
     Args:
         advice: `--budget 30s   because`, `laptime doctor   (why)`; what is no command stays what it is.
+        run: what was measured with the command; without it, options stay as they are.
     """
     line, _, reason = advice.partition("   ")
-    if line.startswith("--"):
+    if run is None and not line.startswith("laptime "):
+        return advice
+    if run is not None and line.startswith("--"):
         line = again(run, *shlex.split(line))
-    elif _OPEN.search(line):
+    elif run is not None and _OPEN.search(line):
         line = _OPEN.sub(lambda _: again(run), line)
     elif not line.startswith("laptime "):
         return advice
@@ -42,15 +45,26 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
     """
     verb = verb or run.verb
     typed = _typed(run, verb)
-    valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
-    rest: list[str] = []
-    for before, word in itertools.pairwise(["", *typed[1:]]):
-        if word.partition("=")[0] not in (*options, *without) and before not in valued:
-            rest.append(word)
+    rest = _others(typed[1:], (*options, *without), options)
     targets = [subject.target for subject in run.subjects]
     # What a suite measured is measured alone: it has options of its own.
     first = typed[0] if typed else "bench" if verb == "suite" else verb
     return printable(shlex.join(["laptime", *first.split(), *options, *(rest or targets or ["TARGET"])]))
+
+
+def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[str]) -> str:
+    """A command with these options before the words that stood behind it, which they replace."""
+    return printable(shlex.join(["laptime", *command, *options, *_others(rest, options, options)]))
+
+
+def _others(words: Sequence[str], without: Sequence[str], options: Sequence[str]) -> list[str]:
+    """The words but for these options with their values."""
+    valued = {name for name, value in itertools.pairwise(options) if not value.startswith("--")}
+    return [
+        word
+        for before, word in itertools.pairwise(["", *words])
+        if word.partition("=")[0] not in without and before not in valued
+    ]
 
 
 def _typed(run: Run, verb: str) -> list[str]:

@@ -6,14 +6,16 @@ stdout carries the result and nothing else; everything said here goes to stderr.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import platform
 import shlex
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -29,6 +31,8 @@ class Voice:
     quiet: bool = False
     verbose: bool = False
     details: bool = False
+    whole: Callable[[str], str] = str
+    """What to type next, as a line that runs."""
 
     def say(self, text: str) -> None:
         """A remark on stderr, not under --quiet."""
@@ -40,13 +44,11 @@ class Voice:
         if self.verbose:
             click.echo("".join(traceback.format_exception(error.__cause__ or error)), err=True)
         # A user's exception may bring line breaks or terminal codes; three lines stay three.
-        lines = LaptimeError(one_line(error.what), why=one_line(error.why), next=one_line(error.next))
+        lines = LaptimeError(
+            one_line(error.what), why=one_line(error.why), next=self.whole(one_line(error.next))
+        )
         click.echo(str(lines), err=True)
         return error.exit_code
-
-
-pass_voice = click.make_pass_decorator(Voice, ensure=True)
-"""A command gets the voice of its line as its first argument."""
 
 
 pass_voice = click.make_pass_decorator(Voice, ensure=True)
@@ -58,7 +60,7 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
 
     A command's return value is its exit code, None is 0.
     """
-    voice = Voice()
+    voice = Voice(whole=partial(_whole, group, arguments))
     try:
         with group.make_context("laptime", [*arguments], obj=voice) as context:
             code = int(group.invoke(context) or ExitCode.OK)
@@ -79,6 +81,42 @@ def run(group: click.Group, arguments: Sequence[str]) -> int:
     except Exception as error:
         code = voice.complain(bug(error, arguments))
     return code
+
+
+def _whole(group: click.Group, arguments: Sequence[str], advice: str) -> str:
+    """Advice as a line to copy: options in the command as it was typed, what they are for behind `#`."""
+    line, gap, reason = advice.partition("   ")
+    if not gap and not line.startswith("--"):
+        return advice
+    from laptime.reports.commands import whole, with_options  # loads records, which most lines do without
+
+    if line.startswith("--") and (named := _command(group, arguments)) is not None:
+        path, rest, command = named
+        try:
+            words = shlex.split(line)
+        except ValueError:
+            return advice
+        known = {name for parameter in command.params for name in parameter.opts}
+        # `--dtype float32, or --backend torch` are words about options, not options.
+        if all(word in known if word.startswith("--") else not word.endswith(",") for word in words):
+            line = with_options(path, words, rest)
+    return whole(line + gap + reason)
+
+
+def _command(
+    group: click.Group, arguments: Sequence[str]
+) -> tuple[list[str], list[str], click.Command] | None:
+    """The words of the command that was typed, those behind it, and the command itself."""
+    command: click.Command = group
+    rest, path = [*itertools.dropwhile(lambda word: word.startswith("-"), arguments)], list[str]()
+    with click.Context(group) as context:
+        while isinstance(command, click.Group):
+            found = command.get_command(context, rest[0]) if rest else None
+            if found is None:
+                return None
+            command = found
+            path.append(rest.pop(0))
+    return path, rest, command
 
 
 def one_line(text: str) -> str:

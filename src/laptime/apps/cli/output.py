@@ -5,6 +5,7 @@ Files are checked before anything is measured: a typing mistake must not cost a 
 
 from __future__ import annotations
 
+import codecs
 import os
 import shutil
 import sys
@@ -66,9 +67,11 @@ def _is_brief() -> bool:
 
 
 def _takes_unicode() -> bool:
-    """Whether stdout's encoding has more than ASCII; TERM=dumb says nothing about that."""
+    """Whether stdout can show more than ASCII: by its encoding, and unless its terminal is dumb."""
+    if sys.stdout.isatty() and os.environ.get("TERM") == "dumb":
+        return False
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    return encoding.lower().replace("-", "") not in ("ascii", "usascii", "ansix3.41968", "646", "iso646us")
+    return codecs.lookup(encoding).name != "ascii"  # the C locale calls it ANSI_X3.4-1968
 
 
 def _rendered(subject: Run | Document, format: str, **options: Any) -> str:
