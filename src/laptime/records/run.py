@@ -28,6 +28,10 @@ SCHEMA = "laptime.run/1"
 _ORDER: tuple[Trust, ...] = ("trusted", "noisy", "invalid")
 
 
+IN_MEMORY = "object in memory"
+"""Source of a subject that is an object of the process that measured it."""
+
+
 class Subject(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was measured.
 

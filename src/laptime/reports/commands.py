@@ -7,7 +7,8 @@ import re
 import shlex
 from collections.abc import Sequence
 
-from laptime.records.run import Run
+from laptime.kit import quantity
+from laptime.records.run import IN_MEMORY, Run
 from laptime.reports._words import printable
 
 _OPEN = re.compile(r"\blaptime bench \.\.\.")
@@ -38,7 +39,7 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
     """The command as it was typed, with these options before all others, which replace its own.
 
     Options of laptime itself may stand before the verb: `laptime -q tune train.py`. What was no command line,
-    a call of the Python API, is the verb with its targets.
+    a call of the Python API, is the verb with its targets; an object of that process is called again.
 
     Args:
         without: options without a value that are left out.
@@ -47,9 +48,22 @@ def again(run: Run, *options: str, verb: str = "", without: Sequence[str] = ()) 
     typed = _typed(run, verb)
     rest = _others(typed[1:], (*options, *without), options)
     targets = [subject.target for subject in run.subjects]
+    if not typed and any(subject.source == IN_MEMORY for subject in run.subjects):
+        return _call(verb, targets[0], options)
     # What a suite measured is measured alone: it has options of its own.
     first = typed[0] if typed else "bench" if verb == "suite" else verb
     return printable(shlex.join(["laptime", *first.split(), *options, *(rest or targets or ["TARGET"])]))
+
+
+def _call(verb: str, target: str, options: Sequence[str]) -> str:
+    """`laptime.bench(model, budget=30)`: what is in memory has no name for a command line."""
+    values = {"--budget": quantity.seconds, "--precision": quantity.share}
+    given = [
+        f"{name.removeprefix('--').replace('-', '_')}={values[name](value):g}"
+        for name, value in itertools.pairwise(options)
+        if name in values
+    ]
+    return f"laptime.{verb}({', '.join([printable(target), '...', *given])})"
 
 
 def with_options(command: Sequence[str], options: Sequence[str], rest: Sequence[str]) -> str:

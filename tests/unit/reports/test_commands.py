@@ -9,7 +9,7 @@ from msgspec import structs
 
 from fixtures import profiles, runs, tunings
 from laptime.kit import registry
-from laptime.records.run import Run
+from laptime.records.run import IN_MEMORY, Run, Subject
 from laptime.reports import document as doc
 from laptime.reports.commands import again, whole
 from laptime.reports.documents import document
@@ -82,3 +82,10 @@ def test_every_next_of_a_session_resolves() -> None:
         for line in document(run).verdict.next:
             words = shlex.split(line, comments=True)
             assert words[0] in ("laptime", "git"), line
+
+
+def test_an_object_of_a_process_is_called_again_there() -> None:
+    subjects = [Subject(target="cell", source=IN_MEMORY)]
+    run = structs.replace(runs.noisy(), command=["laptime"], subjects=subjects)
+    assert whole("--budget 30s   too few", run) == "laptime.bench(cell, ..., budget=30)   # too few"
+    assert again(run, "--precision", "2%") == "laptime.bench(cell, ..., precision=0.02)"

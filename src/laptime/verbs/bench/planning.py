@@ -16,7 +16,7 @@ from laptime.records.case import AS_GIVEN, Axis
 from laptime.records.finding import Finding
 from laptime.records.plan import OPTIMIZERS, BenchRequest, Origin, Setting, Variant
 from laptime.records.regime import Regime
-from laptime.records.run import Subject
+from laptime.records.run import IN_MEMORY, Subject
 from laptime.targets import Program, Recipe, parse
 from laptime.verbs.bench import instances
 from laptime.verbs.bench.backend_selection import check_installed, select_backends
@@ -213,7 +213,7 @@ def _named(target: str) -> Recipe:
     def build(batch: int) -> Program:
         raise UsageError(f"{target} exists only in the process that made it")
 
-    return Recipe(target=target, kind="object", build=build, source="object in memory")
+    return Recipe(target=target, kind="object", build=build, source=IN_MEMORY)
 
 
 def _check(request: BenchRequest, *, in_memory: bool) -> None:

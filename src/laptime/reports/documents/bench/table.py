@@ -191,10 +191,16 @@ def _cell(case: Case, stat: Stat | None, *, named: bool) -> Cell:
     return Cell(
         text=f"{stat.text} {stat.regime}" if named else stat.text,
         interval=interval_text(stat),
-        margin=f"±{words.percent(stat.precision)}" if stat.precision is not None else "",
+        margin=_margin(stat),
         value=stat.value,
         note=stat.note,
     )
+
+
+def _margin(stat: Stat) -> str:
+    """Empty where an interval has no upper end."""
+    is_known = stat.precision is not None and math.isfinite(stat.precision)
+    return f"±{words.percent(stat.precision)}" if is_known else ""
 
 
 def _needs(case: Case, stat: Stat) -> str:
