@@ -128,6 +128,9 @@ def test_after_a_first_trial_those_of_a_race_are_forked(tmp_path: Path) -> None:
         assert runner._prepared is None
         runner.prepare()
         assert runner._prepared is not None
+        expected = runner.accounting.forked_step
+        assert expected is not None
+        assert 0 < expected < (runner.accounting.first_step or 0)
         forked = runner.timed(Recipe(), 0, fresh=False)
         assert runner._forks
         assert forked.losses == fresh.losses  # same seed, same script

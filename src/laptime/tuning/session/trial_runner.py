@@ -30,6 +30,8 @@ from laptime.tuning.trial.messages import Block, TrialPlan, TrialResult
 
 RESERVED_MEMORY = 0.1
 """Share of the memory that was free when the session began which no trial may take."""
+LEAST_START = 0.2
+"""Share of a fresh interpreter's seconds to its first step that a fork is expected to take at least."""
 START = 10.0
 """Seconds that a process is expected to take to its first step before one was started."""
 BLOCK = 0.6
@@ -247,10 +249,15 @@ class TrialRunner:
     def prepare(self) -> None:
         """Import what forked trials need, if there will be any: no race should pay for it."""
         if self._may_fork(TrialPlan(folder="")):
+            began = time.monotonic()
             try:
                 self._interpreter().get_ready()
             except NotPrepared:
                 self._forks = False
+            else:
+                # Until a fork has shown it: what a fresh one takes, without what is imported already.
+                first, imports = self.accounting.first_step or START, time.monotonic() - began
+                self.accounting.forked_step = max(LEAST_START * first, first - imports)
 
     def _may_fork(self, plan: TrialPlan) -> bool:
         """Whether a fork of a prepared interpreter is what a fresh one would be: decision 0020."""
