@@ -199,8 +199,9 @@ def _cell(case: Case, stat: Stat | None, *, named: bool) -> Cell:
 
 def _margin(stat: Stat) -> str:
     """Empty where an interval has no upper end."""
-    is_known = stat.precision is not None and math.isfinite(stat.precision)
-    return f"±{words.percent(stat.precision)}" if is_known else ""
+    if stat.precision is None or not math.isfinite(stat.precision):
+        return ""
+    return f"±{words.percent(stat.precision)}"
 
 
 def _needs(case: Case, stat: Stat) -> str:
