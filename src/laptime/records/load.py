@@ -132,6 +132,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
         cached: prompt tokens that the server had already.
         slo: promises; kept: kept, broken or undecided, and what says so (`said`).
+        goodput: requests per second that kept the promises themselves, and its interval.
         usd_per_hour: of the machine that serves.
         server: what the server's own `/metrics` counted meanwhile; None where it does not tell.
     """
@@ -157,6 +158,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     slo: str = ""
     kept: str = ""
     said: str = ""
+    goodput: tuple[float, float, float] | None = None
     usd_per_hour: float | None = None
     server: ServerCounts | None = None
 

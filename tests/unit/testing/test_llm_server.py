@@ -21,6 +21,7 @@ from laptime.testing.llm_server import (
     serving,
     tokens_per_second,
 )
+from laptime.testing.llm_server.wire import read_request
 
 COST = Cost(base=0.010, prefill_token=0.0001, running=0.001)
 
@@ -185,6 +186,12 @@ def test_wrong_requests_are_refused_as_vllm_does() -> None:
     status, _, body = one(Answer(), prompt=5000)
     assert (status, "maximum context length is 4096" in body) == (400, True)
     assert one(Answer(), stream=False)[2].startswith('{"id": "cmpl-0", "object": "text_completion"')
+
+
+def test_the_content_of_a_message_may_come_in_parts() -> None:
+    parts = [{"type": "text", "text": "one two"}, {"type": "text", "text": "three"}]
+    body = {"model": "scripted", "messages": [{"role": "user", "content": parts}], "max_tokens": 2}
+    assert read_request(body, Script(), chat=True).prompt == 3
 
 
 def test_a_key_is_asked_for() -> None:

@@ -70,7 +70,8 @@ def _tokens(prompt: Any) -> int:
         return len(prompt.split())
     if all(isinstance(each, int) for each in prompt):
         return len(prompt)
-    return sum(_tokens(message["content"]) for message in prompt)
+    # A message's content may be a list of parts, each with a text.
+    return sum(_tokens(each["content"] if "content" in each else each["text"]) for each in prompt)
 
 
 class Writer:

@@ -15,7 +15,7 @@ from laptime.launch.worker_process import CommandFailed
 from laptime.loadgen import checks
 from laptime.loadgen.messages import Answer, Answers, LevelDone
 from laptime.loadgen.messages import Level as Order
-from laptime.loadgen.promise import judged, promises
+from laptime.loadgen.promise import goodput, judged, promises
 from laptime.measure.metrics import LATENCY
 from laptime.records.case import Case
 from laptime.records.event import CaseAdded, CaseChanged, Measured, Progress
@@ -189,7 +189,8 @@ class LevelRun:
         if facts.slo:
             verdict = judged(promises(facts.slo), stats)
             word = "undecided" if case.trust == "invalid" and stats is not None else verdict.word
-            facts = structs.replace(facts, kept=word, said=verdict.sentence)
+            good = goodput(promises(facts.slo), case, stats) if stats else None
+            facts = structs.replace(facts, kept=word, said=verdict.sentence, goodput=good)
             case = structs.replace(case, details=details(facts))
         self._live(CaseChanged(case))
         return case

@@ -177,7 +177,7 @@ def _opened(target: object, count: int) -> Senders:
 
 _NEXT = {
     "refused": "start the server, or look at the port",
-    "tls": "http:// instead of https://, or --insecure for a certificate of your own",
+    "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
     "http 401": "--header 'Authorization: Bearer ...'",
     "http 403": "--header 'Authorization: Bearer ...'",
     "http 404": "look at the path of the address",

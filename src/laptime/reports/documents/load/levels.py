@@ -58,7 +58,14 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
             priority=2,
         ),
         *([doc.Column(title="failed", kind="count")] if has_failed else []),
-        *([doc.Column(title="promise")] if has_slo else []),
+        *(
+            [
+                doc.Column(title="goodput", kind="number", note="Requests per second that kept the promise."),
+                doc.Column(title="promise"),
+            ]
+            if has_slo
+            else []
+        ),
         *([doc.Column(title="USD per 1 M", kind="number", regime="calls")] if price else []),
         doc.Column(title="verdict"),
     ]
@@ -89,7 +96,7 @@ def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, pr
             ),
             doc.Cell(text=show(stats.late, "s"), value=stats.late) if stats else empty,
             *([each.facts.failed] if has_failed else []),
-            *([each.facts.kept] if has_slo else []),
+            *([_goodput(each.facts), doc.Cell(text=each.facts.kept)] if has_slo else []),
             *([dollars(price, stats.answered.value if stats else None)] if price else []),
             doc.Cell(text=word(each), tone=each.case.trust),
         ],
@@ -102,6 +109,14 @@ def _cell(stat: Stat) -> doc.Cell:
         return doc.Cell(text="-", note=stat.note)
     interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
     return doc.Cell(text=stat.text, value=stat.value, interval=interval, note=stat.note)
+
+
+def _goodput(facts: Level) -> doc.Cell:
+    if facts.goodput is None:
+        return doc.Cell(text="-")
+    value, *ends = facts.goodput
+    ci95 = (ends[0], ends[1])
+    return doc.Cell(text=show(value, "1/s", ci95), value=value, interval=show_interval(ci95, value, "1/s"))
 
 
 def dollars(usd_per_hour: float, per_second: float | None) -> doc.Cell:
