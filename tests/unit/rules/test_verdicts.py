@@ -45,7 +45,7 @@ def test_the_step_is_bound_by(profile: Profile, bound: str, share: float) -> Non
     [
         (gpu(data=24), ["kernels compute 76 %", "24 % the device waits for data"]),
         (gpu(data=26), ["26 % of the", "waits for data", "74 % kernels compute"]),
-        (gpu(host=26, data=12), ["Host-bound: 26 %", "62 % kernels compute", "12 % the device waits for data"]),
+        (gpu(host=26, data=12), ["Host-bound: 26 %", "62 % kernels compute", "12 % the device waits"]),
         (cpu(data=24), ["operators take 71 %", "24 % it waits for data"]),
         (cpu(data=26), ["Input-bound: 26 %", "69 % operators run"]),
     ],
