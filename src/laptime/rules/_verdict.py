@@ -58,6 +58,7 @@ _ALSO_ON_CPU: dict[Bound, str] = {
     "host": "{time} Python runs outside of all operators",
     "communication": "{time} it is in collectives",
 }
+_COMPUTING: dict[Bound, str] = {"device": "{time} kernels compute", "cpu": "{time} operators run"}
 
 
 def verdict(profile: Profile) -> Bottleneck:
@@ -79,6 +80,7 @@ def verdict(profile: Profile) -> Bottleneck:
         )
     words = _WORDS[bound] if profile.overview.devices else _ON_CPU.get(bound, _WORDS[bound])
     sentence = words.format(time=f"{percent(part)} of the {_length(profile)}")
+    sentence += _computing(parts, bound, part)
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
     if bound == "unknown" and (wait := empty_wait(profile)):
         sentence = f"Not clear what limits the step: {wait}"
@@ -145,6 +147,15 @@ def _second(parts: dict[Bound, float], bound: Bound, words: dict[Bound, str]) ->
     }
     second = max(others, key=lambda each: others[each], default=None)
     return "; " + words[second].format(time=percent(others[second])) if second else ""
+
+
+def _computing(parts: dict[Bound, float], bound: Bound, part: float) -> str:
+    """Computing, where it takes more of the step than what is told to limit it: a little less of that, and
+    computing itself would be told."""
+    computes = max(_COMPUTING, key=lambda each: parts.get(each, 0.0))
+    if bound in ("communication", "unknown", *_COMPUTING) or parts.get(computes, 0.0) <= part:
+        return ""
+    return "; " + _COMPUTING[computes].format(time=percent(parts[computes]))
 
 
 def host_only(profile: Profile) -> bool:

@@ -15,9 +15,9 @@ from laptime import rules
 from laptime.kit.registry import load, names
 from laptime.records.finding import Finding
 from laptime.records.overview import Phase, Synchronisation
-from laptime.records.profile import Profile
+from laptime.records.profile import Primitive, Profile
 from laptime.records.tables import Launches
-from laptime.rules import _evidence, _reading
+from laptime.rules import _changes, _evidence, _reading
 from laptime.trace import profile as trace_profile
 from laptime.trace.reading import reader
 
@@ -291,3 +291,24 @@ def test_what_a_closure_computes_inside_the_optimizer_is_not_the_optimizers() ->
     )
     assert after is None or after.evidence["host_s"] == pytest.approx(1e-6)
     assert before.evidence["host_s"] > 1e-3
+
+
+def test_reorders_take_no_longer_than_the_convolutions_that_channels_last_changes() -> None:
+    """oneDNN's reorders are of linear layers, too, and are timed in a step that recording them slows."""
+    reorders = [Primitive(kind="reorder", implementation="jit", calls=60, total_ns=80 * MS)]
+    rows = [operator("aten::mkldnn_convolution", host=20), operator("aten::addmm", host=60)]
+    found = told("onednn_reorders", with_(cpu(), operators=rows, primitives=reorders))
+    assert found is not None
+    assert found.gain == pytest.approx(0.020)
+    assert "20 %" in found.sentence
+
+
+@pytest.mark.parametrize(
+    "optimization", ["batch_size", "channels_last", "compile_reduce_overhead", "num_workers", "tf32"]
+)
+def test_no_next_command_is_offered_that_the_catalogue_refuses(optimization: str) -> None:
+    """A graph-replayed model on a CPU, without loader and convolution: none of their needs is met."""
+    bare = made.working(
+        with_(cpu(), operators=[operator("aten::addmm", host=60)]), compiled=True, loader=False
+    )
+    assert _changes.possible(bare, optimization) == ""

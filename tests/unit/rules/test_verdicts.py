@@ -40,6 +40,25 @@ def test_the_step_is_bound_by(profile: Profile, bound: str, share: float) -> Non
     assert f"{percent(share)}" in found.sentence
 
 
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        (gpu(data=24), ["kernels compute 76 %", "24 % the device waits for data"]),
+        (gpu(data=26), ["26 % of the", "waits for data", "74 % kernels compute"]),
+        (gpu(host=26, data=12), ["Host-bound: 26 %", "62 % kernels compute", "12 % the device waits"]),
+        (cpu(data=24), ["operators take 71 %", "24 % it waits for data"]),
+        (cpu(data=26), ["Input-bound: 26 %", "69 % operators run"]),
+    ],
+)
+def test_both_are_said_on_either_side_of_the_threshold(profile: Profile, words: list[str]) -> None:
+    sentence = rules.verdict(profile).sentence
+    assert [each for each in words if each not in sentence] == [], sentence
+
+
+def test_what_is_by_far_the_largest_part_stands_alone() -> None:
+    assert "kernels compute" not in rules.verdict(gpu(data=60)).sentence
+
+
 def test_nothing_is_bound_by_nothing() -> None:
     nothing = Profile(
         files=[], overview=Overview(steps=0, step_ns=0, step_median_ns=0, breakdown=Breakdown())
