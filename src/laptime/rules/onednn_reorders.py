@@ -23,6 +23,7 @@ def rule(profile: Profile) -> Finding | None:
     # Primitives are timed in a step of their own, which writing them down makes slower than it is, and those
     # of linear layers are among them: the change spares no more than the convolutions take.
     most = per_step(profile, sum(row.host_self_ns for row in inside)) if inside else step(profile)
+    calls = sum(row.calls for row in rows)
     reorders = sum(row.total_ns for row in rows) * 1e-9 * _of_the_model(profile)
     spent, bound = min(most, reorders), "at most " if reorders > most else ""
     convolves = any(row.kind == "convolution" for row in profile.primitives) or operators(
@@ -33,7 +34,7 @@ def rule(profile: Profile) -> Finding | None:
     return finding(
         profile,
         "onednn-reorders",
-        f"oneDNN reorders tensors {sum(row.calls for row in rows):,} times a step: {bound}{times(profile, spent)}",
+        f"oneDNN reorders tensors {calls:,} times a step: {bound}{times(profile, spent)}",
         gain=spent,
         reaches={"compute": spent},
         gain_is="the time in reorder primitives, at most that of all convolutions; faster convolutions in"
