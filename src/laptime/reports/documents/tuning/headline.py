@@ -134,8 +134,9 @@ def _refused(rung: Rung) -> str:
 
 
 def _ungated(tuning: Tuning) -> str:
-    if not tuning.recipe:
-        return _refused(next(rung for rung in tuned.unkept(tuning) if rung.gate.word == "undecided"))
+    undecided = [rung for rung in tuned.unkept(tuning) if rung.gate.word == "undecided"]
+    if undecided and not tuning.recipe:
+        return _refused(undecided[0])
     if tuning.gate.word != "failed" and tuning.convergence.word == "fails":
         return f"it does not train as well: {tuning.convergence.sentence}"
     leads = {"failed": "the final set failed the gate", "none": "the final set was not gated"}
