@@ -105,7 +105,7 @@ def row(found: dict[str, Any]) -> list[str]:
     claimed = f"{claim['value']:.2f} {[round(end, 2) for end in claim['ci95'] or ()]}" if claim else "-"
     sides = [shown(gains(found, side), factor=1, unit="x") for side in ("tuner", "by hand")]
     step = shown([each["as it is"] for each in found["rounds"]], factor=1e3, unit="ms", digits=0)
-    changes = ", ".join(map(str, found["recipe"] or ())) or found["outcome"]
+    changes = ", ".join(f"`{change['name']}`" for change in found["recipe"] or ()) or found["outcome"]
     return [
         found["name"],
         step,
