@@ -11,7 +11,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from msgspec import structs
 
 from laptime.analysis import paired
 from laptime.analysis.evidence import CROWDED, select
@@ -29,30 +28,20 @@ DECISION_LEVEL = 0.99
 MIN_PAIRS = 5
 """Pairs of blocks, undisturbed on both sides, that a word other than `unclear` needs."""
 
-ONE_SIDED = 0.3
-"""Difference of both sides' disturbed shares that chance does not make, where all rounds are compared."""
-
 
 def effect(baseline: Series, candidate: Series) -> Effect | None:
     """The paired effect; None when fewer than three rounds have both sides.
 
-    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, or
-    most of the samples were disturbed, all settled samples count. Blocks of a round stand side by side in
-    random order, so what disturbs them favours no side, and the error grows with it.
+    Disturbed samples are excluded on both sides or on neither: when they leave too few rounds in common, all
+    settled samples count, and the error grows with what disturbed them.
     """
-    is_crowded = disturbed(baseline, candidate) > CROWDED
-    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE)[is_crowded:]:
+    for excluded in (EXCLUDED, EXCLUDED & ~DISTURBED, Label.NONE):
         left, right = _block_levels(baseline, excluded), _block_levels(candidate, excluded)
         shared = sorted(left.keys() & right.keys())
         if len(shared) >= FEWEST_ROUNDS:
             logs = [right[key] - left[key] for key in shared]
             return paired.from_many_rounds(logs, [process for process, _ in shared])
     return None
-
-
-def disturbed(baseline: Series, candidate: Series) -> float:
-    """Share of the samples with an outside cause, of the side that has more of them."""
-    return max(select(series).disturbed for series in (baseline, candidate))
 
 
 def _block_levels(series: Series, excluded: Label) -> dict[tuple[int, int], float]:
@@ -103,12 +92,7 @@ def compare(
     if measured is None:
         return None
     measured = replace(measured, mean=measured.mean - math.log(candidate.items / baseline.items))
-    doubt = thin_evidence(left, right, measured)
-    found = described(baseline, candidate, regime, measured, margin, doubt)
-    share = disturbed(left, right)
-    if doubt or share <= CROWDED:
-        return found
-    return structs.replace(found, sentence=f"{found.sentence}; {share:.0%} of the samples were disturbed")
+    return described(baseline, candidate, regime, measured, margin, thin_evidence(left, right, measured))
 
 
 def described(
@@ -148,8 +132,9 @@ def compare_in_shared_regime(baseline: Case, candidate: Case) -> Comparison | No
 def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
     """Why no word may be said although the interval would allow it; "" when it may.
 
-    On a busy machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
-    and say nothing about the program. And what disturbs one side only does not cancel.
+    On a crowded machine few blocks stay undisturbed, perhaps all of one process: they agree with each other
+    and say nothing about the program. All blocks are no better: a process stays on the CPU that it began on,
+    and where that one's core is shared, it is slower than its twin for as long as it lives (decision 0003).
     """
     started = min(len(set(series.process or [0])) for series in (baseline, candidate))
     if measured.rounds < MIN_PAIRS:
@@ -158,9 +143,9 @@ def thin_evidence(baseline: Series, candidate: Series, measured: Effect) -> str:
         )
     if measured.processes < min(2, started):
         return f"only {measured.processes} of {started} processes has undisturbed blocks on both sides"
-    shares = sorted(select(series).disturbed for series in (baseline, candidate))
-    if shares[1] > CROWDED and shares[1] - shares[0] > ONE_SIDED:
-        return f"{shares[1]:.0%} of one side's samples were disturbed, and {shares[0]:.0%} of the other's"
+    worst = max((select(series) for series in (baseline, candidate)), key=lambda each: each.disturbed)
+    if worst.disturbed > CROWDED:
+        return f"{worst.disturbed:.0%} of the samples were disturbed"
     return ""
 
 

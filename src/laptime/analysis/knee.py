@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from laptime.analysis.compare import disturbed, effect, thin_evidence
-from laptime.analysis.evidence import CROWDED
+from laptime.analysis.compare import effect, thin_evidence
 from laptime.analysis.paired import MARGIN
 from laptime.records.case import Case
 
@@ -69,11 +68,8 @@ def _ratios(cases: list[Case], regimes: Sequence[str]) -> dict[tuple[int, int], 
 
 def _ratio(one: Case, other: Case, regime: str) -> Bounds:
     above, below = one.find("latency", regime), other.find("latency", regime)
-    if above is None or below is None:
-        return 0.0, math.inf
-    measured = effect(below, above)
-    # Neighbours cost calls of another size another share: what is seen beside them is no knee.
-    if measured is None or disturbed(below, above) > CROWDED or thin_evidence(below, above, measured):
+    measured = effect(below, above) if above is not None and below is not None else None
+    if above is None or below is None or measured is None or thin_evidence(below, above, measured):
         return 0.0, math.inf
     items = one.batch / other.batch
     return items * math.exp(-measured.upper(0.025)), items * math.exp(-measured.lower(0.025))

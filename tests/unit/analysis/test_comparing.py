@@ -103,30 +103,9 @@ def test_blocks_of_one_process_out_of_three_say_nothing() -> None:
     assert compared.word == "unclear"
 
 
-def test_what_disturbs_one_side_only_gives_no_word() -> None:
+def test_a_crowded_machine_gives_no_word() -> None:
     crowded = series(0.011, seed=1, label=int(Label.WAITED))
     found = compare(case("a", crowded), case("b", series(0.010, seed=2)))
     assert found is not None
     assert found.word == "unclear"
-    assert "100% of one side's samples were disturbed, and 0% of the other's" in found.sentence
-
-
-def test_on_a_crowded_machine_all_rounds_are_compared_and_not_the_few_that_were_left_alone() -> None:
-    """Neighbours for 90 % of the time make blocks longer by up to a half, on either side alike."""
-    left, right = (disturbed(series(level, seed=seed), seed) for level, seed in ((0.011, 1), (0.010, 2)))
-    found = compare(case("a", left), case("b", right))
-    assert found is not None
-    assert found.pairs == 18
-    assert "of the samples were disturbed" in found.sentence
-    assert found.ci95[0] < 1.1 < found.ci95[1]
-
-
-def disturbed(given: Series, seed: int) -> Series:
-    draw = np.random.default_rng(seed)
-    by_round = draw.random(max(given.round) + 1)
-    hit = [by_round[each] < 0.9 for each in given.round]
-    return structs.replace(
-        given,
-        samples=[s * (1.3 if h else 1.0) for s, h in zip(given.samples, hit, strict=True)],
-        label=[int(Label.WAITED) if h else 0 for h in hit],
-    )
+    assert "100% of the samples were disturbed" in found.sentence
