@@ -6,6 +6,7 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -27,7 +28,7 @@ from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
 from laptime.verbs.load.level_run import LevelRun
-from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.levels import Planned, open_level, planned
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
 from laptime.verbs.load.targets import metrics_page, sender_target
@@ -68,6 +69,8 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     """
     request.check()
     target, subject = sender_target(request)
+    own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
+    levels = [] if request.find_peak else planned(request, subject.target, own)
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
@@ -81,13 +84,12 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     try:
         live.say(f"asking {subject.target}")
         senders = _opened(target, request.senders or 1)
-        own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
         page = metrics_page(request, target)
         work = _Levels(request, subject.target, own, senders, live, began, page)
         if request.find_peak:
             work.search()
         else:
-            work.all()
+            work.all(levels)
     except KeyboardInterrupt:
         status = "interrupted"
     except CommandFailed:
@@ -115,9 +117,8 @@ class _Levels:
         self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
         self._count, self._gone = 0, 0.0
 
-    def all(self) -> None:
+    def all(self, levels: Sequence[Planned]) -> None:
         """Those that were asked for."""
-        levels = planned(self._request, self._name, self._own)
         for at, (case, facts, order) in enumerate(levels):
             self._carry_out(case, facts, order, (at / len(levels), (at + 1) / len(levels)))
 
