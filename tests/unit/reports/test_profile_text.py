@@ -67,7 +67,7 @@ def test_a_bar_is_as_long_as_its_share():
 
 def test_untraced_step_stands_beside_the_traced_one():
     shown = text.render(profiles.example())
-    assert "171 ms [168, 175] ms (40 steps); 183 ms under the profiler, 1.07x as long" in shown
+    assert "171 [168, 175] ms (40 steps); 183 ms under the profiler, 1.07x as long" in shown
 
 
 def test_a_gain_is_an_upper_bound_per_step_with_the_command_that_gets_it():
