@@ -129,3 +129,10 @@ def test_advice_on_a_loop_in_memory_is_a_call() -> None:
     assert whole("--wait 1 --warmup 1 --steps 2", run) == "laptime.profile(wait=1, warmup=1, steps=2)"
     assert whole("--wait 1   or let it run longer", run) == "laptime.profile(wait=1)   # or let it run longer"
     assert whole("--trace another/FOLDER", run) == "laptime.profile(trace='another/FOLDER')"
+
+
+def test_a_session_in_memory_goes_on_in_python() -> None:
+    run = structs.replace(
+        runs.noisy(), verb="tune", command=["laptime"], subjects=[Subject(target="problem", source=IN_MEMORY)]
+    )
+    assert again(run, "--resume", "--budget", "60s", verb="tune") == "laptime.tune(problem, ..., budget=60)"
