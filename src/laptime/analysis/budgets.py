@@ -6,6 +6,8 @@ undecided in between, or when the number is invalid or cannot be told.
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import Literal
 
 from msgspec import structs
@@ -134,7 +136,8 @@ def regression(comparison: Comparison, tolerance: str | float = TOLERANCE, *, of
 def _decided_by(comparison: Comparison) -> str:
     if comparison.pairs:
         return "measure again with --budget 2m, or on a quieter machine"
-    return "laptime check TARGET --against-rev REV   measures both, interleaved"
+    target = re.split(r"/(?=\w+=)", comparison.candidate, maxsplit=1)[0]
+    return f"laptime check {shlex.quote(target)} --against-rev HEAD~1   measures both, interleaved"
 
 
 def with_verdicts(run: Run, verdicts: list[Verdict]) -> Run:

@@ -10,8 +10,8 @@ WHOLE = ("latency", "throughput")
 """The headline of a case, and its main throughput; also the first words of their statistics' tags."""
 FAMILIES = (
     *WHOLE,
-    *("buffers", "bytes", "energy", "flops", "load", "macs", "memory", "params", "peak", "power", "step"),
-    *("time", "timer", REPORTED.rstrip("/")),
+    *("buffers", "bytes", "energy", "evidence", "flops", "load", "macs", "memory", "params", "peak"),
+    *("power", "step", "time", "timer", REPORTED.rstrip("/")),
 )
 """First words of all tags. What stands behind them depends on the case."""
 STATISTICS = (*QUANTILES, "mean", "std", "min", "max")
