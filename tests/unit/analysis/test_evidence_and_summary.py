@@ -206,3 +206,12 @@ def test_throughput_of_disturbed_samples_alone_is_not_the_one_that_is_told() -> 
     rate = main_throughput(case(crowded, timings(0.01, spread=0.01)))
     assert rate is not None
     assert rate.regime == "isolated"
+
+
+def test_a_throughput_without_an_upper_end_is_told_by_its_lower_one() -> None:
+    """One call of 100 s among calls of 1 ms: 0.03/s is no throughput of a program that takes 1 ms."""
+    stat = summarize(case(series([1e-3, 1e-3, 100.0])))["throughput/isolated"]
+    assert stat.ci95 is not None
+    assert stat.at_least
+    assert stat.value == stat.ci95[0]
+    assert stat.text.startswith("at least ")

@@ -183,6 +183,6 @@ def _others(run: Run, stats: list[Stats]) -> list[tuple[str, str]]:
 
 def _with_interval(stat: Stat) -> str:
     text = words.printable(stat.text)
-    if stat.ci95 is None or stat.value is None:
+    if stat.ci95 is None or stat.value is None or stat.at_least:
         return text
     return estimate(text, words.printable(show_interval(stat.ci95, stat.value, stat.unit)))
