@@ -59,6 +59,7 @@ MISSING_HERE = re.compile(
 BUDGET = re.compile(r"^laptime (bench|compare (?!last))")
 SHORTER = {
     r"^laptime tune (?!--dry-run)": "--budget 60s",
+    r"^laptime bench .*--llm": "--output-tokens 4",
     r"^laptime profile (?=examples/)": "--wait 1 --warmup 1 --steps 1",
 }
 """Options behind the verb of a line that takes minutes otherwise."""
