@@ -243,7 +243,7 @@ def test_a_rung_says_why_it_is_not_in_the_patch():
 )
 def test_the_next_step_is_the_line_as_it_was_typed(command, changes, typed):
     run = structs.replace(changed(tunings.full(), **changes), command=["laptime", *command.split()])
-    assert next_steps(run) == [typed]
+    assert next_steps(run)[0] == typed
 
 
 def test_parts_that_take_no_time_are_left_out():

@@ -85,6 +85,21 @@ def finish(
     results.is_complete = True
 
 
+def hand_back(
+    request: TuneRequest, evaluator: TrialEvaluator, search: SearchResult, results: FinalResults
+) -> None:
+    """After Ctrl-C in the search: the patch of what was kept until then. Nothing is run any more."""
+    results.set(gate=evaluator.gates.get(search.recipe, Gate()))
+    if evaluator.runner.program.subject.source == "memory":
+        return
+    patch = patching.PatchWriter(request, evaluator, search, results)
+    patch.write()
+    if not results.tuning.patch.sentence:
+        sentence = "interrupted: its changes were raced and gated, the patched script did not run"
+        results.set_patch(sentence=sentence)
+    patch.write_recipe()
+
+
 def _suggest(
     request: TuneRequest,
     evaluator: TrialEvaluator,

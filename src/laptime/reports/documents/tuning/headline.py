@@ -69,7 +69,8 @@ def _without_gain(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> tuple[str
             return outcome, f"{words.noun(tuning)} did not run to the end of the session", "invalid"
         case "interrupted":
             recipe = f", {len(tuning.recipe)} of them kept" if tuning.recipe else ""
-            text = f"{count(number, 'change')} tried{recipe}; the whole was not measured afresh"
+            patch = ", and the patch has them" if tuning.patch.path else ""
+            text = f"{count(number, 'change')} tried{recipe}{patch}; the whole was not measured afresh"
             return outcome, text, "noisy"
         case "not measured" if tuning.recipe:
             return outcome, f"{recipe} kept, but the whole was not measured afresh", "noisy"
@@ -161,14 +162,16 @@ def next_steps(run: Run) -> list[str]:
         return [_again(run)]
     if tuning.model is not None:
         return _of_model(run, tuning, outcome)
+    apply = [f"git apply {_words.printable(tuning.patch.path)}"] if tuning.patch.path else []
     if run.verb == "tune" and outcome == "interrupted":
-        return [_again(run, "--resume")]
+        return [_again(run, "--resume"), *apply]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
     if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
         return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
-    steps = [("git apply", tuning.patch.path), ("laptime verify", tuning.recipe_path)]
-    gained = outcome in ("faster", "smaller")
-    return [f"{verb} {_words.printable(path)}" for verb, path in steps if gained and path]
+    if outcome not in ("faster", "smaller"):
+        return []
+    verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
+    return [*apply, *verify]
 
 
 def _of_model(run: Run, tuning: Tuning, outcome: tuned.Outcome) -> list[str]:
