@@ -127,11 +127,17 @@ class TrialEvaluator:
         return GateRunner(self.runner, self.loop_profile or LoopProfile())
 
     def race(self, incumbent: Recipe, candidate: Recipe, *, fresh: bool = False) -> Iterator[Round]:
-        """Rounds in one process if every difference can be switched there, else in alternating fresh ones."""
-        if not fresh and self._is_live(incumbent, candidate):
+        """Rounds in one process if every difference can be switched there, else in alternating fresh ones.
+
+        Raises:
+            TrialFailed: the candidate does not run.
+        """
+        is_live = not fresh and self._is_live(incumbent, candidate)
+        if is_live:
             yield from self._live_rounds(incumbent, candidate)
-            return
-        for number in itertools.count():
+            # The script ended in the middle. What one side leaves behind, such as a hidden state in half
+            # precision, can be what the other one stumbles over: each in a process of its own may run.
+        for number in itertools.count(int(is_live)):
             pair = self.runner.pair(incumbent, candidate, number, fresh=fresh)
             compiled = pair.final.result.compile_seconds
             for change in candidate if compiled else ():
@@ -148,7 +154,11 @@ class TrialEvaluator:
         return self.runner.newest.world <= 1 and all(toggle == "live" for toggle in toggles)
 
     def _live_rounds(self, incumbent: Recipe, candidate: Recipe) -> Iterator[Round]:
-        """Arms in one process; a round is complete when both have run."""
+        """Arms in one process, as long as the script runs; a round is complete when both have run.
+
+        Raises:
+            TrialFailed: nothing suggests that the candidate would run without being switched.
+        """
         runner = self.runner
         shared = Recipe(tuple(change for change in incumbent if change in candidate.changes))
         arms = [
@@ -176,8 +186,12 @@ class TrialEvaluator:
             finally:
                 result = runner.finish(running)
         refused = {change["name"] for change in result.refused}
-        if not rounds or refused & set(arms[1].names):
-            raise runner.failure(result, running)
+        failure = runner.failure(result, running)
+        is_over = result.ended in ("returned", "raised", "died", "exited")
+        if refused & set(arms[1].names) or not (
+            rounds or (is_over and failure.kind in ("crashed", "no_steps"))
+        ):
+            raise failure
 
 
 class GateRunner:

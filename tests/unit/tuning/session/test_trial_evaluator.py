@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import tuning_record
 from laptime.tuning.session.trial_runner import TimedTrial
-from laptime.tuning.trial.messages import TrialResult
+from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
 
 def seen(runner: PlayedRunner, candidate: Recipe, count: int) -> list[Round]:
@@ -86,6 +88,26 @@ def test_a_trial_that_fails_says_how(tmp_path: Path, kind: str, fresh: bool) -> 
         list(evaluating(runner).race(Recipe(), LAST, fresh=fresh))
     assert failed.value.kind == kind
     assert failed.value.why
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+def test_a_script_that_ends_while_changes_are_switched_races_in_processes(
+    tmp_path: Path, blocks: int
+) -> None:
+    class Stumbling(PlayedRunner):
+        """Dies of what the other side left behind: hidden states of two precisions, say."""
+
+        @contextmanager
+        def run(self, plan: TrialPlan) -> Iterator[Any]:
+            with super().run(plan) as trial:
+                if len(plan.arms) == 2:
+                    trial._blocks, trial.result = trial._blocks[:blocks], FAILURES["crashed"]
+                yield trial
+
+    runner = Stumbling(tmp_path)
+    found = seen(runner, LAST, 3)
+    assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
+    assert [each.process for each in found] == ([0, 1, 2] if blocks == 2 else [1, 2, 3])
 
 
 def test_device_memory_and_silence(tmp_path: Path) -> None:
