@@ -35,6 +35,9 @@ from laptime.tuning.search.state import LEAST_ROUNDS, SearchState, is_control, u
 BUNDLES = 3
 """How often what was rejected alone is raced together, at most: when it wins, something new may show."""
 
+CONTROL_MOST = 0.15
+"""Share of the budget that the fewest rounds of the control may take; the diagnosis tells the noise, too."""
+
 HIDES = 0.02
 """Share of the step from which waiting for data can hide what a change does to the rest."""
 
@@ -200,6 +203,8 @@ def _obstacle(state: SearchState, candidate: Candidate) -> str:
         if saved < least:
             return f"could save {saved:.1%} of a step at most; less than {least:.1%} is not seen here"
     first = candidate.start + (state.settings.looks or (3,))[0] * candidate.cost
+    if is_control(candidate) and first > CONTROL_MOST * state.settings.budget:
+        return f"would take {first:.0f} s of the {state.settings.budget:.0f} s"
     return "budget" if state.evaluator.elapsed() + first > state.try_until else ""
 
 

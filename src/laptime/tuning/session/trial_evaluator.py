@@ -8,6 +8,7 @@ the script as it is happens once a session, when it is first needed.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -25,8 +26,8 @@ from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
 from laptime.tuning.session.trial_runner import RESETTLE, START, TrialRunner, per_sample
 from laptime.tuning.trial.messages import Block, CapturePlan, NumericsComparison
 
-DIAGNOSIS = 20.0
-"""Seconds of timed steps in a diagnosis."""
+DIAGNOSIS, DIAGNOSIS_SHARE = 20.0, 1 / 12
+"""Seconds of timed steps in a diagnosis, and their share of the budget, at most."""
 LONGEST_RACE = 60
 """Rounds of a race in one process."""
 Rounding = Literal["bfloat16", "float16", "last_bits"]
@@ -53,13 +54,13 @@ class TrialEvaluator:
     """Evaluates recipes of one script by trials, each recipe once.
 
     Attributes:
-        runner: of the trials. choice: what may be tried.
+        runner: of the trials. choice: what may be tried. budget: seconds of the session.
         loop_profile: of the script as it is; None before it was diagnosed.
         profiles: loop profile of each diagnosed recipe, in the order of the diagnoses. gates: by recipe.
     """
 
-    def __init__(self, runner: TrialRunner, choice: Choice) -> None:
-        self.runner, self.choice = runner, choice
+    def __init__(self, runner: TrialRunner, choice: Choice, budget: float = math.inf) -> None:
+        self.runner, self.choice, self.budget = runner, choice, budget
         self.loop_profile: LoopProfile | None = None
         self.profiles: dict[Recipe, LoopProfile] = {}
         self.gates: dict[Recipe, Gate] = {}
@@ -83,7 +84,8 @@ class TrialEvaluator:
 
     def _diagnosed(self, recipe: Recipe) -> LoopProfile:
         began = self.elapsed()
-        started = self.runner.start(recipe, mode="diagnose", seconds=DIAGNOSIS)
+        seconds = min(DIAGNOSIS, DIAGNOSIS_SHARE * self.budget)
+        started = self.runner.start(recipe, mode="diagnose", seconds=seconds)
         with self.runner.accounting.spent_on("diagnose"), started as running:
             running.wait()
             result = self.runner.finish(running)

@@ -62,7 +62,7 @@ def tune(request: TuneRequest, emit: Listener = ignore) -> Run:
         )
         save = request.save and not request.dry_run
         with closing(runner):
-            return run_session(request, TrialEvaluator(runner, choice), emit, save=save)
+            return run_session(request, TrialEvaluator(runner, choice, request.budget), emit, save=save)
 
 
 def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener, *, save: bool) -> Run:

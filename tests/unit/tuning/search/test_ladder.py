@@ -72,6 +72,17 @@ def test_the_session_goes_on_after_a_failure(kind: str) -> None:
     assert "bad does not run here" in rung(found, "bad").reason
 
 
+def test_a_control_that_takes_too_much_of_a_short_session_is_left_out() -> None:
+    there = world(Knob(name="good", effect=HALF))
+    least = search(there, LONG).control
+    assert least is not None
+    seconds = least.seconds / least.rounds * 3
+    found = search(world(Knob(name="good", effect=HALF)), SearchSettings(budget=5 * seconds))
+    assert found.control is None
+    assert rung(found, "identity").reason.startswith("would take ")
+    assert rung(found, "good").verdict == "faster"
+
+
 class Interrupted(ScriptedEvaluator):
     """The user presses Ctrl-C when the race of `stop` has begun."""
 

@@ -14,6 +14,8 @@ from laptime.records.tuning import Rung
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import Round, TrialFailed
 from laptime.tuning.session import tuning_record
+from laptime.tuning.session.request import TuneRequest, choice_of
+from laptime.tuning.session.trial_evaluator import TrialEvaluator
 from laptime.tuning.session.trial_runner import TimedTrial
 from laptime.tuning.trial.messages import TrialPlan, TrialResult
 
@@ -108,6 +110,15 @@ def test_a_script_that_ends_while_changes_are_switched_races_in_processes(
     found = seen(runner, LAST, 3)
     assert [each.ratio for each in found] == pytest.approx([0.5] * 3)
     assert [each.process for each in found] == ([0, 1, 2] if blocks == 2 else [1, 2, 3])
+
+
+@pytest.mark.parametrize(("budget", "seconds"), [(3600.0, 20.0), (120.0, 10.0)])
+def test_a_diagnosis_takes_its_share_of_the_budget(tmp_path: Path, budget: float, seconds: float) -> None:
+    runner = PlayedRunner(tmp_path)
+    evaluator = TrialEvaluator(runner, choice_of(TuneRequest(program="train.py")), budget)
+    with pytest.raises(TrialFailed):  # nothing is diagnosed by what is played
+        evaluator.diagnose(Recipe())
+    assert runner.plans[0].seconds == seconds
 
 
 def test_device_memory_and_silence(tmp_path: Path) -> None:

@@ -25,6 +25,10 @@ _VERIFIED = {
 }
 
 
+MORE_OPEN, MORE_UNTRIED = 2, 4
+"""Budgets of the next session where something was left open, and where not even one change could be tried."""
+
+
 def headline(run: Run) -> Headline:
     """The outcome with its numbers; for `verify` first whether the earlier result still holds."""
     tuning = run.tuning
@@ -167,7 +171,8 @@ def next_steps(run: Run) -> list[str]:
         return [_again(run, "--resume"), *apply]
     open_ = outcome in ("gate undecided", "unclear", "not measured")
     if run.verb == "tune" and open_ and math.isfinite(tuning.budget):
-        return [_again(run, "--resume", "--budget", f"{max(2 * tuning.budget, 60.0):.0f}s")]
+        more = MORE_UNTRIED if outcome == "not measured" else MORE_OPEN
+        return [_again(run, "--resume", "--budget", f"{max(more * tuning.budget, 60.0):.0f}s")]
     if outcome not in ("faster", "smaller"):
         return []
     verify = [f"laptime verify {_words.printable(tuning.recipe_path)}"] if tuning.recipe_path else []
