@@ -112,6 +112,15 @@ def test_a_script_that_ends_while_changes_are_switched_races_in_processes(
     assert [each.process for each in found] == ([0, 1, 2] if blocks == 2 else [1, 2, 3])
 
 
+def test_each_trial_begins_with_what_the_user_has(tmp_path: Path) -> None:
+    """A checkpoint that one trial wrote would be resumed by the next; a folder of outputs exists already."""
+    runner = PlayedRunner(tmp_path)
+    seen(runner, WORKERS, 2)
+    places = {plan.scratch for plan in runner.plans}
+    assert len(places) == len(runner.plans)
+    assert all(plan.scratch.startswith(plan.folder) for plan in runner.plans)
+
+
 @pytest.mark.parametrize(("budget", "seconds"), [(3600.0, 20.0), (120.0, 10.0)])
 def test_a_diagnosis_takes_its_share_of_the_budget(tmp_path: Path, budget: float, seconds: float) -> None:
     runner = PlayedRunner(tmp_path)
