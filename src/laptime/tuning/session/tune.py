@@ -15,6 +15,7 @@ from msgspec import structs
 
 from laptime.analysis.tuned import DRY, exit_code
 from laptime.kit.errors import ExitCode, UsageError
+from laptime.probes.others import OthersMeter
 from laptime.records.event import Diagnosed, Event, GainMeasured, Listener, RungDecided, ignore
 from laptime.records.run import Run
 from laptime.records.tuning import Rung, Tuning
@@ -78,11 +79,18 @@ def run_session(request: TuneRequest, evaluator: TrialEvaluator, emit: Listener,
         journal(event)
         emit(event)
 
-    live = LiveRun("tune", both)
+    live, others = LiveRun("tune", both), OthersMeter()
     tuning_record.start(live, request, program, earlier=journal.rungs)
     session = _Session(request, evaluator, live, journal.rungs)
     tuning = session.run()
-    run = tuning_record.finish(live, evaluator, tuning, status=session.status, complaint=journal.complaint)
+    run = tuning_record.finish(
+        live,
+        evaluator,
+        tuning,
+        status=session.status,
+        complaint=journal.complaint,
+        others=others.cpus(),
+    )
     if is_over(run):
         journal.over()
     return run
