@@ -17,6 +17,7 @@ from laptime.analysis import tuned
 from laptime.apps.cli.commands.tune import command
 from laptime.kit import registry
 from laptime.kit.errors import UsageError
+from laptime.records.check import Check
 from laptime.records.run import Run
 from laptime.records.tuning import Applied, Gate, Measured, Rung, Speedup, Tuning
 from laptime.reports.documents.tuning import data, ladder, step, words
@@ -224,6 +225,12 @@ def test_speed_that_is_lost_is_not_called_a_gain():
     own = headline(changed(tunings.full(), speedup=lost))
     assert own.word == "0.90x [0.88, 0.92] slower"
     assert own.tone == "invalid"
+
+
+def test_busy_programs_beside_a_session_are_on_the_first_screen():
+    told = Check(name="quiet", outcome="warn", sentence="other programs used 1.6 of 2 CPUs meanwhile")
+    run = structs.replace(tunings.nothing(), checks=[told])
+    assert "beside      other programs used 1.6 of 2 CPUs meanwhile" in text.render(run, brief=True)
 
 
 def test_an_interval_that_leaves_one_out_does_not_print_it():

@@ -40,7 +40,7 @@ def document(run: Run) -> doc.Document:
         verdict=verdict,
         conditions=words.conditions(run, tuning),
         cards=_cards(run, tuning),
-        brief=[doc.Facts(rows=_brief(tuning, _words.title(run)))],
+        brief=[doc.Facts(rows=[*_brief(tuning, _words.title(run)), *_beside(run)])],
         sections=[_notices(run), *_parts(tuning), _session(run, tuning), machine.section(run)],
         cases=_test_cases(run, tuning, verdict),
         data=lambda: data.document(run),
@@ -61,6 +61,11 @@ def _brief(tuning: Tuning, title: str) -> list[tuple[str, str]]:
     rows += [row for row in patch.facts(tuning) if row[0] in ("patch", "left out")]
     ready = [words.change(rung) for rung in tuning.ladder if rung.verdict == "suggested"]
     return rows + ([("suggested", f"{', '.join(ready)}: a diff, not applied")] if ready else [])
+
+
+def _beside(run: Run) -> list[tuple[str, str]]:
+    """What other programs did to the session: it can be the reason of every other line."""
+    return [("beside", check.sentence) for check in run.checks if check.name == "quiet"]
 
 
 def _parts(tuning: Tuning) -> list[doc.Section]:
