@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 from laptime import targets
 from laptime.kit import registry
-from laptime.kit.errors import LaptimeError, UsageError
+from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
 from laptime.records.plan import Origin
+from laptime.store import writable
 from laptime.tuning.inference import user_function
-from laptime.tuning.inference.implementation import DEFAULT, ROOM
+from laptime.tuning.inference.implementation import DEFAULT, ROOM, load
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +84,9 @@ def check(request: ModelRequest) -> None:
             next=f"laptime bench {request.target}",
         )
     check_functions(request)
-    for name in (*request.only, *request.skip):
-        registry.load(ROOM, name)
+    for option, names in (("--only", request.only), ("--skip", request.skip)):
+        for name in names:
+            _check_change(option, name)
     if request.export is not None and request.export.exists():
         raise UsageError(
             f"{request.export} exists already",
@@ -92,7 +94,7 @@ def check(request: ModelRequest) -> None:
             next=f"--export {request.export}-2",
         )
     if request.export is not None:
-        _check_writable(request.export)
+        writable.folder(request.export, "--export")
 
 
 def check_functions(request: ModelRequest) -> None:
@@ -114,9 +116,15 @@ def check_functions(request: ModelRequest) -> None:
         )
 
 
-def _check_writable(export: Path) -> None:
-    """Refuse a place where nothing can be written, before the session and not after it."""
-    parent = export.expanduser().absolute().parent
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        why = "is not writable" if parent.is_dir() else "is no folder"
-        raise UsageError(f"{export} cannot be written", why=f"{parent} {why}", next="--export another/FOLDER")
+def _check_change(option: str, name: str) -> None:
+    """Refuse a change that there is not, and one that was asked for and cannot be made here."""
+    known = registry.names(ROOM)
+    if name not in known:
+        raise unknown("model change", name, known, option=option, example="laptime tune --help")
+    missing = [package for package in load(name).PACKAGES if find_spec(package) is None]
+    if option == "--only" and missing:
+        raise Unavailable(
+            f"{' and '.join(missing)} not installed",
+            why=f"the change {name} needs it",
+            next=f"pip install {' '.join(missing)}",
+        )

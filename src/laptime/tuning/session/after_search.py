@@ -10,6 +10,7 @@ from laptime.instrument.settings import Settings
 from laptime.kit.errors import LaptimeError
 from laptime.launch.script import execute
 from laptime.records.profile import Profile
+from laptime.records.run import IN_MEMORY
 from laptime.records.tuning import Gate, GateWord
 from laptime.tuning.candidates import numerics_of
 from laptime.tuning.loop_profile import LoopProfile
@@ -55,7 +56,7 @@ def finish(
     say("the gate of the whole set")
     # Known already when the last kept change was gated with the same set.
     results.set(gate=gate_of(evaluator, search.recipe, search.before, "undecided"))
-    has_script = evaluator.runner.program.subject.source != "memory"
+    has_script = evaluator.runner.program.subject.source != IN_MEMORY
     patch, sources = patching.PatchWriter(request, evaluator, search, results), {}
     if has_script:
         say("writing the patch")

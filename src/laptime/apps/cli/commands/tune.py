@@ -16,6 +16,7 @@ from laptime.kit import registry
 from laptime.kit.errors import ExitCode, UsageError
 from laptime.kit.quantity import size
 from laptime.kit.text import closest
+from laptime.store import writable
 
 
 def _names(context: click.Context, option: click.Parameter, texts: tuple[str, ...]) -> list[str]:
@@ -159,7 +160,7 @@ def command(context: click.Context, /, outputs: tuple[str, ...], as_json: bool, 
     voice = context.find_object(Voice) or Voice()
     reports = output.planned(outputs)
     if settings["patch"] is not None:
-        output.writable(settings["patch"])
+        writable.file(settings["patch"], "--patch")
     origins = flags(context, settings)
     if not settings["module"] and tuning_model.is_model(settings["program"]):
         recorded = tuning_model.tune(settings, origins, quiet=voice.quiet)

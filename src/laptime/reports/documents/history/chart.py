@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from laptime.kit.units import estimate, show, show_interval
 from laptime.kit.units import scale as unit_of
-from laptime.kit.units import show, show_interval
 from laptime.records.history import History, Point, Step
 from laptime.reports import _words as words
 from laptime.reports.page.svg import Scale, bottom_axis, drawing, el, left_axis, spot
@@ -68,7 +68,7 @@ def _levels(history: History, x: Scale, y: Scale) -> list[Markup]:
 
 def _spot(at: int, point: Point, unit: str, x: Scale, y: Scale) -> Markup:
     text = f"{words.printable(point.run)} {words.printable(point.commit[:10])}: "
-    text += f"{show(point.value, unit, point.ci95)} {show_interval(point.ci95, point.value, unit)}"
+    text += estimate(show(point.value, unit, point.ci95), show_interval(point.ci95, point.value, unit))
     ends = [y(end) for end in _finite(point)]
     bar = [el("line", x1=x(at), x2=x(at), y1=min(ends), y2=max(ends), class_="line c0")] if ends else []
     return el("g", *bar, spot(x(at), y(point.value), "ring", "spot c0", text))

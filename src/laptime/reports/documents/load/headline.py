@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from laptime.kit.units import show, show_interval
+from laptime.kit.units import estimate, show, show_interval
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.documents.load.levels import Measured, offered, word
@@ -54,8 +54,8 @@ def verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         (name for name in ("p99", "p95", "p90", "median") if best.stats.latency[name].value), "median"
     )
     stat = best.stats.latency[name]
-    around = f" {show_interval(stat.ci95, stat.value or 0.0, 's')}" if stat.ci95 else ""
-    sentence = f"{name} {show(stat.value, 's', stat.ci95)}{around} at {offered(best.facts)}"
+    around = show_interval(stat.ci95, stat.value or 0.0, "s")
+    sentence = f"{name} {estimate(show(stat.value, 's', stat.ci95), around)} at {offered(best.facts)}"
     if unstable:
         sentence += f"; above capacity from {offered(unstable[0].facts)} on"
     return doc.Headline(word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1])
