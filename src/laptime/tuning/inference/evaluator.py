@@ -96,6 +96,11 @@ class ModelEvaluator:
         self.recorded = RecordedCalls.load(self._calls)
 
     @property
+    def is_file(self) -> bool:
+        """The target is an ONNX file: nothing of it is PyTorch's."""
+        return "onnx_file" in self.surveyed["facts"]
+
+    @property
     def batch(self) -> int:
         """Items in a call."""
         return int(self.surveyed["batch"])
@@ -248,7 +253,15 @@ class ModelEvaluator:
         """
         folder = self.written(recipe)
         self.accounting.trials += 1
-        return Arm(folder, self._calls, isolated=bool(self._built(recipe)), timeout=self.request.timeout)
+        return self.arm_of(folder, self._calls, isolated=self.is_file or bool(self._built(recipe)))
+
+    def arm_of(self, folder: Path, calls: Path, *, isolated: bool = True) -> Arm:
+        """A folder in a new process, called with other recorded inputs.
+
+        Raises:
+            TrialFailed: it does not run.
+        """
+        return Arm(folder, calls, isolated=isolated, timeout=self.request.timeout, arrays=self.is_file)
 
     def _built(self, recipe: Recipe) -> Recipe:
         """Without the control, which changes nothing."""
@@ -288,7 +301,7 @@ class ModelEvaluator:
         return self._folders[recipe]
 
     def _write(self, recipe: Recipe, folder: Path) -> None:
-        if not recipe:
+        if not recipe and not self.is_file:
             folder.mkdir()
             settings = {"target": self.request.target, "batch": self.batch}
             settings |= {"names": self.surveyed["names"], "calibration": str(self._calibration)}

@@ -108,9 +108,10 @@ def hand_back(evaluator: ModelEvaluator, recipe: Recipe, place: Path, tuning: Tu
 
 def _anywhere(target: str) -> str:
     """A target, or a function of the user's, as it can be named from any folder; "" stays."""
-    if not target or targets.parse(target).kind != "file":
-        return target
-    return file_target.anywhere(target)
+    recipe = targets.parse(target) if target else None
+    if recipe is not None and recipe.file:
+        return recipe.file
+    return file_target.anywhere(target) if recipe is not None and recipe.kind == "file" else target
 
 
 def is_one(path: Path) -> bool:

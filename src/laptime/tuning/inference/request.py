@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Literal
 
 from laptime import targets
+from laptime.backends import onnxruntime
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
-from laptime.records.plan import Origin
+from laptime.records.plan import Origin, Variant
 from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM
 
@@ -59,8 +60,8 @@ class ModelRequest:
 
 def is_model(program: str) -> bool:
     """Whether the word behind `tune` names a model: a target, and no script."""
-    if Path(program).suffix == ".py":
-        return False
+    if Path(program).suffix in (".py", ".onnx"):
+        return program.endswith(".onnx")
     try:
         targets.parse(program)
     except LaptimeError:
@@ -72,14 +73,17 @@ def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
 
     Raises:
-        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists or cannot be
-            written.
+        UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
+            folder exists or cannot be written.
+        Unavailable: ONNX Runtime is not installed.
     """
     recipe = targets.parse(request.target)
-    if recipe.backend != "torch" or recipe.file:
+    if recipe.kind == "onnx_file":
+        onnxruntime.imports(Variant(target=request.target))
+    elif recipe.backend != "torch" or recipe.file:
         raise UsageError(
-            f"{request.target} is no PyTorch model",
-            why="changes are made to a module of PyTorch: torchvision:NAME, timm:NAME, file.py:FUNCTION",
+            f"{request.target} is neither a PyTorch model nor an ONNX file",
+            why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
     check_functions(request)

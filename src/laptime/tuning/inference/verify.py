@@ -15,7 +15,6 @@ from laptime.records.run import Run
 from laptime.records.tuning import Gate
 from laptime.store.live_run import LiveRun
 from laptime.tuning.inference import folder_file, session
-from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.confirmation import confirmed
 from laptime.tuning.inference.evaluator import ModelEvaluator
 from laptime.tuning.inference.folder_file import FolderFile
@@ -112,7 +111,7 @@ def _since_then(evaluator: ModelEvaluator, folder: Path, file: FolderFile) -> Fi
         TrialFailed: it does not run.
     """
     now = evaluator.folder / "now.npz"
-    with Arm(folder, folder / "calls.npz", isolated=True, timeout=evaluator.request.timeout) as arm:
+    with evaluator.arm_of(folder, folder / "calls.npz") as arm:
         arm.outputs(now)
     with (
         np.load(now, allow_pickle=False) as ours,
