@@ -11,9 +11,11 @@ from laptime import targets
 from laptime.backends import onnxruntime
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, UsageError
+from laptime.pricing.promises import promise
 from laptime.records.plan import Origin, Variant
 from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM
+from laptime.tuning.inference.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +24,11 @@ class ModelRequest:
 
     Attributes:
         target: the model, as `laptime bench` takes it.
-        goal: latency: the median of calls; throughput: items per second.
+        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process.
         batch: items in a call; 0: as the inputs are given.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
+        slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
         budget: seconds of the session at most.
         allow: `precision` tries changes that round to fewer bits.
         only, skip: names of changes.
@@ -36,10 +39,12 @@ class ModelRequest:
     """
 
     target: str
-    goal: Literal["latency", "throughput"] = "throughput"
+    goal: Literal["latency", "throughput", "memory"] = "throughput"
     batch: int = 0
     inputs: str = ""
     metric: str = ""
+    slo: str = ""
+    max_memory: int | None = None
     budget: float = 600.0
     allow: list[str] = field(default_factory=list)
     only: list[str] = field(default_factory=list)
@@ -56,6 +61,15 @@ class ModelRequest:
     def classes(self) -> frozenset[str]:
         """Numerics classes that may be tried."""
         return DEFAULT | set(self.allow)
+
+    @property
+    def limits(self) -> Limits:
+        """What has to be kept.
+
+        Raises:
+            UsageError: the SLO is none.
+        """
+        return Limits(promise(self.slo) if self.slo else None, self.max_memory)
 
 
 def is_model(program: str) -> bool:
@@ -86,6 +100,7 @@ def check(request: ModelRequest) -> None:
             why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
+    request.limits  # noqa: B018 - reads the SLO
     check_functions(request)
     for name in (*request.only, *request.skip):
         registry.load(ROOM, name)
