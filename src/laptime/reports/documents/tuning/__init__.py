@@ -75,6 +75,7 @@ def _parts(tuning: Tuning) -> list[doc.Section]:
             model.folder(tuning, tuning.model),
             model.sameness(tuning, tuning.model),
             ladder.section(tuning),
+            model.served(tuning.model),
             model.section(tuning),
         ]
     return [
