@@ -46,6 +46,7 @@ class Driver:
         self._tasks: dict[asyncio.Task[None], tuple[int, float, float]] = {}
         self._next = 0
         self._sent_all = asyncio.Event()
+        self._end = level.begin + level.end
         self.stalls: list[list[float]] = []
 
     async def run(self) -> None:
@@ -53,12 +54,18 @@ class Driver:
         beat = asyncio.create_task(self._beat())
         try:
             await (self._by_users() if self._level.users else self._as_due())
-            left = self._level.begin + self._level.end + self._level.patience - self._now()
+            left = self._end + self._level.patience - self._now()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=max(0.0, left))
             await self._give_up()
         finally:
             beat.cancel()
+
+    def stop(self) -> None:
+        """Begin no more requests; those under way are waited for."""
+        self._end = min(self._end, self._now())
+        self._next = len(self._level.due)
+        self._sent_all.set()
 
     async def _as_due(self) -> None:
         timer = self._make_timer(asyncio.get_running_loop(), self._wake)
@@ -100,16 +107,13 @@ class Driver:
         await asyncio.sleep(max(0.0, level.begin - self._now()))
         numbers = iter(range(level.requests or 10**9))
         users = [asyncio.create_task(self._user(numbers)) for _ in range(level.users)]
-        _, late = await asyncio.wait(
-            users, timeout=max(0.0, level.begin + level.end + level.patience - self._now())
-        )
+        _, late = await asyncio.wait(users, timeout=max(0.0, self._end + level.patience - self._now()))
         for user in late:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
 
     async def _user(self, numbers: object) -> None:
-        end = self._level.begin + self._level.end
-        while (due := self._now()) < end:
+        while (due := self._now()) < self._end:
             index = next(numbers, None)  # type: ignore[call-overload]
             if index is None:
                 return
@@ -136,4 +140,4 @@ class Driver:
             await asyncio.sleep(BEAT)
             late = self._now() - before - BEAT
             if late > STALL:
-                self.stalls.append([before, late])
+                self.stalls.append([before + BEAT, late])

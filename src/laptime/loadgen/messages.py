@@ -65,11 +65,27 @@ class Level(Struct, frozen=True, tag="level"):
     patience: float = 30.0
 
 
+class SelfTest(Struct, frozen=True, tag="self_test"):
+    """Send what the endpoint gets to a server of the sender's own, on loopback.
+
+    Attributes:
+        rate: requests per second. requests: so many. chunks: of an answer's stream; 0: it comes in one piece.
+    """
+
+    rate: float
+    requests: int
+    chunks: int = 0
+
+
+class Stop(Struct, frozen=True, tag="stop"):
+    """Begin no more requests of this level; those under way are waited for."""
+
+
 class Close(Struct, frozen=True, tag="close"):
     """End."""
 
 
-Command = Endpoint | Program | Level | Close
+Command = Endpoint | Program | Level | SelfTest | Stop | Close
 
 
 class Answer(Struct, frozen=True, array_like=True):
@@ -127,13 +143,26 @@ class LevelDone(Struct, frozen=True, tag="level_done"):
     stalls: list[list[float]] = []
 
 
+class SelfTested(Struct, frozen=True, tag="self_tested"):
+    """What a sender does alone.
+
+    Attributes:
+        late: seconds by which each request was sent late.
+        cpu: CPU seconds that it used, its own server's among them, of `wall` seconds.
+    """
+
+    late: list[float]
+    cpu: float
+    wall: float
+
+
 class Refused(Struct, frozen=True, tag="refused"):
     """The target cannot be used, or the sender failed."""
 
     failure: Failure
 
 
-Message = Opened | Answers | LevelDone | Refused
+Message = Opened | Answers | LevelDone | SelfTested | Refused
 
 decode_command: Any = msgspec.json.Decoder(Command).decode
 decode_message: Any = msgspec.json.Decoder(Message).decode

@@ -13,9 +13,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from laptime.loadgen.connection import Reply
+from laptime.loadgen.connection import Clock, Reply
 from laptime.loadgen.endpoint import HttpClient
-from laptime.loadgen.messages import Answer
+from laptime.loadgen.messages import Answer, Endpoint
 
 DONE = b"[DONE]"
 
@@ -72,6 +72,11 @@ class StreamClient(HttpClient):
         if whole.status and not 200 <= whole.status < 300:
             return whole
         return read_stream(whole, reply)
+
+
+def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
+    """What sends to an endpoint."""
+    return (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
 
 
 def read_stream(answer: Answer, reply: Reply) -> Answer:

@@ -115,6 +115,21 @@ class ServerCounts(Struct, frozen=True, kw_only=True):
     ttft: float | None
 
 
+class Alone(Struct, frozen=True, kw_only=True):
+    """What the generator does on loopback, where no server is in its way.
+
+    Attributes:
+        rate: requests per second that it was tested at.
+        late: seconds behind schedule, 99 of 100 less. cpu: of the busiest sender, share of its time.
+        capacity: requests per second that all senders together could send, each with a CPU of its own.
+    """
+
+    rate: float
+    late: float
+    cpu: float
+    capacity: float
+
+
 class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of one level.
 
@@ -134,6 +149,8 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         slo: promises; kept: kept, broken or undecided, and what says so (`said`).
         goodput: requests per second that kept the promises themselves, and its interval.
         usd_per_hour: of the machine that serves.
+        alone: what the generator did before, without the server; None of a program.
+        ended: why a level of no fixed length ended: precise, unstable or limit.
         server: what the server's own `/metrics` counted meanwhile; None where it does not tell.
     """
 
@@ -161,6 +178,8 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     goodput: tuple[float, float, float] | None = None
     usd_per_hour: float | None = None
     server: ServerCounts | None = None
+    alone: Alone | None = None
+    ended: str = ""
 
     @property
     def regime(self) -> str:

@@ -37,6 +37,7 @@ from laptime.records.load import (
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
+from laptime.verbs.load.looks import Looks
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
@@ -54,6 +55,7 @@ class LevelRun:
         case: with its key, axes and target.
         share: [from, to] of the whole work, for the progress.
         metrics: of the server, asked before and after.
+        looks: say when the level ends; None: when its schedule does.
     """
 
     def __init__(
@@ -65,9 +67,10 @@ class LevelRun:
         *,
         share: Sequence[float] = (0.0, 1.0),
         metrics: MetricsPage | None = None,
+        looks: Looks | None = None,
     ) -> None:
         self._live, self._began, self._case, self._facts = live, began, case, facts
-        self._metrics = metrics
+        self._metrics, self._looks = metrics, looks
         self._from, self._to = share
         self._errors: dict[str, Errors] = {}
         self._answered = self._failed = 0
@@ -88,6 +91,7 @@ class LevelRun:
             for message in senders.level(order):
                 if isinstance(message, Answers):
                     self._take(message.answers)
+                    self._look(senders)
                 elif isinstance(message, LevelDone):
                     self._cpu = max(self._cpu, message.cpu / message.wall if message.wall else 0.0)
                     self._stalls += [[at - self._began, seconds] for at, seconds in message.stalls]
@@ -103,6 +107,15 @@ class LevelRun:
             server = self._metrics.settled(counted, self._answered)
             self._facts = structs.replace(self._facts, server=server)
         return self._finish("ok")
+
+    def _look(self, senders: Senders) -> None:
+        """End a level that has told enough."""
+        if self._looks is None or self._facts.ended:
+            return
+        seconds = self._last - self._began - self._facts.begin
+        if reason := self._looks.reason(self._live.case(self._case.key), seconds):
+            senders.stop()
+            self._facts = structs.replace(self._facts, ended=reason, window=seconds)
 
     def _progress(self, begin: float, seconds: float) -> None:
         gone = SystemClock.now() - begin
@@ -168,8 +181,11 @@ class LevelRun:
         window = self._facts.window
         if self._facts.kind == "closed" and self._last:
             window = min(window, self._last - self._began - self._facts.begin)
+        sent = self._answered + self._failed
         facts = structs.replace(
             self._facts,
+            scheduled=sent if self._facts.ended else self._facts.scheduled,
+            ended=self._facts.ended or ("limit" if self._looks and status == "ok" else ""),
             window=round(window, 4),
             answered=self._answered,
             failed=self._failed,

@@ -28,7 +28,7 @@ def open_level(
     request: LoadRequest, name: str, rate: float, own: dict[str, Axis], seconds: float | None = None
 ) -> Planned:
     """A level of requests that come at a rate, for so many seconds where the request does not say."""
-    seconds = seconds or request.duration or DURATION
+    seconds = seconds or _seconds(request)
     due = arrivals.schedule(
         request.arrivals,
         rate,
@@ -88,7 +88,7 @@ def _scheduled(
 def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
     """A level of users who wait for each answer."""
     axes: dict[str, Axis] = {"concurrency": users, **own}
-    seconds = request.duration or (LONGEST if request.requests else DURATION)
+    seconds = LONGEST if request.requests and not request.duration else _seconds(request)
     facts = Level(
         kind="closed",
         asked=_asked(request),
@@ -101,6 +101,10 @@ def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axi
         begin=0.0, end=seconds, users=users, requests=request.requests, patience=request.timeout + 1
     )
     return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
+
+
+def _seconds(request: LoadRequest) -> float:
+    return request.budget if request.auto else request.duration or DURATION
 
 
 def _asked(request: LoadRequest) -> tuple[int, int] | None:

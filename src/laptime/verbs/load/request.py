@@ -27,7 +27,8 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         rates: requests per second, one level each. concurrency: users, one level each; with rates, the most
             requests that may be under way at once.
         arrivals: law of the gaps; trace: a file of times instead.
-        duration: seconds of one level; requests: so many instead.
+        duration: seconds of one level; requests: so many instead; auto: until the level has told enough, at
+            most `budget` seconds.
         body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
         model, prompt, output, shared_prefix: of a language model: its name, and tokens.
         slo: promises, `latency=50ms@p99`; find_peak: look for the highest rate that keeps them, in so many
@@ -43,6 +44,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     shape: float = 0.5
     trace: Path | None = None
     duration: float | None = None
+    auto: bool = False
     requests: int | None = None
     seed: int = 0
     method: str = ""
@@ -90,17 +92,29 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             raise UsageError("--concurrency 0 is impossible", why="nobody would send", next="--concurrency 1")
         if self.arrivals not in LAWS:
             raise unknown("law of arrivals", self.arrivals, LAWS, option="--arrivals")
-        if self.find_peak and not self.slo:
-            raise UsageError(
-                "--find-peak needs a promise",
-                why="the peak is the highest rate that keeps it",
-                next="--find-peak --slo latency=50ms@p99",
-            )
         if self.usd_per_hour is not None and not 0 < self.usd_per_hour < math.inf:
             raise UsageError(
                 f"--usd-per-hour {self.usd_per_hour:g} is impossible",
                 why="it must be a number above zero",
                 next="--usd-per-hour 4",
+            )
+        self._check_levels()
+        if self.is_endpoint:
+            _check_address(self.target, confirmed=self.remote)
+        elif self.bodies or self.headers:
+            raise UsageError(
+                "--body and --header are for an address",
+                why=f"{self.target} is called with inputs of its own",
+                next="leave them out",
+            )
+
+    def _check_levels(self) -> None:
+        """Raise where it is not said how much load, or said twice."""
+        if self.find_peak and not self.slo:
+            raise UsageError(
+                "--find-peak needs a promise",
+                why="the peak is the highest rate that keeps it",
+                next="--find-peak --slo latency=50ms@p99",
             )
         if not (self.rates or self.concurrency or self.trace or self.find_peak):
             raise UsageError(
@@ -120,13 +134,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="the file says when requests are due",
                 next="leave --rate out",
             )
-        if self.is_endpoint:
-            _check_address(self.target, confirmed=self.remote)
-        elif self.bodies or self.headers:
+        if self.auto and (self.requests or self.trace or self.find_peak):
             raise UsageError(
-                "--body and --header are for an address",
-                why=f"{self.target} is called with inputs of its own",
-                next="leave them out",
+                "--duration auto does not go with --requests, --trace and --find-peak",
+                why="each says itself how long a level is",
+                next="leave one of them out",
             )
 
 

@@ -26,8 +26,10 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
+from laptime.verbs.load.generator import Generator
 from laptime.verbs.load.level_run import LevelRun
 from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
 from laptime.verbs.load.targets import metrics_page, sender_target
@@ -40,6 +42,7 @@ RECORDED = (
     "concurrency",
     "arrivals",
     "duration",
+    "auto",
     "requests",
     "seed",
     "slo",
@@ -113,19 +116,22 @@ class _Levels:
     ) -> None:
         self._request, self._name, self._own = request, name, own
         self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
+        self._seconds = float(str(senders.facts.get("seconds", 0.1)))
+        chunks = request.output if request.is_language_model else 0
+        self._generator = None if own else Generator(senders, request.senders, chunks)
         self._count, self._gone = 0, 0.0
 
     def all(self) -> None:
         """Those that were asked for."""
         levels = planned(self._request, self._name, self._own)
+        self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
         for at, (case, facts, order) in enumerate(levels):
             self._carry_out(case, facts, order, (at / len(levels), (at + 1) / len(levels)))
 
     def search(self) -> None:
         """Those that a search for the peak asks for, and what it found."""
         request = self._request
-        seconds = float(str(self._senders.facts.get("seconds", 0.1)))
-        start = request.rates[0] if request.rates else 0.5 / max(seconds, 1e-4)
+        start = request.rates[0] if request.rates else 0.5 / max(self._seconds, 1e-4)
         peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)
         if peak.case is not None:
             case = structs.replace(peak.case, details={**peak.case.details, "slo": request.slo})
@@ -143,8 +149,25 @@ class _Levels:
         return self._carry_out(case, facts, order, share)
 
     def _carry_out(self, case: Case, facts: Level, order: Order, share: tuple[float, float]) -> Case:
-        level = LevelRun(self._live, self._began, case, facts, share=share, metrics=self._metrics)
+        self._prepare(facts.rate or 0.0)
+        alone = self._generator.alone if self._generator else None
+        level = LevelRun(
+            self._live,
+            self._began,
+            case,
+            structs.replace(facts, alone=alone),
+            share=share,
+            metrics=self._metrics,
+            looks=Looks(self._request.slo) if self._request.auto else None,
+        )
         return level.carry_out(self._senders, order)
+
+    def _prepare(self, rate: float) -> None:
+        """Of users nobody knows how fast they will send: one sender does until its CPU says otherwise."""
+        if self._generator is not None:
+            if self._generator.alone is None:
+                self._live.say("the generator tests itself on loopback")
+            self._generator.prepare(rate)
 
 
 def _finding(peak: Peak, request: LoadRequest) -> Finding:
@@ -204,7 +227,10 @@ def _raised(failure: Failure) -> LaptimeError:
 def _settings(request: LoadRequest) -> dict[str, Setting]:
     """Effective settings; headers by their names alone, because values may be secret."""
     values = {name: getattr(request, name) for name in RECORDED}
-    values |= {"duration": request.duration or DURATION, "headers": [name for name, _ in request.headers]}
+    values |= {
+        "duration": None if request.auto else request.duration or DURATION,
+        "headers": [name for name, _ in request.headers],
+    }
     values["body"] = [len(body) for body in request.bodies]
     return {
         name: Setting(

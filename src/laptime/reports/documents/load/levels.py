@@ -78,7 +78,20 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         ],
     )
     note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
-    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=[table])
+    lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
+    blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
+    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
+
+
+_ENDED = {
+    "precise": "its figures are known to 5 %",
+    "unstable": "its queue grows",
+    "limit": "the limit of --budget, before its figures were known",
+}
+
+
+def _lasted(facts: Level) -> str:
+    return f"{offered(facts)} {facts.window:.0f} s: {_ENDED[facts.ended]}"
 
 
 def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, price: float | None) -> doc.Row:
