@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from laptime.loadgen.endpoint import Client
 from laptime.loadgen.messages import Answer, Level
@@ -95,11 +96,11 @@ class Driver:
         task.add_done_callback(self._tasks.pop)
 
     async def _one(self, index: int, due: float, woken: float) -> None:
-        if self._turns is None:
-            self._report(await self._client.send(index, due, woken))
-            return
-        async with self._turns:
-            self._report(await self._client.send(index, due, woken))
+        async with self._turns or nullcontext():
+            async for answer in self._client.conversation(index, due, woken):
+                self._report(answer)
+                if task := asyncio.current_task():
+                    self._tasks[task] = (index, answer.end, answer.end)  # where a next turn is given up
 
     async def _by_users(self) -> None:
         """As many users as asked for, each sends when its last request was answered."""
@@ -118,7 +119,9 @@ class Driver:
             if index is None:
                 return
             try:
-                self._report(await self._client.send(index, due, due))
+                async for answer in self._client.conversation(index, due, due):
+                    self._report(answer)
+                    due = answer.end
             except asyncio.CancelledError:
                 now = self._now()
                 self._report(Answer(index, due, due, due, 0.0, now, "unanswered", "given up"))

@@ -24,6 +24,7 @@ class Endpoint(Struct, frozen=True, tag="endpoint"):
         stream: answers are streams of a language model: chat or completions.
         timeout: seconds that one request may take.
         verify: whether a TLS certificate is checked.
+        turns: requests of a conversation; each later one holds what was said before, and the next of `later`.
     """
 
     url: str
@@ -33,6 +34,8 @@ class Endpoint(Struct, frozen=True, tag="endpoint"):
     stream: str = ""
     timeout: float = 120.0
     verify: bool = True
+    turns: int = 1
+    later: list[str] = []
 
 
 class Program(Struct, frozen=True, tag="program"):
@@ -102,6 +105,7 @@ class Answer(Struct, frozen=True, array_like=True):
         size: bytes of the answer's body.
         chunks: when each chunk with a token came, from `sent` on.
         usage: tokens in and out as the server counts them, cached ones; [] where it did not.
+        turn: of its conversation, from 0 on.
     """
 
     index: int
@@ -116,6 +120,7 @@ class Answer(Struct, frozen=True, array_like=True):
     size: int = 0
     chunks: list[float] = []
     usage: list[int] = []
+    turn: int = 0
 
 
 class Opened(Struct, frozen=True, tag="opened"):

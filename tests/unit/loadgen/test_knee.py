@@ -58,7 +58,7 @@ def test_noisy_levels_say_nothing_of_a_knee() -> None:
     assert {case.trust for case in cases} == {"noisy"}
     made = found(cases)
     assert (made.low, made.high) == (None, None)
-    assert "not known: 0 levels can be trusted; without 10/s, 20/s, 40/s" in made.sentence
+    assert "not known: 0 of 3 levels can be trusted" in made.sentence
 
 
 def test_below_the_knee_none_is_claimed() -> None:

@@ -78,12 +78,23 @@ def test_a_rate_that_senders_cannot_send_at_all_is_invalid_and_says_what_to_do()
     assert "--rate 7" in words
 
 
-def test_lateness_is_told_apart_by_where_it_comes_from() -> None:
-    case = level(20, 30, constant(0.02), 1)
+def with_lateness(case: Case, seconds: list[float]) -> Case:
     late = next(each for each in case.series if each.metric.tag == "load/late")
+    samples = seconds + [0.0] * (len(late.samples) - len(seconds))
     others = [each for each in case.series if each is not late]
-    case = structs.replace(case, series=[*others, structs.replace(late, samples=[0.005] * len(late.samples))])
+    return structs.replace(case, series=[*others, structs.replace(late, samples=samples)])
+
+
+def test_lateness_is_told_apart_by_where_it_comes_from() -> None:
+    case = with_lateness(level(20, 30, constant(0.02), 1), [0.005] * 100)
     served = checked(case, alone=ALONE)["late"]
     assert "the server took its CPU" in served
     assert "taskset" in served
     assert "this machine is busy" in checked(case, alone=structs.replace(ALONE, late=0.004))["late"]
+
+
+def test_one_late_request_of_a_short_level_does_not_make_it_invalid() -> None:
+    """It is more than 1 of 100, and 0.1 % of every figure."""
+    case = level(10, 5, constant(0.02), 1)
+    assert checked(with_lateness(case, [0.002])) == {}
+    assert "of the mean latency" in checked(with_lateness(case, [0.015] * 10))["late"]

@@ -9,6 +9,7 @@ from laptime.analysis.quantiles import effective_size_of_mean
 from laptime.kit.units import percent
 from laptime.records.case import Case
 from laptime.records.check import Check
+from laptime.records.load import AT_ONCE
 
 WIDEST = 0.05
 """As of a benchmark (`measure/checks/precision.py`): beyond it a number is `noisy`."""
@@ -20,6 +21,8 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     """Warn where the mean has no interval, or one that is wide."""
     if stats is None or stats.balance.grows:
         return None
+    if stats.facts.arrivals == AT_ONCE:
+        return _of_answers(stats)
     mean = stats.latency["mean"]
     latency = stats.requests.latency[stats.steady :]
     independent = effective_size_of_mean(latency[np.isfinite(latency)])
@@ -34,3 +37,17 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
         return Check("enough", "warn", sentence, advice)
     sentence = f"the mean is known to ±{percent(mean.precision)} only: requests that queue repeat each other"
     return Check("enough", "warn", sentence, advice)
+
+
+def _of_answers(stats: LevelStats) -> Check | None:
+    """Where all requests are due at once the figure is how many are answered per second."""
+    known = stats.answered.precision
+    if known is not None and known <= WIDEST:
+        return None
+    sentence = (
+        "too few answers for an interval"
+        if known is None
+        else f"answered/s is known to ±{percent(known)} only"
+    )
+    short = max(4.0, ((known or 0.0) / WIDEST) ** 2)
+    return Check("enough", "warn", sentence, f"--requests {short * stats.answered.n:.0f}")

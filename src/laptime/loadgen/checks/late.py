@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from laptime.analysis.load.level import LevelStats
-from laptime.kit.units import show
+from laptime.kit.units import percent, show
+from laptime.loadgen.checks._shares import worst
 from laptime.records.case import Case
 from laptime.records.check import Check
-from laptime.records.load import Level
+from laptime.records.load import AT_ONCE, Level
 
 LIMIT = 0.05
 """Lateness that 99 of 100 requests keep, as a share of the smallest headline."""
+HUNDRED = 100
+"""Of fewer requests a single one would say so: what counts is how much of a figure lateness is."""
 
 
 def check(case: Case, stats: LevelStats | None) -> Check | None:
     """Fail where lateness is more than 5 % of the smallest latency that is told."""
-    if stats is None or stats.facts.kind == "closed":
+    if stats is None or stats.facts.kind == "closed" or stats.facts.arrivals == AT_ONCE:
         return None
     stated = [*stats.latency.values(), *(stats.tokens.ttft.values() if stats.tokens else ())]
     told = [stat.value for stat in stated if stat.value]
@@ -25,6 +28,12 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     if late <= LIMIT * smallest:
         return Check("late", "ok", words)
     share = f"more than {LIMIT:.0%} of the smallest latency told, {show(smallest, 's')}"
+    if len(stats.requests.due) < HUNDRED:
+        part, name = worst(case, stats, lambda due, took, late: late)
+        words = f"one of {len(stats.requests.due)} requests was sent {show(late, 's')} after its time"
+        if part <= LIMIT:
+            return Check("late", "note", f"{words}: all lateness together is {percent(part)} of a figure")
+        share = f"and lateness is {percent(part)} of the {name}"
     cause, advice = _cause(stats.facts, LIMIT * smallest)
     return Check("late", "fail", f"the generator was late: {words}, {share}{cause}", advice)
 

@@ -30,6 +30,7 @@ from laptime.records.load import (
     TPOT,
     TTFT,
     TURN,
+    TURN_NUMBER,
     Errors,
     Level,
     details,
@@ -157,6 +158,8 @@ class LevelRun:
         self._uncounted += len(good) - len(counted)
         self._cached += sum(answer.usage[2] for answer in counted)
         self._measured(TTFT, good, [answer.first - answer.due for answer in good])
+        if self._facts.turns > 1:
+            self._measured(TURN_NUMBER, good, [answer.turn + 1 for answer in good])
         self._measured(TPOT, many, [(each.end - each.first) / (each.usage[1] - 1) for each in many])
         self._measured(GAP, [answer for answer, _ in gaps], [seconds for _, seconds in gaps])
         self._measured(TOKENS_IN, counted, [answer.usage[0] for answer in counted])

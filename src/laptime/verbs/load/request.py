@@ -30,7 +30,9 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         duration: seconds of one level; requests: so many instead; auto: until the level has told enough, at
             most `budget` seconds.
         body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
-        model, prompt, output, shared_prefix: of a language model: its name, and tokens.
+        model, prompt, output, shared_prefix: of a language model: its name, and tokens. tokenizer: a file of
+            what a token is. turns: requests of a conversation.
+        scenario: of MLPerf: SingleStream, Server or Offline.
         slo: promises, `latency=50ms@p99`; find_peak: look for the highest rate that keeps them, in so many
             seconds of sending (budget). usd_per_hour: of the machine that serves.
         senders: processes; None: as many as are needed.
@@ -54,6 +56,9 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     prompt: int = 128
     output: int = 64
     shared_prefix: int = 0
+    tokenizer: Path | None = None
+    turns: int = 1
+    scenario: str = ""
     slo: str = ""
     find_peak: bool = False
     budget: float = BUDGET
@@ -71,6 +76,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         """Whether the target is an address of OpenAI's API: it ends in /v1, /completions or the like."""
         path = urlsplit(self.target).path.rstrip("/") if self.is_endpoint else ""
         return path.endswith(("/v1", "/v1/completions", "/v1/chat/completions")) and not self.bodies
+
+    @property
+    def is_chat(self) -> bool:
+        """Whether the language model can be asked by OpenAI's chat API."""
+        return self.is_language_model and not self.target.rstrip("/").endswith("/v1/completions")
 
     @property
     def is_endpoint(self) -> bool:
@@ -116,11 +126,17 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="the peak is the highest rate that keeps it",
                 next="--find-peak --slo latency=50ms@p99",
             )
-        if not (self.rates or self.concurrency or self.trace or self.find_peak):
+        if not (self.rates or self.concurrency or self.trace or self.find_peak or self.scenario):
             raise UsageError(
                 "how much load is not said",
                 why="a level is a rate (requests per second) or a number of users",
                 next=f"laptime load {shown(self.target)} --rate 2,4,8",
+            )
+        if self.turns > 1 and not self.is_chat:
+            raise UsageError(
+                "--turns is for the chat of a language model's server",
+                why="each turn of a conversation holds what was said before",
+                next="http://HOST:PORT/v1, without --body",
             )
         if self.rates and len(self.concurrency) > 1:
             raise UsageError(
@@ -134,9 +150,9 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="the file says when requests are due",
                 next="leave --rate out",
             )
-        if self.auto and (self.requests or self.trace or self.find_peak):
+        if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
             raise UsageError(
-                "--duration auto does not go with --requests, --trace and --find-peak",
+                "--duration auto does not go with --requests, --trace, --find-peak and --scenario Offline",
                 why="each says itself how long a level is",
                 next="leave one of them out",
             )

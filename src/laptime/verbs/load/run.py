@@ -32,6 +32,7 @@ from laptime.verbs.load.levels import open_level, planned
 from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
+from laptime.verbs.load.scenarios import applied
 from laptime.verbs.load.targets import metrics_page, sender_target
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ RECORDED = (
     "auto",
     "requests",
     "seed",
+    "scenario",
     "slo",
     "find_peak",
     "budget",
@@ -53,6 +55,8 @@ RECORDED = (
     "prompt",
     "output",
     "shared_prefix",
+    "tokenizer",
+    "turns",
     "method",
     "timeout",
     "senders",
@@ -69,6 +73,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     Raises:
         UsageError: the request is impossible, or the target does not answer; nothing was measured.
     """
+    request = applied(request)
     request.check()
     target, subject = sender_target(request)
     live, began = LiveRun("load", emit), SystemClock.now()
@@ -123,7 +128,7 @@ class _Levels:
 
     def all(self) -> None:
         """Those that were asked for."""
-        levels = planned(self._request, self._name, self._own)
+        levels = planned(self._request, self._name, self._own, self._seconds)
         self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
         for at, (case, facts, order) in enumerate(levels):
             self._carry_out(case, facts, order, (at / len(levels), (at + 1) / len(levels)))

@@ -71,6 +71,12 @@ def _body(path: Path) -> list[str]:
     help="Users who wait for each answer; a level each. With --rate: the most requests under way at once.",
 )
 @click.option(
+    "--scenario",
+    default="",
+    metavar="NAME",
+    help="MLPerf's SingleStream (one user), Server (--rate) or Offline (all requests at once).",
+)
+@click.option(
     "--arrivals",
     default="poisson",
     show_default=True,
@@ -122,6 +128,19 @@ def _body(path: Path) -> list[str]:
     default=0,
     metavar="N",
     help="Tokens that all prompts begin with.",
+)
+@click.option(
+    "--turns",
+    type=click.IntRange(1, 100),
+    default=1,
+    metavar="N",
+    help="Requests of a conversation: each holds what was said before.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A tokenizer.json: prompts are cut by it. The server's counts are told all the same.",
 )
 @click.option(
     "--slo",

@@ -131,12 +131,13 @@ def _level(each: Measured) -> OneLevel:
 
 
 def _tokens(tokens: Tokens) -> dict[str, Any]:
+    plain = tokens._replace(by_turn=[])._asdict()
     return {
         name: {quantile: _number(stat) for quantile, stat in value.items()}
         if isinstance(value, dict)
         else value
-        for name, value in tokens._asdict().items()
-    }
+        for name, value in plain.items()
+    } | {"by_turn": [_number(stat) for stat in tokens.by_turn]}
 
 
 def _number(stat: Stat) -> Number:

@@ -61,9 +61,11 @@ def _of_power(rows: Sequence[Measured]) -> Knee:
     left_out = [
         _load(analysis.load_of(each.stats), rows) for each in rows if each.stats and not _counts(each)
     ]
-    without = f"; without {', '.join(left_out)}, which cannot be trusted" if left_out else ""
+    without = f"; not trusted, and left out: {', '.join(left_out)}" if left_out else ""
     if found is None or (found.low is None and found.high is None):
-        return Knee(None, None, f"not known: {count(len(told), 'level')} can be trusted{without}")
+        return Knee(
+            None, None, f"not known: {len(told)} of {len(rows)} levels can be trusted, two are needed"
+        )
     low, high = found
     if low is None:
         sentence = f"below {_load(high, rows)}: no level is low enough to say where answers only wait longer"

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.kit.money import usd
+from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.cost import AT_SLO
-from laptime.records.load import Level, level_of
+from laptime.records.load import AT_ONCE, Level, level_of
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
@@ -148,12 +149,15 @@ def word(each: Measured) -> str:
 
 
 def offered(facts: Level) -> str:
-    """`8/s poisson`, `32 users`."""
+    """`8/s poisson`, `32 users`, `Server, 8/s poisson`, `Offline, at most 64`."""
+    scenario = f"{facts.scenario}, " if facts.scenario else ""
     if facts.kind == "closed":
-        return f"{facts.concurrency} user" + ("" if facts.concurrency == 1 else "s")
-    rate = f"{facts.rate:.4g}/s" if facts.rate else "at once"
+        return scenario + count(facts.concurrency or 0, "user")
     cap = f", at most {facts.concurrency}" if facts.concurrency else ""
-    return f"{rate} {facts.arrivals}{cap}"
+    if facts.arrivals == AT_ONCE:
+        return f"{facts.scenario}{cap}"
+    rate = f"{facts.rate:.4g}/s " if facts.rate else ""
+    return f"{scenario}{rate}{facts.arrivals}{cap}"
 
 
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
@@ -183,7 +187,7 @@ def _missing(each: Measured, *, several: bool) -> str:
         return ""
     missing = [stat for name, stat in each.stats.latency.items() if stat.value is None and name in COLUMNS]
     where = f"{offered(each.facts)}: " if several else ""
-    return where + "; ".join(stat.note for stat in missing) if missing else ""
+    return where + "; ".join(dict.fromkeys(stat.note for stat in missing)) if missing else ""
 
 
 def junit_cases(run: Run) -> list[doc.TestCase]:
