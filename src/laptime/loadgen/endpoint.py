@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Protocol
 from urllib.parse import urlsplit
+
+import msgspec
 
 from laptime.loadgen.connection import Broken, Pool, Reply, Request, request
 from laptime.loadgen.messages import Answer, Endpoint
@@ -84,6 +87,13 @@ def fault(reply: Reply) -> tuple[str, str]:
     if reply.broken is not None:
         return reply.broken.kind, str(reply.broken)
     if not 200 <= reply.status < 300:
-        text = b"".join(part for _, part in reply.parts)[:MOST_DETAIL].decode(errors="replace")
-        return f"http {reply.status}", " ".join(text.split())
+        text = _message(b"".join(part for _, part in reply.parts))
+        return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
     return "", ""
+
+
+def _message(body: bytes) -> str:
+    """What an error says in words, where it is a document as OpenAI's API has it; else all of it."""
+    with suppress(msgspec.DecodeError, KeyError, TypeError):
+        return str(msgspec.json.decode(body)["error"]["message"])
+    return body[: 2 * MOST_DETAIL].decode(errors="replace")

@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Unavailable, UsageError, unknown
+from laptime.loadgen.advice import advice
 from laptime.loadgen.connection import Broken, Pool, Reply, request
 from laptime.loadgen.endpoint import fault
 from laptime.loadgen.messages import Endpoint
@@ -110,7 +111,7 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
     prompts = structs.replace(prompts, model=prompts.model or (models[0] if models else ""))
     kinds = [prompts.kind] if prompts.kind else ["chat", "completions"]
     kinds = kinds[:1] if prompts.turns > 1 else kinds  # without a chat nobody says who said what
-    why = ""
+    kind_of_fault = why = ""
     for kind in kinds:
         for forced in (True, False):
             tried = structs.replace(prompts, kind=kind, forced=forced, output=2)
@@ -125,15 +126,11 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
                 client.close()
             if not answer.error:
                 return asked, _fitted(structs.replace(prompts, kind=kind, forced=forced), answer.usage)
-            why = f"{answer.error}: {answer.detail}"
+            kind_of_fault, why = answer.error, f"{answer.error}: {answer.detail}"
             if answer.status != 400:
                 break
-    advice = (
-        "a smaller --prompt"
-        if "context" in why
-        else f"curl -i {base}/models   shows whether it speaks the API"
-    )
-    raise UsageError(f"{base} did not stream an answer", why=why, next=advice)
+    step = "a smaller --prompt" if "context" in why else advice(kind_of_fault, why, f"{base}/models")
+    raise UsageError(f"{base} did not stream an answer", why=why, next=step)
 
 
 def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:
@@ -157,7 +154,7 @@ async def _models(base: str, endpoint: Endpoint) -> list[str]:
         raise Unavailable(
             f"{base} did not answer: {broken.kind}",
             why=str(broken),
-            next="start the server, or look at the port",
+            next=advice(broken.kind, str(broken), base),
         ) from None
     finally:
         pool.close()

@@ -57,12 +57,16 @@ def tokens(case: Case, facts: Level, steady: float, answered: float) -> Tokens |
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,
         short=float((output < facts.asked[1]).mean()) if len(output) else 0.0,
-        by_turn=_by_turn(case, facts),
+        by_turn=_by_turn(case, facts, steady),
     )
 
 
-def _by_turn(case: Case, facts: Level) -> list[Stat]:
-    turns, first = _values(case, facts, TURN_NUMBER), _values(case, facts, TTFT)
+def _by_turn(case: Case, facts: Level, steady: float) -> list[Stat]:
+    """In order of arrival, each turn for itself."""
+    series = case.find(TTFT.tag, facts.regime)
+    counts = np.asarray(series.at if series else []) >= steady
+    turns, first = (_values(case, facts, metric) for metric in (TURN_NUMBER, TTFT))
+    turns, first = (turns[counts], first[counts]) if len(turns) else (turns, first)
     made = [_quantiles(first[turns == turn], TTFT) for turn in range(1, facts.turns + 1) if len(turns)]
     return [stats["median"] for stats in made if stats]
 

@@ -17,6 +17,10 @@ FEWEST = 30
 """Independent requests: fewer show too little of the queue's memory for an interval to cover as it says."""
 
 
+ALIKE = 0.5
+"""Of the requests that are worth as independent ones: below it they are plainly alike."""
+
+
 def check(case: Case, stats: LevelStats | None) -> Check | None:
     """Warn where the mean has no interval, or one that is wide."""
     if stats is None or stats.balance.grows:
@@ -30,13 +34,15 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
         return None
     short = max(4.0, ((mean.precision or 0.0) / WIDEST) ** 2)  # an interval narrows with the root of the time
     advice = f"--duration {short * (stats.facts.window or 10.0):.0f}s"
+    if stats.facts.arrivals == "trace":
+        advice = "a longer trace"
     if mean.precision is None:
         return Check("enough", "warn", f"{mean.n} answers are too few for an interval", advice)
     if mean.precision <= WIDEST:
         sentence = f"{mean.n} requests are worth {independent:.0f} independent ones: intervals may be short"
         return Check("enough", "warn", sentence, advice)
-    sentence = f"the mean is known to ±{percent(mean.precision)} only: requests that queue repeat each other"
-    return Check("enough", "warn", sentence, advice)
+    alike = ": requests that queue repeat each other" if independent < ALIKE * mean.n else ""
+    return Check("enough", "warn", f"the mean is known to ±{percent(mean.precision)} only{alike}", advice)
 
 
 def _of_answers(stats: LevelStats) -> Check | None:

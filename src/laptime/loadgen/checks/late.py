@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from laptime.analysis.load.level import LevelStats
 from laptime.kit.units import percent, show
 from laptime.loadgen.checks._shares import worst
@@ -30,7 +32,10 @@ def check(case: Case, stats: LevelStats | None) -> Check | None:
     share = f"more than {LIMIT:.0%} of the smallest latency told, {show(smallest, 's')}"
     if len(stats.requests.due) < HUNDRED:
         part, name = worst(case, stats, lambda due, took, late: late)
-        words = f"one of {len(stats.requests.due)} requests was sent {show(late, 's')} after its time"
+        latest = float(np.nanmax(stats.requests.late))
+        words = (
+            f"of {len(stats.requests.due)} requests the latest was sent {show(latest, 's')} after its time"
+        )
         if part <= LIMIT:
             return Check("late", "note", f"{words}: all lateness together is {percent(part)} of a figure")
         share = f"and lateness is {percent(part)} of the {name}"
@@ -50,6 +55,6 @@ def _cause(facts: Level, limit: float) -> tuple[str, str]:
             "the same again on a machine with nothing else to do",
         )
     return (
-        f"; {on_loopback} only: the server took its CPU",
+        f"; {on_loopback} only: beside it the generator lacks a CPU",
         "taskset -c 0 for the server and -c 1 for laptime, or another machine for the generator",
     )

@@ -14,6 +14,7 @@ from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
+from laptime.loadgen.advice import advice
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import promises
@@ -203,24 +204,12 @@ def _opened(target: object, count: int) -> Senders:
     return senders
 
 
-_NEXT = {
-    "refused": "start the server, or look at the port",
-    "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
-    "http 401": "--header 'Authorization: Bearer ...'",
-    "http 403": "--header 'Authorization: Bearer ...'",
-    "http 404": "look at the path of the address",
-    "http 405": "--method POST, or --body x.json",
-    "http 429": "the server limits requests: ask later, or with another key",
-    "timeout": "--timeout 5m   if it is only slow",
-}
-
-
 def _no_answer(target: Endpoint, fault: str, detail: str) -> UsageError:
     address = target.url.partition("?")[0]
     return UsageError(
         f"{address} did not answer a first request: {fault}",
         why=detail or "it said nothing about it",
-        next=_NEXT.get(fault, f"curl -i {address}   shows what it says"),
+        next=advice(fault, detail, address),
     )
 
 

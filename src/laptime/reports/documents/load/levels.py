@@ -108,7 +108,9 @@ def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, pr
                 if has_turns
                 else []
             ),
-            doc.Cell(text=show(stats.late, "s"), value=stats.late) if stats else empty,
+            doc.Cell(text=show(stats.late, "s"), value=stats.late)
+            if stats and each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
+            else empty,
             *([each.facts.failed] if has_failed else []),
             *([_goodput(each.facts), doc.Cell(text=each.facts.kept)] if has_slo else []),
             *([dollars(price, stats.answered.value if stats else None)] if price else []),
