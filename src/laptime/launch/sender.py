@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import select
 import sys
 import time
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from laptime.kit.errors import LaptimeError
 from laptime.launch.worker import open_variant
 from laptime.loadgen import program
 from laptime.loadgen.driver import Driver
-from laptime.loadgen.endpoint import Client, HttpClient
+from laptime.loadgen.endpoint import Client
+from laptime.loadgen.loopback import self_test
 from laptime.loadgen.messages import (
     Answer,
     Answers,
@@ -31,10 +33,13 @@ from laptime.loadgen.messages import (
     Opened,
     Program,
     Refused,
+    SelfTest,
+    SelfTested,
+    Stop,
     decode_command,
     encode,
 )
-from laptime.loadgen.streams import StreamClient
+from laptime.loadgen.streams import client_of
 from laptime.measure.failures import failure_of
 
 EVERY = 0.25
@@ -70,7 +75,8 @@ class EndpointSender:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._loop = _event_loop()
-        self._client: Client = (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
+        self._endpoint = endpoint
+        self._client: Client = client_of(endpoint, now)
 
     def open(self) -> dict[str, Any]:
         """Ask once; what came."""
@@ -83,10 +89,26 @@ class EndpointSender:
             "size": answer.size,
         }
 
-    def level(self, level: Level, outbox: Outbox) -> list[list[float]]:
+    def self_test(self, test: SelfTest) -> SelfTested:
+        """Send to a server of this process."""
+        return self._loop.run_until_complete(self_test(self._endpoint, test, now))
+
+    def level(self, level: Level, outbox: Outbox, commands: int) -> list[list[float]]:
         """Carry out a level; when this process stood still."""
         driver = Driver(self._client, level, now=now, report=outbox)
-        self._loop.run_until_complete(driver.run())
+
+        def stop() -> None:
+            """What comes meanwhile is Stop, or the end of input: nobody is there any more."""
+            self._loop.remove_reader(commands)
+            os.read(commands, 4096)
+            driver.stop()
+
+        self._loop.add_reader(commands, stop)
+        try:
+            self._loop.run_until_complete(driver.run())
+        finally:
+            self._loop.remove_reader(commands)
+            os.set_blocking(commands, True)  # uvloop makes what it watches non-blocking
         return driver.stalls
 
     def close(self) -> None:
@@ -118,9 +140,13 @@ class ProgramSender:
             "devices": [device.name for device in self._model.devices()],
         }
 
-    def level(self, level: Level, outbox: Outbox) -> list[list[float]]:
+    def level(self, level: Level, outbox: Outbox, commands: int) -> list[list[float]]:
         """Carry out a level."""
-        program.drive(level, self._call, SystemClock, outbox)
+
+        def is_stopped() -> bool:
+            return bool(select.select([commands], [], [], 0)[0])
+
+        program.drive(level, self._call, SystemClock, outbox, is_stopped)
         return []
 
     def close(self) -> None:
@@ -144,12 +170,14 @@ def _event_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def _carried_out(sender: EndpointSender | ProgramSender, level: Level, write: Write) -> LevelDone:
+def _carried_out(
+    sender: EndpointSender | ProgramSender, level: Level, write: Write, commands: int
+) -> LevelDone:
     outbox = Outbox(write)
     gc.collect()
     gc.freeze()
     cpu, wall = time.process_time(), now()
-    stalls = sender.level(level, outbox)
+    stalls = sender.level(level, outbox, commands)
     outbox.flush()
     return LevelDone(time.process_time() - cpu, now() - wall, stalls)
 
@@ -178,10 +206,14 @@ def main() -> None:
             elif isinstance(command, Program):
                 sender = ProgramSender(command)
                 write(Opened(sender.open()))
+            elif isinstance(command, Stop):
+                continue  # the level was over before it came
             elif sender is None:
                 raise LaptimeError("a level came before its target")
-            else:
-                write(_carried_out(sender, command, write))
+            elif isinstance(command, Level):
+                write(_carried_out(sender, command, write, commands.fileno()))
+            elif isinstance(sender, EndpointSender):
+                write(sender.self_test(command))
         except Exception as error:  # whatever it is, laptime has to hear of it
             write(Refused(failure_of(error)))
     if sender is not None:

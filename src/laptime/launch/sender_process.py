@@ -30,6 +30,9 @@ from laptime.loadgen.messages import (
     Opened,
     Program,
     Refused,
+    SelfTest,
+    SelfTested,
+    Stop,
     decode_message,
     encode,
 )
@@ -94,6 +97,28 @@ class Senders:
                 left -= 1
                 if not left:
                     return
+
+    def stop(self) -> None:
+        """End the level that is carried out: requests that are due later are not sent."""
+        for sender in self._processes:
+            sender.send(Stop())
+
+    def self_test(self, test: SelfTest) -> list[SelfTested]:
+        """What each does alone, all at the same time, at its part of the rate.
+
+        Raises:
+            CommandFailed: one of them ended or failed.
+        """
+        part = structs.replace(test, rate=test.rate / self.count, requests=-(-test.requests // self.count))
+        for sender in self._processes:
+            sender.send(part)
+        tested: list[SelfTested] = []
+        for message in _all(self._processes, OPENING):
+            if isinstance(message, SelfTested):
+                tested.append(message)
+                if len(tested) == self.count:
+                    break
+        return tested
 
     def close(self) -> None:
         """End all of them. Safe to call twice."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import nullcontext
 
 from laptime.loadgen.endpoint import Client
 from laptime.loadgen.messages import Answer, Level
@@ -46,6 +47,7 @@ class Driver:
         self._tasks: dict[asyncio.Task[None], tuple[int, float, float]] = {}
         self._next = 0
         self._sent_all = asyncio.Event()
+        self._end = level.begin + level.end
         self.stalls: list[list[float]] = []
 
     async def run(self) -> None:
@@ -53,12 +55,18 @@ class Driver:
         beat = asyncio.create_task(self._beat())
         try:
             await (self._by_users() if self._level.users else self._as_due())
-            left = self._level.begin + self._level.end + self._level.patience - self._now()
+            left = self._end + self._level.patience - self._now()
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=max(0.0, left))
             await self._give_up()
         finally:
             beat.cancel()
+
+    def stop(self) -> None:
+        """Begin no more requests; those under way are waited for."""
+        self._end = min(self._end, self._now())
+        self._next = len(self._level.due)
+        self._sent_all.set()
 
     async def _as_due(self) -> None:
         timer = self._make_timer(asyncio.get_running_loop(), self._wake)
@@ -88,11 +96,11 @@ class Driver:
         task.add_done_callback(self._tasks.pop)
 
     async def _one(self, index: int, due: float, woken: float) -> None:
-        if self._turns is None:
-            self._report(await self._client.send(index, due, woken))
-            return
-        async with self._turns:
-            self._report(await self._client.send(index, due, woken))
+        async with self._turns or nullcontext():
+            async for answer in self._client.conversation(index, due, woken):
+                self._report(answer)
+                if task := asyncio.current_task():
+                    self._tasks[task] = (index, answer.end, answer.end)  # where a next turn is given up
 
     async def _by_users(self) -> None:
         """As many users as asked for, each sends when its last request was answered."""
@@ -100,21 +108,20 @@ class Driver:
         await asyncio.sleep(max(0.0, level.begin - self._now()))
         numbers = iter(range(level.requests or 10**9))
         users = [asyncio.create_task(self._user(numbers)) for _ in range(level.users)]
-        _, late = await asyncio.wait(
-            users, timeout=max(0.0, level.begin + level.end + level.patience - self._now())
-        )
+        _, late = await asyncio.wait(users, timeout=max(0.0, self._end + level.patience - self._now()))
         for user in late:
             user.cancel()
         await asyncio.gather(*users, return_exceptions=True)
 
     async def _user(self, numbers: object) -> None:
-        end = self._level.begin + self._level.end
-        while (due := self._now()) < end:
+        while (due := self._now()) < self._end:
             index = next(numbers, None)  # type: ignore[call-overload]
             if index is None:
                 return
             try:
-                self._report(await self._client.send(index, due, due))
+                async for answer in self._client.conversation(index, due, due):
+                    self._report(answer)
+                    due = answer.end
             except asyncio.CancelledError:
                 now = self._now()
                 self._report(Answer(index, due, due, due, 0.0, now, "unanswered", "given up"))
@@ -136,4 +143,4 @@ class Driver:
             await asyncio.sleep(BEAT)
             late = self._now() - before - BEAT
             if late > STALL:
-                self.stalls.append([before, late])
+                self.stalls.append([before + BEAT, late])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Protocol
 from urllib.parse import urlsplit
 
-from laptime.loadgen.connection import Broken, Pool, Reply, request
+import msgspec
+
+from laptime.loadgen.connection import Broken, Pool, Reply, Request, request
 from laptime.loadgen.messages import Answer, Endpoint
 
 MOST_DETAIL = 300
@@ -14,6 +17,10 @@ MOST_DETAIL = 300
 
 class Client(Protocol):
     """Sends request number `index` of a level, and waits for its answer."""
+
+    def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
+        """The request and those that follow on its answer, each due when the one before it was answered."""
+        ...
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
         """What became of the request; never raises but for a cancellation."""
@@ -37,12 +44,22 @@ class HttpClient:
 
     async def send(self, index: int, due: float, woken: float) -> Answer:
         """As in Client."""
+        return (await self.exchange(self._requests[index % len(self._requests)], index, due, woken))[0]
+
+    async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
+        """As in Client: one request."""
+        yield await self.send(index, due, woken)
+
+    async def exchange(
+        self, asked: Request, index: int, due: float, woken: float
+    ) -> tuple[Answer, Reply | None]:
+        """Send a request; what became of it, and the reply where one came."""
         sent = self._now()
         try:
-            reply = await self._pool.answer(self._requests[index % len(self._requests)], self._timeout)
+            reply = await self._pool.answer(asked, self._timeout)
         except Broken as broken:
-            return Answer(index, due, woken, sent, 0.0, self._now(), broken.kind, str(broken))
-        return self.read(Answer(index, due, woken, sent, 0.0, reply.end), reply)
+            return Answer(index, due, woken, sent, 0.0, self._now(), broken.kind, str(broken)), None
+        return self.read(Answer(index, due, woken, sent, 0.0, reply.end), reply), reply
 
     def read(self, answer: Answer, reply: Reply) -> Answer:
         """The answer, with what the reply says."""
@@ -70,6 +87,13 @@ def fault(reply: Reply) -> tuple[str, str]:
     if reply.broken is not None:
         return reply.broken.kind, str(reply.broken)
     if not 200 <= reply.status < 300:
-        text = b"".join(part for _, part in reply.parts)[:MOST_DETAIL].decode(errors="replace")
-        return f"http {reply.status}", " ".join(text.split())
+        text = _message(b"".join(part for _, part in reply.parts))
+        return f"http {reply.status}", " ".join(text.split())[:MOST_DETAIL]
     return "", ""
+
+
+def _message(body: bytes) -> str:
+    """What an error says in words, where it is a document as OpenAI's API has it; else all of it."""
+    with suppress(msgspec.DecodeError, KeyError, TypeError):
+        return str(msgspec.json.decode(body)["error"]["message"])
+    return body[: 2 * MOST_DETAIL].decode(errors="replace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,10 +13,12 @@ from msgspec import Struct, structs
 
 from laptime.kit.clock import SystemClock
 from laptime.kit.errors import Unavailable, UsageError, unknown
+from laptime.loadgen.advice import advice
 from laptime.loadgen.connection import Broken, Pool, Reply, request
 from laptime.loadgen.endpoint import fault
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.streams import StreamClient
+from laptime.loadgen.tokenizer import cutter
 
 COMMON = """the of and to in is you that it he was for on are as with his they at be this have from or one had
 by word but not what all were we when your can said there use an each which she do how their if will up"""
@@ -31,7 +34,9 @@ class Prompts(Struct, frozen=True, kw_only=True):
 
     Attributes:
         prompt, output: tokens. shared: of the prompt, the same in all.
-        words: of a prompt, where a word is not a token.
+        words: of a prompt, where a word is not a token. tokenizer: a file that says what is one.
+        frame: tokens that the server adds to a prompt.
+        turns: of a conversation.
         forced: the server is asked not to stop early (`ignore_eos`, which not every server knows).
     """
 
@@ -42,22 +47,37 @@ class Prompts(Struct, frozen=True, kw_only=True):
     shared: int = 0
     words: int = 0
     seed: int = 0
+    tokenizer: str = ""
+    frame: int = 0
+    turns: int = 1
     forced: bool = True
 
 
 def bodies(prompts: Prompts, count: int) -> list[str]:
     """So many bodies, at most `BODIES`; one seed gives the same ones."""
+    return [_body(prompts, text) for text in texts(prompts, min(count, BODIES))]
+
+
+def later(prompts: Prompts) -> list[str]:
+    """What a user says in later turns of a conversation; [] where there are none."""
+    if prompts.turns == 1:
+        return []
+    return texts(structs.replace(prompts, shared=0, seed=prompts.seed + 1), BODIES)
+
+
+def texts(prompts: Prompts, count: int) -> list[str]:
+    """So many texts of the tokens that are asked for, as far as `words` or a tokenizer tells."""
     drawn = random.Random(prompts.seed)  # noqa: S311 - prompts, no secret
+    if prompts.tokenizer:
+        cut, tokens = cutter(Path(prompts.tokenizer)), max(1, prompts.prompt - prompts.frame)
+        same = cut(" ".join(drawn.choices(WORDS, k=prompts.shared)), prompts.shared)
+        return [cut(" ".join([same, *drawn.choices(WORDS, k=tokens)]).lstrip(), tokens) for _ in range(count)]
     words = prompts.words or prompts.prompt
     start = [drawn.choice(WORDS) for _ in range(min(words, prompts.shared * words // prompts.prompt))]
-    return [
-        _body(prompts, [*start, *drawn.choices(WORDS, k=words - len(start))])
-        for _ in range(min(count, BODIES))
-    ]
+    return [" ".join([*start, *drawn.choices(WORDS, k=words - len(start))]) for _ in range(count)]
 
 
-def _body(prompts: Prompts, words: Sequence[str]) -> str:
-    text = " ".join(words)
+def _body(prompts: Prompts, text: str) -> str:
     asked = {"messages": [{"role": "user", "content": text}]} if prompts.kind == "chat" else {"prompt": text}
     forced = {"ignore_eos": True} if prompts.forced else {}
     body = {
@@ -90,7 +110,8 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
         raise unknown("model of this server", prompts.model, models, option="--model")
     prompts = structs.replace(prompts, model=prompts.model or (models[0] if models else ""))
     kinds = [prompts.kind] if prompts.kind else ["chat", "completions"]
-    why = ""
+    kinds = kinds[:1] if prompts.turns > 1 else kinds  # without a chat nobody says who said what
+    kind_of_fault = why = ""
     for kind in kinds:
         for forced in (True, False):
             tried = structs.replace(prompts, kind=kind, forced=forced, output=2)
@@ -104,23 +125,22 @@ async def _settled(base: str, endpoint: Endpoint, prompts: Prompts) -> tuple[End
             finally:
                 client.close()
             if not answer.error:
-                words = _words(prompts, answer.usage)
-                return asked, structs.replace(prompts, kind=kind, forced=forced, words=words)
-            why = f"{answer.error}: {answer.detail}"
+                return asked, _fitted(structs.replace(prompts, kind=kind, forced=forced), answer.usage)
+            kind_of_fault, why = answer.error, f"{answer.error}: {answer.detail}"
             if answer.status != 400:
                 break
-    advice = (
-        "a smaller --prompt"
-        if "context" in why
-        else f"curl -i {base}/models   shows whether it speaks the API"
-    )
-    raise UsageError(f"{base} did not stream an answer", why=why, next=advice)
+    step = "a smaller --prompt" if "context" in why else advice(kind_of_fault, why, f"{base}/models")
+    raise UsageError(f"{base} did not stream an answer", why=why, next=step)
 
 
-def _words(prompts: Prompts, usage: Sequence[int]) -> int:
-    """Words whose tokens are nearest to what was asked for, by the server's own count."""
+def _fitted(prompts: Prompts, usage: Sequence[int]) -> Prompts:
+    """Prompts whose tokens are nearest to what was asked for, by the server's own count of one."""
+    if not (usage and usage[0]):
+        return prompts
+    if prompts.tokenizer:
+        return structs.replace(prompts, frame=usage[0] - prompts.prompt)
     words = prompts.words or prompts.prompt
-    return max(1, round(words * prompts.prompt / usage[0])) if usage and usage[0] else words
+    return structs.replace(prompts, words=max(1, round(words * prompts.prompt / usage[0])))
 
 
 async def _models(base: str, endpoint: Endpoint) -> list[str]:
@@ -134,7 +154,7 @@ async def _models(base: str, endpoint: Endpoint) -> list[str]:
         raise Unavailable(
             f"{base} did not answer: {broken.kind}",
             why=str(broken),
-            next="start the server, or look at the port",
+            next=advice(broken.kind, str(broken), base),
         ) from None
     finally:
         pool.close()

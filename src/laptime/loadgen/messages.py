@@ -24,6 +24,7 @@ class Endpoint(Struct, frozen=True, tag="endpoint"):
         stream: answers are streams of a language model: chat or completions.
         timeout: seconds that one request may take.
         verify: whether a TLS certificate is checked.
+        turns: requests of a conversation; each later one holds what was said before, and the next of `later`.
     """
 
     url: str
@@ -33,6 +34,8 @@ class Endpoint(Struct, frozen=True, tag="endpoint"):
     stream: str = ""
     timeout: float = 120.0
     verify: bool = True
+    turns: int = 1
+    later: list[str] = []
 
 
 class Program(Struct, frozen=True, tag="program"):
@@ -65,11 +68,27 @@ class Level(Struct, frozen=True, tag="level"):
     patience: float = 30.0
 
 
+class SelfTest(Struct, frozen=True, tag="self_test"):
+    """Send what the endpoint gets to a server of the sender's own, on loopback.
+
+    Attributes:
+        rate: requests per second. requests: so many. chunks: of an answer's stream; 0: it comes in one piece.
+    """
+
+    rate: float
+    requests: int
+    chunks: int = 0
+
+
+class Stop(Struct, frozen=True, tag="stop"):
+    """Begin no more requests of this level; those under way are waited for."""
+
+
 class Close(Struct, frozen=True, tag="close"):
     """End."""
 
 
-Command = Endpoint | Program | Level | Close
+Command = Endpoint | Program | Level | SelfTest | Stop | Close
 
 
 class Answer(Struct, frozen=True, array_like=True):
@@ -86,6 +105,7 @@ class Answer(Struct, frozen=True, array_like=True):
         size: bytes of the answer's body.
         chunks: when each chunk with a token came, from `sent` on.
         usage: tokens in and out as the server counts them, cached ones; [] where it did not.
+        turn: of its conversation, from 0 on.
     """
 
     index: int
@@ -100,6 +120,7 @@ class Answer(Struct, frozen=True, array_like=True):
     size: int = 0
     chunks: list[float] = []
     usage: list[int] = []
+    turn: int = 0
 
 
 class Opened(Struct, frozen=True, tag="opened"):
@@ -127,13 +148,26 @@ class LevelDone(Struct, frozen=True, tag="level_done"):
     stalls: list[list[float]] = []
 
 
+class SelfTested(Struct, frozen=True, tag="self_tested"):
+    """What a sender does alone.
+
+    Attributes:
+        late: seconds by which each request was sent late.
+        cpu: CPU seconds that it used, its own server's among them, of `wall` seconds.
+    """
+
+    late: list[float]
+    cpu: float
+    wall: float
+
+
 class Refused(Struct, frozen=True, tag="refused"):
     """The target cannot be used, or the sender failed."""
 
     failure: Failure
 
 
-Message = Opened | Answers | LevelDone | Refused
+Message = Opened | Answers | LevelDone | SelfTested | Refused
 
 decode_command: Any = msgspec.json.Decoder(Command).decode
 decode_message: Any = msgspec.json.Decoder(Message).decode

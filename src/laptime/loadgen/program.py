@@ -11,7 +11,13 @@ SPIN = 0.0005
 """Seconds before a request is due from which on it is waited for without sleeping: a sleep ends late."""
 
 
-def drive(level: Level, call: Callable[[], object], clock: Clock, report: Callable[[Answer], None]) -> None:
+def drive(
+    level: Level,
+    call: Callable[[], object],
+    clock: Clock,
+    report: Callable[[Answer], None],
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> None:
     """Make the calls of a level.
 
     Latency counts from when a request is due, so what waits behind another waits inside it. Requests that
@@ -19,7 +25,7 @@ def drive(level: Level, call: Callable[[], object], clock: Clock, report: Callab
     """
     last = level.begin + level.end + level.patience
     index, ready = 0, level.begin
-    while True:
+    while not is_stopped():
         if level.users:
             due = max(ready, level.begin)
             if due >= level.begin + level.end or (level.requests is not None and index >= level.requests):

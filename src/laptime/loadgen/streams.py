@@ -7,15 +7,16 @@ many tokens there were is what the server's `usage` says, never the number of ch
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, structs
 
-from laptime.loadgen.connection import Reply
+from laptime.loadgen.connection import Clock, Reply, request
 from laptime.loadgen.endpoint import HttpClient
-from laptime.loadgen.messages import Answer
+from laptime.loadgen.messages import Answer, Endpoint
 
 DONE = b"[DONE]"
 
@@ -72,6 +73,46 @@ class StreamClient(HttpClient):
         if whole.status and not 200 <= whole.status < 300:
             return whole
         return read_stream(whole, reply)
+
+
+class ConversationClient(StreamClient):
+    """Goes on after each answer: what was said, and the user's next message, are the next prompt."""
+
+    def __init__(self, endpoint: Endpoint, now: Clock) -> None:
+        super().__init__(endpoint, now)
+        self._endpoint = endpoint
+
+    async def conversation(self, index: int, due: float, woken: float) -> AsyncIterator[Answer]:
+        """As in Client; one that fails is the last. Writing the next prompt is the generator's own time."""
+        endpoint = self._endpoint
+        body = msgspec.json.decode(endpoint.bodies[index % len(endpoint.bodies)])
+        for turn in range(endpoint.turns):
+            data = msgspec.json.encode(body)
+            asked = request(endpoint.method, urlsplit(endpoint.url), endpoint.headers, data)
+            answer, reply = await self.exchange(asked, index, due, self._now() if turn else woken)
+            yield structs.replace(answer, turn=turn)
+            if answer.error or reply is None:
+                return
+            due = reply.end
+            later = endpoint.later[(index + turn) % len(endpoint.later)] if endpoint.later else ""
+            body["messages"] += [
+                {"role": "assistant", "content": spoken(reply)},
+                {"role": "user", "content": later},
+            ]
+
+
+def spoken(reply: Reply) -> str:
+    """The text of an answer; what a model only thinks is no part of the next prompt."""
+    chunks = [_decode(data) for _, data in events(reply.parts) if data != DONE]
+    deltas = [choice.delta for chunk in chunks for choice in chunk.choices if choice.delta]
+    return "".join(delta.content or "" for delta in deltas)
+
+
+def client_of(endpoint: Endpoint, now: Clock) -> HttpClient:
+    """What sends to an endpoint."""
+    if endpoint.turns > 1:
+        return ConversationClient(endpoint, now)
+    return (StreamClient if endpoint.stream else HttpClient)(endpoint, now)
 
 
 def read_stream(answer: Answer, reply: Reply) -> Answer:

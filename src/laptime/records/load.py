@@ -13,6 +13,9 @@ from laptime.records.metric import Metric
 OPEN, CLOSED = "paced", "closed"
 """Regimes of a level: requests as they are due; users who wait for an answer before they send again."""
 
+AT_ONCE = "at once"
+"""Arrivals of a level whose requests are all due when it begins."""
+
 DETAIL = "load"
 
 LATE = Metric(
@@ -83,6 +86,11 @@ TOKENS_OUT = Metric(
 )
 
 
+TURN_NUMBER = Metric(
+    tag="load/turn_number", unit="1", title="turn", meaning="Of its conversation, from 1 on, as each TTFT."
+)
+
+
 AT_SLO_RATE = Metric(
     tag=AT_SLO,
     unit="1/s",
@@ -115,13 +123,28 @@ class ServerCounts(Struct, frozen=True, kw_only=True):
     ttft: float | None
 
 
+class Alone(Struct, frozen=True, kw_only=True):
+    """What the generator does on loopback, where no server is in its way.
+
+    Attributes:
+        rate: requests per second that it was tested at.
+        late: seconds behind schedule, 99 of 100 less. cpu: of the busiest sender, share of its time.
+        capacity: requests per second that all senders together could send, each with a CPU of its own.
+    """
+
+    rate: float
+    late: float
+    cpu: float
+    capacity: float
+
+
 class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of one level.
 
     Attributes:
         kind: open: requests come as they are due; closed: users wait for their answers.
         rate: requests per second that were asked for, on average; None of users.
-        arrivals: law of the gaps.
+        arrivals: law of the gaps, "trace" or "at once". scenario: of MLPerf, where the user named one.
         concurrency: users; of an open level the most that may be under way, None: any number.
         scheduled: requests that were due. answered: whole answers. failed: others.
         begin: first request due, in seconds since the run started. window: seconds in which requests came.
@@ -130,16 +153,20 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
         sizes: bytes of answers, the least and the most.
         asked: tokens of a prompt and of an answer that were asked for; None where no tokens are.
         chunks: with tokens in them, of all answers. uncounted: answers whose tokens the server did not count.
+        turns: requests of a conversation.
         cached: prompt tokens that the server had already.
         slo: promises; kept: kept, broken or undecided, and what says so (`said`).
         goodput: requests per second that kept the promises themselves, and its interval.
         usd_per_hour: of the machine that serves.
+        alone: what the generator did before, without the server; None of a program.
+        ended: why a level of no fixed length ended: precise, unstable or limit.
         server: what the server's own `/metrics` counted meanwhile; None where it does not tell.
     """
 
     kind: Literal["open", "closed"]
     rate: float | None = None
     arrivals: str = ""
+    scenario: str = ""
     concurrency: int | None = None
     scheduled: int = 0
     answered: int = 0
@@ -154,6 +181,7 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked: tuple[int, int] | None = None
     chunks: int = 0
     uncounted: int = 0
+    turns: int = 1
     cached: int = 0
     slo: str = ""
     kept: str = ""
@@ -161,6 +189,8 @@ class Level(Struct, frozen=True, kw_only=True, omit_defaults=True):
     goodput: tuple[float, float, float] | None = None
     usd_per_hour: float | None = None
     server: ServerCounts | None = None
+    alone: Alone | None = None
+    ended: str = ""
 
     @property
     def regime(self) -> str:

@@ -6,6 +6,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from laptime.analysis.load.balance import Balance, balance
 from laptime.analysis.load.batch_means import mean_interval, quantile_interval, worth
@@ -14,7 +15,7 @@ from laptime.analysis.quantiles import LEVEL, Floats, samples_needed
 from laptime.analysis.stat import Stat
 from laptime.analysis.steady import settle
 from laptime.records.case import Case
-from laptime.records.load import ANSWERED, FAILED, LATE, TURN, Level, level_of
+from laptime.records.load import ANSWERED, AT_ONCE, FAILED, LATE, TURN, Level, level_of
 
 QUANTILES = {"median": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 
@@ -93,26 +94,40 @@ def level_stats(case: Case, level: float = LEVEL) -> LevelStats | None:
     whole = np.isfinite(requests.latency)
     if not whole.any():
         return None
-    start = int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
+    at_once = facts.arrivals == AT_ONCE
+    start = 0 if at_once else int(np.nonzero(whole)[0][settle(requests.latency[whole]).start])
     weighed = balance(requests.due, requests.end) if facts.kind == "open" else Balance(False, 0.0, 0)
     latency = requests.latency[start:]
-    answered = _answered(requests, start, weighed)
+    stats = _latency(latency, facts.regime, weighed, level)
+    answered = _answered(requests, start, weighed, by_answers=at_once or facts.kind == "closed")
     return LevelStats(
         facts=facts,
         requests=requests,
         steady=start,
         balance=weighed,
         answered=answered,
-        latency=_latency(latency, facts.regime, weighed, level),
+        latency=_untold(stats, "all are due at once, so that each waits for those before it")
+        if at_once
+        else stats,
         late=float(np.quantile(requests.late[whole], 0.99)),
         turn=float(requests.turn[whole].mean()),
         window=float(np.quantile(requests.latency, 0.95, method="higher")),
-        tokens=tokens(case, facts, float(requests.due[start]), answered.value or 0.0),
+        tokens=_tokens(case, facts, float(requests.due[start]), answered.value or 0.0),
     )
 
 
-def _answered(requests: Requests, start: int, weighed: Balance) -> Stat:
-    """Whole answers per second while requests came; the interval from slices of time."""
+def _tokens(case: Case, facts: Level, steady: float, answered: float) -> Tokens | None:
+    """Where all requests are due at once a TTFT is the place in the queue."""
+    made = tokens(case, facts, steady, answered)
+    return made._replace(ttft={}, by_turn=[]) if made and facts.arrivals == AT_ONCE else made
+
+
+def _answered(requests: Requests, start: int, weighed: Balance, *, by_answers: bool) -> Stat:
+    """Whole answers per second while requests came.
+
+    Args:
+        by_answers: requests come as answers go, so that the times between answers say how well it is known.
+    """
     whole = np.isfinite(requests.latency)
     begin, last = float(requests.due[start]), float(requests.due[-1])
     ends = np.sort(requests.end[whole])
@@ -121,11 +136,13 @@ def _answered(requests: Requests, start: int, weighed: Balance) -> Stat:
     inside = ends[ends <= last] if weighed.grows else ends
     seconds = (last if weighed.grows else float(ends[-1])) - begin
     value = len(inside) / seconds if seconds > 0 else math.nan
+    between = mean_interval(np.diff(ends, prepend=begin)) if by_answers else None
     return Stat(
         tag=ANSWERED.tag,
         title="answered",
         unit="1/s",
         value=value if math.isfinite(value) else None,
+        ci95=(1 / between[1], 1 / between[0]) if between and between[0] > 0 else None,
         n=len(inside),
         better="higher",
     )
@@ -147,8 +164,12 @@ def _latency(latency: Floats, regime: str, weighed: Balance, level: float) -> di
         stats[name] = _stat(name, regime, value if supported else None, ci95, len(latency), note)
     if weighed.grows:
         note = f"above capacity: {weighed.growth:.3g} requests/s more came than were answered"
-        stats = {name: _stat(name, regime, None, None, stat.n, note) for name, stat in stats.items()}
+        return _untold(stats, note)
     return stats
+
+
+def _untold(stats: dict[str, Stat], note: str) -> dict[str, Stat]:
+    return {name: structs.replace(stat, value=None, ci95=None, note=note) for name, stat in stats.items()}
 
 
 def _stat(

@@ -10,7 +10,7 @@ from laptime.analysis.load.batch_means import quantile_interval
 from laptime.analysis.quantiles import Floats
 from laptime.analysis.stat import Stat
 from laptime.records.case import Case
-from laptime.records.load import GAP, TOKENS_IN, TOKENS_OUT, TPOT, TTFT, Level
+from laptime.records.load import GAP, TOKENS_IN, TOKENS_OUT, TPOT, TTFT, TURN_NUMBER, Level
 from laptime.records.metric import Metric
 
 
@@ -22,6 +22,7 @@ class Tokens(NamedTuple):
         exact: every chunk held one token, by the server's counts.
         sent, got: tokens per second in and out. prompt, output: tokens of a request, on average.
         short: share of the answers that are shorter than was asked for.
+        by_turn: median TTFT of each turn of conversations; [] where there are none.
     """
 
     ttft: dict[str, Stat]
@@ -33,6 +34,7 @@ class Tokens(NamedTuple):
     prompt: float
     output: float
     short: float
+    by_turn: list[Stat]
 
 
 def tokens(case: Case, facts: Level, steady: float, answered: float) -> Tokens | None:
@@ -55,7 +57,18 @@ def tokens(case: Case, facts: Level, steady: float, answered: float) -> Tokens |
         prompt=float(prompt.mean()) if len(prompt) else 0.0,
         output=float(output.mean()) if len(output) else 0.0,
         short=float((output < facts.asked[1]).mean()) if len(output) else 0.0,
+        by_turn=_by_turn(case, facts, steady),
     )
+
+
+def _by_turn(case: Case, facts: Level, steady: float) -> list[Stat]:
+    """In order of arrival, each turn for itself."""
+    series = case.find(TTFT.tag, facts.regime)
+    counts = np.asarray(series.at if series else []) >= steady
+    turns, first = (_values(case, facts, metric) for metric in (TURN_NUMBER, TTFT))
+    turns, first = (turns[counts], first[counts]) if len(turns) else (turns, first)
+    made = [_quantiles(first[turns == turn], TTFT) for turn in range(1, facts.turns + 1) if len(turns)]
+    return [stats["median"] for stats in made if stats]
 
 
 def _values(case: Case, facts: Level, metric: Metric) -> Floats:

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Literal
 
 from laptime import targets
+from laptime.backends import onnxruntime
 from laptime.kit import registry
 from laptime.kit.errors import LaptimeError, Unavailable, UsageError, unknown
-from laptime.records.plan import Origin
+from laptime.pricing.promises import promise
+from laptime.records.plan import Origin, Variant
 from laptime.store import writable
 from laptime.tuning.inference import user_function
 from laptime.tuning.inference.implementation import DEFAULT, ROOM, load
+from laptime.tuning.inference.limits import Limits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +25,11 @@ class ModelRequest:
 
     Attributes:
         target: the model, as `laptime bench` takes it.
-        goal: latency: the median of calls; throughput: items per second.
+        goal: latency: the median of calls; throughput: items per second; memory: the peak of its process.
         batch: items in a call; 0: as the inputs are given.
         inputs: function of the user's that gives samples, see `samples`; "": inputs of the target.
         metric: function of the user's that scores outputs for them, see `metric`; "": none.
+        slo: `20ms@p99`, a limit of the latency; "": none. max_memory: bytes; None: no limit. See `limits`.
         budget: seconds of the session at most.
         allow: `precision` tries changes that round to fewer bits.
         only, skip: names of changes.
@@ -36,10 +40,12 @@ class ModelRequest:
     """
 
     target: str
-    goal: Literal["latency", "throughput"] = "throughput"
+    goal: Literal["latency", "throughput", "memory"] = "throughput"
     batch: int = 0
     inputs: str = ""
     metric: str = ""
+    slo: str = ""
+    max_memory: int | None = None
     budget: float = 600.0
     allow: list[str] = field(default_factory=list)
     only: list[str] = field(default_factory=list)
@@ -57,11 +63,20 @@ class ModelRequest:
         """Numerics classes that may be tried."""
         return DEFAULT | set(self.allow)
 
+    @property
+    def limits(self) -> Limits:
+        """What has to be kept.
+
+        Raises:
+            UsageError: the SLO is none.
+        """
+        return Limits(promise(self.slo) if self.slo else None, self.max_memory)
+
 
 def is_model(program: str) -> bool:
     """Whether the word behind `tune` names a model: a target, and no script."""
-    if Path(program).suffix == ".py":
-        return False
+    if Path(program).suffix in (".py", ".onnx"):
+        return program.endswith(".onnx")
     try:
         targets.parse(program)
     except LaptimeError:
@@ -73,16 +88,20 @@ def check(request: ModelRequest) -> None:
     """Refuse what cannot be done before it costs minutes.
 
     Raises:
-        UsageError: PyTorch does not run the target, a name is unknown, or the folder exists or cannot be
-            written.
+        UsageError: the target is neither a model of PyTorch nor an ONNX file, a name is unknown, or the
+            folder exists or cannot be written.
+        Unavailable: ONNX Runtime is not installed.
     """
     recipe = targets.parse(request.target)
-    if recipe.backend != "torch" or recipe.file:
+    if recipe.kind == "onnx_file":
+        onnxruntime.imports(Variant(target=request.target))
+    elif recipe.backend != "torch" or recipe.file:
         raise UsageError(
-            f"{request.target} is no PyTorch model",
-            why="changes are made to a module of PyTorch: torchvision:NAME, timm:NAME, file.py:FUNCTION",
+            f"{request.target} is neither a PyTorch model nor an ONNX file",
+            why="what can be tuned is torchvision:NAME, timm:NAME, file.py:FUNCTION and FILE.onnx",
             next=f"laptime bench {request.target}",
         )
+    request.limits  # noqa: B018 - reads the SLO
     check_functions(request)
     for option, names in (("--only", request.only), ("--skip", request.skip)):
         for name in names:

@@ -30,6 +30,7 @@ from laptime.records.load import (
     TPOT,
     TTFT,
     TURN,
+    TURN_NUMBER,
     Errors,
     Level,
     details,
@@ -37,6 +38,7 @@ from laptime.records.load import (
 from laptime.records.metric import Metric
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
+from laptime.verbs.load.looks import Looks
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
@@ -54,6 +56,7 @@ class LevelRun:
         case: with its key, axes and target.
         share: [from, to] of the whole work, for the progress. after: seconds of the levels that follow.
         metrics: of the server, asked before and after.
+        looks: say when the level ends; None: when its schedule does.
     """
 
     def __init__(
@@ -66,9 +69,10 @@ class LevelRun:
         share: Sequence[float] = (0.0, 1.0),
         after: float = 0.0,
         metrics: MetricsPage | None = None,
+        looks: Looks | None = None,
     ) -> None:
         self._live, self._began, self._case, self._facts = live, began, case, facts
-        self._metrics = metrics
+        self._metrics, self._looks = metrics, looks
         (self._from, self._to), self._after = share, after
         self._errors: dict[str, Errors] = {}
         self._answered = self._failed = 0
@@ -89,6 +93,7 @@ class LevelRun:
             for message in senders.level(order):
                 if isinstance(message, Answers):
                     self._take(message.answers)
+                    self._look(senders)
                 elif isinstance(message, LevelDone):
                     self._cpu = max(self._cpu, message.cpu / message.wall if message.wall else 0.0)
                     self._stalls += [[at - self._began, seconds] for at, seconds in message.stalls]
@@ -104,6 +109,15 @@ class LevelRun:
             server = self._metrics.settled(counted, self._answered)
             self._facts = structs.replace(self._facts, server=server)
         return self._finish("ok")
+
+    def _look(self, senders: Senders) -> None:
+        """End a level that has told enough."""
+        if self._looks is None or self._facts.ended:
+            return
+        seconds = self._last - self._began - self._facts.begin
+        if reason := self._looks.reason(self._live.case(self._case.key), seconds):
+            senders.stop()
+            self._facts = structs.replace(self._facts, ended=reason, window=seconds)
 
     def _progress(self, begin: float, order: Order) -> None:
         gone = max(0.0, SystemClock.now() - begin)
@@ -149,6 +163,8 @@ class LevelRun:
         self._uncounted += len(good) - len(counted)
         self._cached += sum(answer.usage[2] for answer in counted)
         self._measured(TTFT, good, [answer.first - answer.due for answer in good])
+        if self._facts.turns > 1:
+            self._measured(TURN_NUMBER, good, [answer.turn + 1 for answer in good])
         self._measured(TPOT, many, [(each.end - each.first) / (each.usage[1] - 1) for each in many])
         self._measured(GAP, [answer for answer, _ in gaps], [seconds for _, seconds in gaps])
         self._measured(TOKENS_IN, counted, [answer.usage[0] for answer in counted])
@@ -173,8 +189,11 @@ class LevelRun:
         window = self._facts.window
         if self._facts.kind == "closed" and self._last:
             window = min(window, self._last - self._began - self._facts.begin)
+        sent = self._answered + self._failed
         facts = structs.replace(
             self._facts,
+            scheduled=sent if self._facts.ended else self._facts.scheduled,
+            ended=self._facts.ended or ("limit" if self._looks and status == "ok" else ""),
             window=round(window, 4),
             answered=self._answered,
             failed=self._failed,

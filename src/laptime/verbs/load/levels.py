@@ -4,19 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from laptime.loadgen import arrivals
 from laptime.loadgen.messages import Level as Order
 from laptime.records.case import Axis, Case, case_key
-from laptime.records.load import Level
+from laptime.records.load import AT_ONCE, Level
 from laptime.verbs.load.request import DURATION, LoadRequest
 
+LEAST_AT_ONCE, MOST_AT_ONCE = 100, 20_000
+"""Requests of the scenario Offline."""
+CONNECTIONS = 64
+"""Of these are under way at once where nobody says how many: more are refused by some servers."""
 LONGEST = 86400.0
 """Seconds that so many requests may take where nobody says how long."""
 Planned = tuple[Case, Level, Order]
 
 
-def planned(request: LoadRequest, name: str, own: dict[str, Axis]) -> list[Planned]:
-    """All levels of a request that names them, in its order."""
+def planned(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> list[Planned]:
+    """All levels of a request that names them, in its order.
+
+    Args:
+        seconds: that one answer took.
+    """
+    if request.scenario == "Offline":
+        return [_at_once(request, name, own, seconds)]
     if request.trace is not None:
         return [_traced(request, name, own)]
     if request.rates:
@@ -28,13 +40,13 @@ def open_level(
     request: LoadRequest, name: str, rate: float, own: dict[str, Axis], seconds: float | None = None
 ) -> Planned:
     """A level of requests that come at a rate, for so many seconds where the request does not say."""
-    seconds = seconds or request.duration or DURATION
+    seconds = seconds or _seconds(request)
     due = arrivals.schedule(
         request.arrivals,
-        rate,
+        rate / request.turns,
         seconds=seconds,
         seed=request.seed,
-        requests=request.requests,
+        requests=_conversations(request),
         shape=request.shape,
     )
     window = float(due[-1]) if request.requests and len(due) else seconds
@@ -52,6 +64,17 @@ def _traced(request: LoadRequest, name: str, own: dict[str, Axis]) -> Planned:
     return _scheduled(request, name, due.tolist(), window, {"trace": request.trace.name, **own}, limit, rate)
 
 
+def _at_once(request: LoadRequest, name: str, own: dict[str, Axis], seconds: float) -> Planned:
+    """So many requests as one after another would take the time of a level."""
+    count = request.requests or min(
+        MOST_AT_ONCE, max(LEAST_AT_ONCE, round(_seconds(request) / max(seconds, 1e-6)))
+    )
+    axes: dict[str, Axis] = {"arrivals": AT_ONCE, **own}
+    limit = request.concurrency[0] if request.concurrency else CONNECTIONS
+    patient = structs.replace(request, timeout=max(request.timeout, 10 * _seconds(request)))
+    return _scheduled(patient, name, [0.0] * count, 0.0, axes, None if own else limit, None)
+
+
 def _scheduled(
     request: LoadRequest,
     name: str,
@@ -66,12 +89,14 @@ def _scheduled(
     facts = Level(
         kind="open",
         asked=_asked(request),
+        scenario=request.scenario,
         slo=request.slo,
         usd_per_hour=request.usd_per_hour,
         rate=rate,
         arrivals=str(axes.get("arrivals", "trace")),
         concurrency=limit,
-        scheduled=len(due),
+        scheduled=len(due) * request.turns,
+        turns=request.turns,
         window=window,
     )
     order = Order(
@@ -88,20 +113,33 @@ def _scheduled(
 def closed_level(request: LoadRequest, name: str, users: int, own: dict[str, Axis]) -> Planned:
     """A level of users who wait for each answer."""
     axes: dict[str, Axis] = {"concurrency": users, **own}
-    seconds = request.duration or (LONGEST if request.requests else DURATION)
+    seconds = LONGEST if request.requests and not request.duration else _seconds(request)
     facts = Level(
         kind="closed",
         asked=_asked(request),
+        scenario=request.scenario,
         slo=request.slo,
         usd_per_hour=request.usd_per_hour,
         concurrency=users,
+        turns=request.turns,
         window=seconds,
     )
     order = Order(
-        begin=0.0, end=seconds, users=users, requests=request.requests, patience=request.timeout + 1
+        begin=0.0, end=seconds, users=users, requests=_conversations(request), patience=request.timeout + 1
     )
     return Case(key=case_key(name, axes), target=name, axes=axes), facts, order
 
 
+def _conversations(request: LoadRequest) -> int | None:
+    return -(-request.requests // request.turns) if request.requests else None
+
+
+def _seconds(request: LoadRequest) -> float:
+    return request.budget if request.auto else request.duration or DURATION
+
+
 def _asked(request: LoadRequest) -> tuple[int, int] | None:
-    return (request.prompt, request.output) if request.is_language_model else None
+    """On average: a later turn of a conversation holds the prompts and answers of those before it."""
+    before = (request.turns - 1) / 2
+    prompt = round(request.prompt + before * (request.prompt + request.output))
+    return (prompt, request.output) if request.is_language_model else None

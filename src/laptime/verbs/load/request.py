@@ -28,9 +28,12 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         rates: requests per second, one level each. concurrency: users, one level each; with rates, the most
             requests that may be under way at once.
         arrivals: law of the gaps; trace: a file of times instead.
-        duration: seconds of one level; requests: so many instead.
+        duration: seconds of one level; requests: so many instead; auto: until the level has told enough, at
+            most `budget` seconds.
         body: text that is sent, used in turn where there are several. headers: as sent, secrets among them.
-        model, prompt, output, shared_prefix: of a language model: its name, and tokens.
+        model, prompt, output, shared_prefix: of a language model: its name, and tokens. tokenizer: a file of
+            what a token is. turns: requests of a conversation.
+        scenario: of MLPerf: SingleStream, Server or Offline.
         slo: promises, `latency=50ms@p99`; find_peak: look for the highest rate that keeps them, in so many
             seconds of sending (budget). usd_per_hour: of the machine that serves.
         senders: processes; None: as many as are needed.
@@ -44,6 +47,7 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     shape: float = 0.5
     trace: Path | None = None
     duration: float | None = None
+    auto: bool = False
     requests: int | None = None
     seed: int = 0
     method: str = ""
@@ -53,6 +57,9 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
     prompt: int = 128
     output: int = 64
     shared_prefix: int = 0
+    tokenizer: Path | None = None
+    turns: int = 1
+    scenario: str = ""
     slo: str = ""
     find_peak: bool = False
     budget: float = BUDGET
@@ -72,6 +79,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
         return path.endswith(("/v1", "/v1/completions", "/v1/chat/completions")) and not self.bodies
 
     @property
+    def is_chat(self) -> bool:
+        """Whether the language model can be asked by OpenAI's chat API."""
+        return self.is_language_model and not self.target.rstrip("/").endswith("/v1/completions")
+
+    @property
     def is_endpoint(self) -> bool:
         """Whether the target is an address."""
         return self.target.startswith(("http://", "https://"))
@@ -89,17 +101,36 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
             raise unknown(
                 "law of arrivals", self.arrivals, LAWS, option="--arrivals", example="--arrivals poisson"
             )
+        self._check_levels()
+        self._check_tokens()
+        if self.is_endpoint:
+            _check_address(self.target, confirmed=self.remote)
+        elif self.bodies or self.headers:
+            raise UsageError(
+                "--body and --header are for an address",
+                why=f"{self.target} is called with inputs of its own",
+                next="leave them out",
+            )
+
+    def _check_levels(self) -> None:
+        """Raise where it is not said how much load, or said twice."""
         if self.find_peak and not self.slo:
             raise UsageError(
                 "--find-peak needs a promise",
                 why="the peak is the highest rate that keeps it",
                 next="--find-peak --slo latency=50ms@p99",
             )
-        if not (self.rates or self.concurrency or self.trace or self.find_peak):
+        if not (self.rates or self.concurrency or self.trace or self.find_peak or self.scenario):
             raise UsageError(
                 "how much load is not said",
                 why="a level is a rate (requests per second) or a number of users",
                 next=f"laptime load {shown(self.target)} --rate 2,4,8",
+            )
+        if self.turns > 1 and not self.is_chat:
+            raise UsageError(
+                "--turns is for the chat of a language model's server",
+                why="each turn of a conversation holds what was said before",
+                next="http://HOST:PORT/v1, without --body",
             )
         if self.rates and len(self.concurrency) > 1:
             raise UsageError(
@@ -113,14 +144,11 @@ class LoadRequest(Struct, frozen=True, kw_only=True):
                 why="the file says when requests are due",
                 next="leave --rate out",
             )
-        self._check_tokens()
-        if self.is_endpoint:
-            _check_address(self.target, confirmed=self.remote)
-        elif self.bodies or self.headers:
+        if self.auto and (self.requests or self.trace or self.find_peak or self.scenario == "Offline"):
             raise UsageError(
-                "--body and --header are for an address",
-                why=f"{self.target} is called with inputs of its own",
-                next="leave them out",
+                "--duration auto does not go with --requests, --trace, --find-peak and --scenario Offline",
+                why="each says itself how long a level is",
+                next="leave one of them out",
             )
 
     def _check_numbers(self) -> None:

@@ -6,7 +6,6 @@ request ── target ── senders (processes) ── level ── case ──
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -15,6 +14,7 @@ from laptime.kit.clock import SystemClock
 from laptime.kit.errors import LaptimeError, UsageError, UserCodeError
 from laptime.launch.sender_process import Senders
 from laptime.launch.worker_process import CommandFailed
+from laptime.loadgen.advice import advice
 from laptime.loadgen.messages import Endpoint
 from laptime.loadgen.messages import Level as Order
 from laptime.loadgen.promise import promises
@@ -27,22 +27,29 @@ from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.records.series import Series
 from laptime.store.live_run import LiveRun
+from laptime.verbs.load.generator import Generator
 from laptime.verbs.load.level_run import LevelRun
-from laptime.verbs.load.levels import Planned, open_level, planned
+from laptime.verbs.load.levels import open_level, planned
+from laptime.verbs.load.looks import Looks
 from laptime.verbs.load.peak import Peak, find_peak
 from laptime.verbs.load.request import DURATION, LoadRequest, shown
+from laptime.verbs.load.scenarios import applied
 from laptime.verbs.load.targets import metrics_page, sender_target
 
 if TYPE_CHECKING:
     from laptime.loadgen.server_metrics import MetricsPage  # it needs h11
 
+SECONDS = 0.1
+"""Seconds of a request until one was timed."""
 RECORDED = (
     "rates",
     "concurrency",
     "arrivals",
     "duration",
+    "auto",
     "requests",
     "seed",
+    "scenario",
     "slo",
     "find_peak",
     "budget",
@@ -51,6 +58,8 @@ RECORDED = (
     "prompt",
     "output",
     "shared_prefix",
+    "tokenizer",
+    "turns",
     "method",
     "timeout",
     "senders",
@@ -67,10 +76,12 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
     Raises:
         UsageError: the request is impossible, or the target does not answer; nothing was measured.
     """
+    request = applied(request)
     request.check()
     target, subject = sender_target(request)
     own: dict[str, Axis] = {} if isinstance(target, Endpoint) else {"server": "own"}
-    levels = [] if request.find_peak else planned(request, subject.target, own)
+    if not request.find_peak:
+        planned(request, subject.target, own, SECONDS)  # refuses what cannot be scheduled
     live, began = LiveRun("load", emit), SystemClock.now()
     live.start(
         name=request.name,
@@ -89,7 +100,7 @@ def load(request: LoadRequest, emit: Listener = ignore) -> Run:
         if request.find_peak:
             work.search()
         else:
-            work.all(levels)
+            work.all()
     except KeyboardInterrupt:
         status = "interrupted"
     except CommandFailed:
@@ -115,12 +126,18 @@ class _Levels:
     ) -> None:
         self._request, self._name, self._own = request, name, own
         self._senders, self._live, self._began, self._metrics = senders, live, began, metrics
+        self._seconds = float(str(senders.facts.get("seconds", SECONDS)))
+        chunks = request.output if request.is_language_model else 0
+        self._generator = None if own else Generator(senders, request.senders, chunks)
         self._count, self._gone = 0, 0.0
 
-    def all(self, levels: Sequence[Planned]) -> None:
+    def all(self) -> None:
         """Those that were asked for."""
-        # Users who send so many requests take as long as those take; all levels count alike then.
-        lengths = [1.0 if order.requests else order.end for _, _, order in levels]
+        levels = planned(self._request, self._name, self._own, self._seconds)
+        self._prepare(max(facts.rate or 0.0 for _, facts, _ in levels))
+        # Users who send so many requests take as long as those take, as does what is sent at once: all
+        # levels count alike then.
+        lengths = [1.0 if order.requests else order.end or 1.0 for _, _, order in levels]
         for at, (case, facts, order) in enumerate(levels):
             before, after = sum(lengths[:at]), sum(lengths[at + 1 :])
             share = before / sum(lengths), 1 - after / sum(lengths)
@@ -129,8 +146,7 @@ class _Levels:
     def search(self) -> None:
         """Those that a search for the peak asks for, and what it found."""
         request = self._request
-        seconds = float(str(self._senders.facts.get("seconds", 0.1)))
-        start = request.rates[0] if request.rates else 0.5 / max(seconds, 1e-4)
+        start = request.rates[0] if request.rates else 0.5 / max(self._seconds, 1e-4)
         peak = find_peak(self._at, promises(request.slo), start=start, budget=request.budget)
         if peak.case is not None:
             case = structs.replace(peak.case, details={**peak.case.details, "slo": request.slo})
@@ -150,10 +166,26 @@ class _Levels:
     def _carry_out(
         self, case: Case, facts: Level, order: Order, share: tuple[float, float], after: float
     ) -> Case:
+        self._prepare(facts.rate or 0.0)
+        alone = self._generator.alone if self._generator else None
         level = LevelRun(
-            self._live, self._began, case, facts, share=share, after=after, metrics=self._metrics
+            self._live,
+            self._began,
+            case,
+            structs.replace(facts, alone=alone),
+            share=share,
+            after=after,
+            metrics=self._metrics,
+            looks=Looks(self._request.slo) if self._request.auto else None,
         )
         return level.carry_out(self._senders, order)
+
+    def _prepare(self, rate: float) -> None:
+        """Of users nobody knows how fast they will send: one sender does until its CPU says otherwise."""
+        if self._generator is not None:
+            if self._generator.alone is None:
+                self._live.say("the generator tests itself on loopback")
+            self._generator.prepare(rate)
 
 
 def _finding(peak: Peak, request: LoadRequest) -> Finding:
@@ -184,24 +216,12 @@ def _opened(target: object, count: int) -> Senders:
     return senders
 
 
-_NEXT = {
-    "refused": "start the server, or look at the port",
-    "tls": "SSL_CERT_FILE=ca.pem laptime load ...   trusts a CA of your own; --insecure trusts anybody",
-    "http 401": "--header 'Authorization: Bearer ...'",
-    "http 403": "--header 'Authorization: Bearer ...'",
-    "http 404": "look at the path of the address",
-    "http 405": "--method POST, or --body x.json",
-    "http 429": "the server limits requests: ask later, or with another key",
-    "timeout": "--timeout 5m   if it is only slow",
-}
-
-
 def _no_answer(target: Endpoint, fault: str, detail: str) -> UsageError:
     address = target.url.partition("?")[0]
     return UsageError(
         f"{address} did not answer a first request: {fault}",
         why=detail or "it said nothing about it",
-        next=_NEXT.get(fault, f"curl -i {address}   shows what it says"),
+        next=advice(fault, detail, address),
     )
 
 
@@ -213,7 +233,10 @@ def _raised(failure: Failure) -> LaptimeError:
 def _settings(request: LoadRequest) -> dict[str, Setting]:
     """Effective settings; headers by their names alone, because values may be secret."""
     values = {name: getattr(request, name) for name in RECORDED}
-    values |= {"duration": request.duration or DURATION, "headers": [name for name, _ in request.headers]}
+    values |= {
+        "duration": None if request.auto else request.duration or DURATION,
+        "headers": [name for name, _ in request.headers],
+    }
     values["body"] = [len(body) for body in request.bodies]
     return {
         name: Setting(

@@ -48,7 +48,7 @@ def metrics_page(request: LoadRequest, target: Endpoint | Program) -> MetricsPag
 
 
 def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
-    from laptime.loadgen.language_model import BODIES, Prompts, bodies, settled  # it needs h11
+    from laptime.loadgen.language_model import BODIES, Prompts, bodies, later, settled  # it needs h11
 
     base, _, path = endpoint.url.partition("/v1")
     kind = {"/completions": "completions", "/chat/completions": "chat"}.get(path.rstrip("/"), "")
@@ -59,11 +59,13 @@ def _language_model(request: LoadRequest, endpoint: Endpoint) -> Endpoint:
         output=request.output,
         shared=request.shared_prefix,
         seed=request.seed,
+        tokenizer=str(request.tokenizer or ""),
+        turns=request.turns,
     )
     json = [("content-type", "application/json")]
     asked = structs.replace(endpoint, headers=[*endpoint.headers, *json])
     asked, prompts = settled(f"{base}/v1", asked, prompts)
-    return structs.replace(asked, bodies=bodies(prompts, BODIES))
+    return structs.replace(asked, bodies=bodies(prompts, BODIES), turns=prompts.turns, later=later(prompts))
 
 
 def _require(library: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from laptime.apps.cli.measuring_options import integers, read_by, time_option, w
 from laptime.apps.cli.options import flags, report_options, store_options, voice_options
 from laptime.apps.cli.progress import progress
 from laptime.kit.errors import ExitCode, UsageError
+from laptime.kit.quantity import seconds
 from laptime.store.recording import recorded
 
 
@@ -26,6 +28,11 @@ def _rates(text: str) -> list[float]:
             why="requests per second, with commas between them",
             next="--rate 2,4,8",
         ) from None
+
+
+def _duration(text: str) -> float:
+    """Seconds; infinite for `auto`."""
+    return math.inf if text.strip() == "auto" else seconds(text)
 
 
 def _header(text: str) -> tuple[str, str]:
@@ -64,6 +71,12 @@ def _body(path: Path) -> list[str]:
     help="Users who wait for each answer; a level each. With --rate: the most requests under way at once.",
 )
 @click.option(
+    "--scenario",
+    default="",
+    metavar="NAME",
+    help="MLPerf's SingleStream (one user), Server (--rate) or Offline (all requests at once).",
+)
+@click.option(
     "--arrivals",
     default="poisson",
     show_default=True,
@@ -74,7 +87,12 @@ def _body(path: Path) -> list[str]:
 @click.option(
     "--trace", type=click.Path(path_type=Path), metavar="FILE", help="When requests are due: a time a line."
 )
-@time_option("--duration", "Length of a level.  [default: 10s]", default=None)
+@click.option(
+    "--duration",
+    callback=read_by(_duration),
+    metavar="TIME | auto",
+    help="Length of a level; auto: until its figures are known to 5 %, at most --budget.  [default: 10s]",
+)
 @click.option(
     "--requests", type=click.IntRange(min=1), metavar="N", help="Requests of a level, instead of a time."
 )
@@ -110,6 +128,19 @@ def _body(path: Path) -> list[str]:
     default=0,
     metavar="N",
     help="Tokens that all prompts begin with.",
+)
+@click.option(
+    "--turns",
+    type=click.IntRange(1, 100),
+    default=1,
+    metavar="N",
+    help="Requests of a conversation: each holds what was said before.",
+)
+@click.option(
+    "--tokenizer",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="A tokenizer.json: prompts are cut by it. The server's counts are told all the same.",
 )
 @click.option(
     "--slo",
@@ -158,6 +189,8 @@ def command(
     files = [each for each in outputs if not each.isdigit()]
     if tokens := [int(each) for each in outputs if each.isdigit()]:
         given["output"] = max(1, tokens[-1])  # `--output 128` is tokens, `--output a.html` a file
+    if given["duration"] == math.inf:
+        given |= {"duration": None, "auto": True}
     planned = output.planned(files)
     request = LoadRequest(
         **{name: value for name, value in given.items() if value is not None},

@@ -6,7 +6,7 @@ from laptime.records.run import Run
 from laptime.reports import _words as words
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
-from laptime.reports.documents.load import chart, data, headline, levels, server, tokens
+from laptime.reports.documents.load import chart, data, headline, knee, levels, server, tokens
 
 
 def document(run: Run) -> doc.Document:
@@ -20,6 +20,7 @@ def document(run: Run) -> doc.Document:
         conditions=words.where(run),
         sections=[
             levels.section(run, measured),
+            knee.section(run, measured),
             tokens.section(measured),
             server.section(measured),
             chart.section(run, measured),

@@ -21,6 +21,7 @@ from laptime.records.check import Trust
 from laptime.records.plan import Setting
 from laptime.records.run import Run
 from laptime.reports import json_parts
+from laptime.reports.documents.load import knee
 from laptime.reports.documents.load.levels import Measured
 
 SCHEMA: Literal["laptime.load/1"] = "laptime.load/1"
@@ -35,6 +36,14 @@ class Number(Struct, frozen=True, kw_only=True):
     ci95: Interval | None
     n: int
     note: str
+
+
+class Knee(Struct, frozen=True, kw_only=True):
+    """Between which levels the knee lies, in requests per second or users; null where none bounds it."""
+
+    low: float | None
+    high: float | None
+    sentence: str
 
 
 class OneLevel(Struct, frozen=True, kw_only=True):
@@ -73,12 +82,14 @@ Report = json_parts.struct(
         "environment": json_parts.Environment,
         "plan": dict[str, Setting],
         "levels": list[OneLevel],
+        "knee": Knee | None,
     },
 )
 
 
 def report(run: Run, rows: Sequence[Measured]) -> Any:
     """The document as plain data."""
+    found = knee.of_levels(run, rows)
     made = json_parts.filled(
         Report,
         run,
@@ -87,6 +98,7 @@ def report(run: Run, rows: Sequence[Measured]) -> Any:
         target=run.subjects[0].target if run.subjects else "",
         environment=json_parts.machine(run),
         levels=[_level(each) for each in rows],
+        knee=Knee(**found._asdict()) if found else None,
     )
     return msgspec.json.decode(msgspec.json.encode(made, enc_hook=str))
 
@@ -119,12 +131,13 @@ def _level(each: Measured) -> OneLevel:
 
 
 def _tokens(tokens: Tokens) -> dict[str, Any]:
+    plain = tokens._replace(by_turn=[])._asdict()
     return {
         name: {quantile: _number(stat) for quantile, stat in value.items()}
         if isinstance(value, dict)
         else value
-        for name, value in tokens._asdict().items()
-    }
+        for name, value in plain.items()
+    } | {"by_turn": [_number(stat) for stat in tokens.by_turn]}
 
 
 def _number(stat: Stat) -> Number:

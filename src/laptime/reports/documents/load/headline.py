@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from laptime.analysis.load.level import LevelStats
 from laptime.kit.units import estimate, show, show_interval
+from laptime.records.load import AT_ONCE, Level
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.documents.load.levels import Measured, offered, word
@@ -50,12 +52,20 @@ def verdict(run: Run, rows: Sequence[Measured]) -> doc.Headline:
         return doc.Headline(word="unstable", tone="noisy", sentence=sentence, next=commands[:1])
     best = kept[-1]
     assert best.stats is not None
-    name = next(
-        (name for name in ("p99", "p95", "p90", "median") if best.stats.latency[name].value), "median"
-    )
-    stat = best.stats.latency[name]
-    around = show_interval(stat.ci95, stat.value or 0.0, "s")
-    sentence = f"{name} {estimate(show(stat.value, 's', stat.ci95), around)} at {offered(best.facts)}"
+    between = ":" if best.facts.arrivals == AT_ONCE else " at"
+    sentence = f"{_figure(best.facts, best.stats)}{between} {offered(best.facts)}"
     if unstable:
         sentence += f"; above capacity from {offered(unstable[0].facts)} on"
     return doc.Headline(word=word(best), tone=tones[run.trust], sentence=sentence, next=commands[:1])
+
+
+def _figure(facts: Level, stats: LevelStats) -> str:
+    """The highest percentile known; MLPerf's SingleStream tells p90, its Offline answers per second."""
+    names = ("p90", "median") if facts.scenario == "SingleStream" else ("p99", "p95", "p90", "median")
+    name = next((name for name in names if stats.latency[name].value), "median")
+    if facts.arrivals == AT_ONCE:
+        name, stat = "answered", stats.answered
+    else:
+        stat = stats.latency[name]
+    around = show_interval(stat.ci95, stat.value or 0.0, stat.unit) if stat.ci95 else ""
+    return f"{name} {estimate(show(stat.value, stat.unit, stat.ci95), around)}"

@@ -8,10 +8,11 @@ from typing import NamedTuple
 from laptime.analysis.load.level import LevelStats, level_stats
 from laptime.analysis.stat import Stat
 from laptime.kit.money import usd
+from laptime.kit.text import count
 from laptime.kit.units import show, show_interval
 from laptime.records.case import Case
 from laptime.records.cost import AT_SLO
-from laptime.records.load import Level, level_of
+from laptime.records.load import AT_ONCE, Level, level_of
 from laptime.records.run import Run
 from laptime.reports import document as doc
 from laptime.reports.documents import checks
@@ -78,7 +79,20 @@ def section(run: Run, rows: Sequence[Measured]) -> doc.Section:
         ],
     )
     note = "Latency counts from when a request was due. In brackets: the 95 % interval, by batch means."
-    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=[table])
+    lasted = [_lasted(each.facts) for each in rows if each.facts.ended]
+    blocks = [table, *([doc.Facts(rows=[("lasted", "; ".join(lasted))])] if lasted else [])]
+    return doc.Section(id="levels", title="Levels", headed=False, note=note, blocks=blocks)
+
+
+_ENDED = {
+    "precise": "its figures are known to 5 %",
+    "unstable": "its queue grows",
+    "limit": "the limit of --budget, before its figures were known",
+}
+
+
+def _lasted(facts: Level) -> str:
+    return f"{offered(facts)} {facts.window:.0f} s: {_ENDED[facts.ended]}"
 
 
 def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, price: float | None) -> doc.Row:
@@ -94,7 +108,9 @@ def _row(each: Measured, *, has_failed: bool, has_turns: bool, has_slo: bool, pr
                 if has_turns
                 else []
             ),
-            doc.Cell(text=show(stats.late, "s"), value=stats.late) if stats else empty,
+            doc.Cell(text=show(stats.late, "s"), value=stats.late)
+            if stats and each.facts.kind == "open" and each.facts.arrivals != AT_ONCE
+            else empty,
             *([each.facts.failed] if has_failed else []),
             *([_goodput(each.facts), doc.Cell(text=each.facts.kept)] if has_slo else []),
             *([dollars(price, stats.answered.value if stats else None)] if price else []),
@@ -135,12 +151,15 @@ def word(each: Measured) -> str:
 
 
 def offered(facts: Level) -> str:
-    """`8/s poisson`, `32 users`."""
+    """`8/s poisson`, `32 users`, `Server, 8/s poisson`, `Offline, at most 64`."""
+    scenario = f"{facts.scenario}, " if facts.scenario else ""
     if facts.kind == "closed":
-        return f"{facts.concurrency} user" + ("" if facts.concurrency == 1 else "s")
-    rate = f"{facts.rate:.4g}/s" if facts.rate else "at once"
+        return scenario + count(facts.concurrency or 0, "user")
     cap = f", at most {facts.concurrency}" if facts.concurrency else ""
-    return f"{rate} {facts.arrivals}{cap}"
+    if facts.arrivals == AT_ONCE:
+        return f"{facts.scenario}{cap}"
+    rate = f"{facts.rate:.4g}/s " if facts.rate else ""
+    return f"{scenario}{rate}{facts.arrivals}{cap}"
 
 
 def reasons(run: Run, rows: Sequence[Measured]) -> doc.Section:
@@ -170,7 +189,7 @@ def _missing(each: Measured, *, several: bool) -> str:
         return ""
     missing = [stat for name, stat in each.stats.latency.items() if stat.value is None and name in COLUMNS]
     where = f"{offered(each.facts)}: " if several else ""
-    return where + "; ".join(stat.note for stat in missing) if missing else ""
+    return where + "; ".join(dict.fromkeys(stat.note for stat in missing)) if missing else ""
 
 
 def junit_cases(run: Run) -> list[doc.TestCase]:

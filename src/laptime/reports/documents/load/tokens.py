@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from laptime.analysis.load.tokens import Tokens
 from laptime.analysis.stat import Stat
-from laptime.kit.units import show_interval
+from laptime.kit.units import percent, show_interval
 from laptime.reports import document as doc
 from laptime.reports.documents.load.levels import Measured, dollars, offered
 
@@ -38,7 +38,8 @@ def section(rows: Sequence[Measured]) -> doc.Section:
     )
     if made and not exact:
         words += " Chunks held several tokens: between them is no inter-token latency."
-    blocks = [doc.Text(text=words), table] if made else []
+    turns = [("by turn", _turns(each, tokens)) for each, tokens in made if tokens.by_turn]
+    blocks = [doc.Text(text=words), table, *([doc.Facts(rows=turns)] if turns else [])] if made else []
     return doc.Section(id="tokens", title="Tokens", headed=False, blocks=blocks)
 
 
@@ -65,3 +66,12 @@ def _cell(stats: dict[str, Stat], name: str) -> doc.Cell:
         return doc.Cell(text="-")
     interval = show_interval(stat.ci95, stat.value, stat.unit) if stat.ci95 else ""
     return doc.Cell(text=stat.text, value=stat.value, interval=interval)
+
+
+def _turns(each: Measured, tokens: Tokens) -> str:
+    first = ", ".join(f"{at}: {stat.text}" for at, stat in enumerate(tokens.by_turn, 1))
+    said = f"{offered(each.facts)}: median TTFT of turn {first}"
+    if not each.facts.cached:  # many servers do not tell
+        return said
+    cached = each.facts.cached / max(1.0, tokens.prompt * each.facts.answered)
+    return f"{said}; by its usage the server had {percent(cached)} of the prompt tokens already"

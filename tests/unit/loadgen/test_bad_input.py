@@ -1,0 +1,89 @@
+"""What cannot be loaded, or is no load: three lines that say so, before anything is measured."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+pytest.importorskip("h11")
+pytest.importorskip("aiohttp")
+
+from fixtures.threaded_servers import served
+from laptime.kit.errors import LaptimeError, UsageError
+from laptime.loadgen import timer
+from laptime.loadgen.loopback import self_test
+from laptime.loadgen.messages import Endpoint, SelfTest
+from laptime.testing import http_server, llm_server
+from laptime.verbs.load import LoadRequest, load
+
+
+@pytest.mark.parametrize("rate", [0, -3, float("nan"), float("inf"), 1e9])
+def test_rates_that_nobody_can_send(rate: float) -> None:
+    with pytest.raises(UsageError, match=r"impossible|more than one machine sends") as refused:
+        load(LoadRequest(target="null:noop", rates=[rate]))
+    assert "--rate" in refused.value.next
+
+
+@pytest.mark.parametrize(
+    ("answer", "what", "advice"),
+    [
+        (http_server.Answer(status=401, body="who are you"), "http 401", "--header"),
+        (http_server.Answer(status=429, body="slow down"), "http 429", "ask later"),
+        (http_server.Answer(status=500, body="oops"), "http 500", "curl -i"),
+        (http_server.Answer(end="cut", chunks=2), "cut", "curl -i"),
+    ],
+)
+def test_an_endpoint_that_does_not_answer_well_at_first(
+    answer: http_server.Answer, what: str, advice: str
+) -> None:
+    script = http_server.Script(slots=0, answers=(answer,))
+    with served(script) as url, pytest.raises(UsageError, match=what) as refused:
+        load(LoadRequest(target=url, rates=[1]))
+    assert answer.body[:5] in refused.value.why or what == "cut"
+    assert advice in refused.value.next
+
+
+@pytest.mark.parametrize("path", ["predict", "v1"])
+def test_a_server_that_speaks_no_tls(path: str) -> None:
+    with served(http_server.Script(slots=0)) as url, pytest.raises(LaptimeError, match="tls") as refused:
+        load(LoadRequest(target=url.replace("http:", "https:").replace("predict", path), rates=[1]))
+    assert refused.value.next.startswith("http://127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("script", "options", "why", "advice"),
+    [
+        (llm_server.Script(answers=(llm_server.Answer(body="<html>"),)), {}, "text/html", "curl"),
+        (llm_server.Script(answers=(llm_server.Answer(status=429, body="{}"),)), {}, "http 429", "ask later"),
+        (llm_server.Script(answers=(llm_server.Answer(output=0),)), {}, "no token", "curl"),
+        (
+            llm_server.Script(context=100),
+            {"prompt": 200},
+            "maximum context length is 100",
+            "smaller --prompt",
+        ),
+        (llm_server.Script(), {"model": "scriptd"}, "known: scripted", "--model scripted"),
+        (llm_server.Script(api_key="k"), {}, "Unauthorized", "--header"),
+    ],
+)
+def test_a_language_model_that_does_not_stream_at_first(
+    script: llm_server.Script, options: dict[str, object], why: str, advice: str
+) -> None:
+    with served(script) as url, pytest.raises(LaptimeError) as refused:
+        load(LoadRequest(target=url, rates=[1], **options))  # type: ignore[arg-type]
+    assert why in refused.value.why
+    assert '{"' not in refused.value.why  # the message, not its envelope
+    assert advice in refused.value.next
+
+
+def test_a_wall_clock_that_jumps_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An hour forth and back at every look: the monotonic clock judges, timers of the kernel among it."""
+    jumps = iter(range(10**6))
+    monkeypatch.setattr(time, "time", lambda: 1e9 + 3600.0 * (next(jumps) % 2))
+    told = asyncio.run(self_test(Endpoint("http://127.0.0.1:9/"), SelfTest(200.0, 20), time.perf_counter))
+    assert len(told.late) == 20
+    assert max(told.late) < 1.0
+    assert told.wall < 2.0
+    assert getattr(time, "CLOCK_MONOTONIC", 1) == timer._MONOTONIC

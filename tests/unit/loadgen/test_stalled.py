@@ -1,0 +1,39 @@
+"""A generator that stood still: what counts is how much of a figure that may be."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec import structs
+
+from fixtures.virtual_load import constant, level
+from laptime.analysis.load.level import level_stats
+from laptime.loadgen.checks import stalled
+from laptime.records.check import Check
+from laptime.records.load import details, level_of
+
+
+def judged(stalls: list[list[float]], *, seconds: float = 5.0) -> Check | None:
+    case = level(10, seconds, constant(0.02), 1)
+    facts = level_of(case)
+    assert facts is not None
+    made = [[facts.begin + at, length] for at, length in stalls]
+    case = structs.replace(case, details=details(structs.replace(facts, stalls=made)))
+    return stalled.check(case, level_stats(case))
+
+
+def test_a_short_level_survives_the_stalls_of_a_busy_machine() -> None:
+    """Fifty requests, three of them under way in a stall: 6 % of the requests, 2 % of the mean."""
+    told = judged([[at, 0.008] for at in (0.5, 1.5, 2.5, 3.5, 4.5)])
+    assert told is None or told.outcome == "note"
+
+
+def test_a_second_without_the_generator_is_never_a_slow_server() -> None:
+    told = judged([[1.0, 1.0]])
+    assert told is not None
+    assert told.outcome == "fail"
+    assert "late, not the server" in told.sentence
+
+
+@pytest.mark.parametrize("stalls", [[], [[100.0, 0.5]]])
+def test_no_stall_or_one_while_nothing_was_under_way_is_nothing_to_tell(stalls: list[list[float]]) -> None:
+    assert judged(stalls) is None
