@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -16,6 +16,7 @@ from msgspec import structs
 from fixtures import pages, runs
 from laptime import reports
 from laptime.records.run import Run
+from laptime.reports.documents.bench import sample_chart
 from laptime.reports.formats import html
 from laptime.reports.page.axes import HALF, LETTER, NARROW
 from laptime.reports.page.render import render
@@ -86,6 +87,15 @@ def test_texts_of_a_drawing_neither_collide_nor_are_cut(kind: str) -> None:
         for one, other in combinations(shown, 2):
             overlap = min(one.right, other.right) - max(one.left, other.left)
             assert overlap <= 0 or abs(one.y - other.y) >= 10, (one, other)
+
+
+def test_names_of_many_processes_do_not_collide_on_a_phone() -> None:
+    series = runs.timings(0.02, n=120)
+    series = structs.replace(series, process=[at // 20 for at in range(len(series.samples))])
+    drawn = sample_chart.draw(sample_chart.plot(series, NARROW, most=120), {})
+    shown = [each for each in words(ElementTree.fromstring(drawn)) if each.text.startswith("process")]
+    assert shown
+    assert all(one.right <= other.left for one, other in pairwise(shown))
 
 
 @pytest.mark.parametrize("kind", KINDS)

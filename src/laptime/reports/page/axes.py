@@ -148,6 +148,8 @@ class Scale(NamedTuple):
 
 
 _SQUEEZED = 0.22
+_FINER = 0.75
+"""Share of the distance asked for that two ticks may be nearer."""
 
 
 def _between(value: float, low: float, high: float) -> float:
@@ -159,7 +161,7 @@ def _round_ticks(low: float, high: float, about: int) -> list[float]:
     if not 1e-300 < rough < math.inf:  # nothing to divide, or a file with absurd numbers
         return [low]
     power = 10 ** math.floor(math.log10(rough))
-    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= rough * (1 - 1e-9))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if m * power >= _FINER * rough)
     first = math.ceil(low / step - 1e-9)
     ticks = [n * step for n in range(first, math.floor(high / step + 1e-9) + 1)]
     return ticks if len(ticks) > 1 else _round_ticks(low, high, 2 * about)

@@ -17,7 +17,7 @@ from laptime.kit.units import scale as unit_of
 from laptime.kit.units import show
 from laptime.records.series import DISTURBED, Label, Series
 from laptime.reports.page import svg
-from laptime.reports.page.axes import BROAD, Frame, Scale, frame, tick_texts
+from laptime.reports.page.axes import BROAD, LETTER, Frame, Scale, apart, frame, tick_texts
 
 _GAP, _WORDS = 26.0, 68.0
 """Between samples and distribution; for what is written at the right of it."""
@@ -219,11 +219,21 @@ def _boundaries(plot: Plot) -> Markup:
     changes = [i for i in range(1, len(process)) if process[i] != process[i - 1]]
     if not 0 < len(changes) <= _MOST_BOUNDARIES:
         return Markup("")
-    middles = [(float(at[i]) + float(at[i - 1])) / 2 for i in changes]
+    places = [x((float(at[i]) + float(at[i - 1])) / 2) for i in changes]
+    names = [f"process {process[i] + 1}" for i in changes]
+    boxes = [
+        (left, left + 5 + len(name) * LETTER / 2, len(name) * LETTER)
+        for left, name in zip(places, names, strict=True)
+    ]
+    named = {left for left, _ in apart(boxes)}
     return Markup("").join(
-        svg.el("line", x1=x(m), x2=x(m), y1=place.top, y2=place.bottom, class_="boundary")
-        + svg.el("text", f"process {process[i] + 1}", x=x(m) + 5, y=place.bottom - 6, class_="tick small")
-        for i, m in zip(changes, middles, strict=True)
+        svg.el("line", x1=left, x2=left, y1=place.top, y2=place.bottom, class_="boundary")
+        + (
+            svg.el("text", name, x=left + 5, y=place.bottom - 6, class_="tick small")
+            if left in named
+            else Markup("")
+        )
+        for left, name in zip(places, names, strict=True)
     )
 
 
