@@ -75,7 +75,7 @@ FIXED_BY = {
     "many_tensors": "unfused-optimizer",
     "fp32_transformer": "cpu-precision",
     "input_bound": "num-workers",
-    "recomputed_transforms": "num-workers",
+    "recomputed_transforms": "recomputed-samples",
     "chatty": "loop-indexing",
     "tiny_ops": "elementwise",
     "wrong_threads": "idle-threads",

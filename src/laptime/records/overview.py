@@ -120,7 +120,7 @@ class Totals(Struct, frozen=True, kw_only=True):
     device_idle_ns: int = 0
 
 
-Cause = Literal["data", "host", "synchronisation", "copy", "communication", "other"]
+Cause = Literal["data", "host", "synchronisation", "copy", "communication", "unrecorded", "other"]
 
 
 class IdleCause(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -129,7 +129,8 @@ class IdleCause(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         cause: data: the host waited for the loader; host: it launched too slowly; synchronisation: it had
             waited for the device and had to start anew; copy: it waited in a copy; communication: it waited
-            for other ranks; other: the work was launched and did not begin, or nothing tells.
+            for other ranks; unrecorded: no event says what it did; other: the work was launched and did not
+            begin, or nothing tells.
         gaps: number of gaps that have a part of this cause.
         longest_ns: the longest such part.
         operators: what the host was doing, most first: (name, ns). For synchronisation: the operators that
@@ -194,6 +195,8 @@ class Overview(Struct, frozen=True, kw_only=True):
         plugin_communication_ns: what the TensorBoard plugin would have called communication (host ranges
             of `nccl:*` and `gloo:*`), for old readers; mean per step.
         phases: parts of the loop on the host, where the trace tells them.
+        unrecorded_ns: of the mean step on the host that no recorded event explains; profiling_ns: part of it
+            in which the profiler itself was at work.
         cpu_threads: threads that ran operators; threads_busy: mean number of threads inside an operator
             at the same time (intra-op threads are not in a trace).
     """
@@ -210,3 +213,5 @@ class Overview(Struct, frozen=True, kw_only=True):
     phases: list[Phase] = []
     cpu_threads: int = 0
     threads_busy: float | None = None
+    unrecorded_ns: int = 0
+    profiling_ns: int = 0

@@ -33,7 +33,7 @@ from laptime.records.tables import (
     OperatorRow,
 )
 from laptime.records.timeline import Timeline
-from laptime.records.workload import Workload
+from laptime.records.workload import WarmUp, Workload
 
 Bound = Literal[
     "input",
@@ -178,6 +178,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         window_ns: first step's start to last step's end: what the overview covers. Tables cover the file.
         other_jobs: names of files beside these that belong to other jobs.
         compilations: what torch.compile compiled, in time order; empty without its log.
+        warm_up: slow steps at the start, apart from all other figures; None without. Only `memory`, the
+            totals and `span_ns` cover them, too.
         workload: what was traced; None where nothing looked (TensorFlow).
         facts: other scalars of the file: with_stack, record_shapes, cuda_runtime_version ...
     """
@@ -211,6 +213,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     other_jobs: list[str] = []
     compilations: list[Compilation] = []
     workload: Workload | None = None
+    warm_up: WarmUp | None = None
     facts: dict[str, str | int | float | bool] = {}
 
     @property

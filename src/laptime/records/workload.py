@@ -9,6 +9,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from laptime.records.overview import Step
+
 HostWorkKind = Literal[
     "capture", "initialisation", "autotuning", "compilation", "collection", "preprocessing", "stretch"
 ]
@@ -35,6 +37,19 @@ class HostWork(Struct, frozen=True, kw_only=True, omit_defaults=True):
     idle_ns: int = 0
     names: list[tuple[str, int]] = []
     stack: list[str] = []
+
+
+class WarmUp(Struct, frozen=True, kw_only=True):
+    """Steps at the start that are much longer than the settled ones. No other figure has them in it.
+
+    Attributes:
+        beyond_ns: what they took more than so many settled steps, by the median of these.
+        host_work: what the host did in them that launches nothing, by kind, most time first.
+    """
+
+    steps: list[Step]
+    beyond_ns: int
+    host_work: list[HostWork] = []
 
 
 class EmptyWait(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from laptime.records.profile import Bottleneck, Bound, Profile
 from laptime.records.ranks import Straggler
 from laptime.rules import _facts
 from laptime.rules._hidden import mistaken
-from laptime.rules._reading import NOTABLE, missing, per_step, share, untraced_wait
+from laptime.rules._reading import NOTABLE, missing, per_step, share, times, untraced_wait
 
 CONSIDERABLE = 0.25
 """Share of the step from which something other than computing is what limits it: our own choice. A quarter
@@ -28,6 +28,7 @@ _CAUSES: dict[str, Bound] = {
     "synchronisation": "synchronisation",
     "copy": "copy",
     "communication": "communication",
+    "unrecorded": "unknown",
     "other": "unknown",
 }
 _WORDS: dict[Bound, str] = {
@@ -82,8 +83,12 @@ def verdict(profile: Profile) -> Bottleneck:
     sentence = words.format(time=f"{percent(part)} of the {_length(profile)}")
     sentence += _computing(parts, bound, part)
     sentence += _second(parts, bound, _ALSO if profile.overview.devices else _ALSO_ON_CPU)
-    if bound == "unknown" and (wait := empty_wait(profile)):
+    if bound == "unknown" and (wait := empty_wait(profile) or not_recorded(profile)):
         sentence = f"Not clear what limits the step: {wait}"
+    elif share(profile, profile.overview.unrecorded_ns * 1e-9) >= NOTABLE:
+        sentence += (
+            f"; {percent(share(profile, profile.overview.unrecorded_ns * 1e-9))} of it was not recorded"
+        )
     late = straggler(profile) if bound == "communication" else None
     if late is not None:
         sentence += f"; {arrivals(late)}"
@@ -133,6 +138,14 @@ def empty_wait(profile: Profile) -> str:
         f"{percent(share(profile, seconds))} of it the host waits in {call} for the device,"
         " and the file shows no work of the device"
     )
+
+
+def not_recorded(profile: Profile) -> str:
+    """How much of the step no event explains; "" where that is not much."""
+    seconds = profile.overview.unrecorded_ns * 1e-9
+    if share(profile, seconds) < CONSIDERABLE:
+        return ""
+    return f"nothing was recorded {times(profile, seconds)}"
 
 
 def _empty_seconds(profile: Profile) -> float:
@@ -279,12 +292,14 @@ def _on_cpu(profile: Profile) -> dict[Bound, float]:
     left = max(0, overview.step_ns - data - parts.communication_ns)
     traced = max(1, overview.step_ns - max(parts.dataloader_ns, timed) - parts.communication_ns)
     operators = min(left, parts.cpu_ns if waited is None else parts.cpu_ns * left / traced)
-    rest = overview.step_ns - data - operators - parts.communication_ns
+    rest = max(0, overview.step_ns - data - operators - parts.communication_ns)
+    silent = min(rest, overview.unrecorded_ns)
     return {
         "input": data / overview.step_ns,
         "communication": parts.communication_ns / overview.step_ns,
         "cpu": operators / overview.step_ns,
-        "host": max(0, rest) / overview.step_ns,
+        "host": (rest - silent) / overview.step_ns,
+        **({"unknown": silent / overview.step_ns} if silent else {}),
     }
 
 

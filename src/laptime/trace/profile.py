@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import structs
 
 from laptime.records import profile as records
 from laptime.records.profile import Profile, TraceFile
-from laptime.trace import links, steps
+from laptime.trace import links, steps, warm_up
 from laptime.trace.columns import Accelerator, Trace
 from laptime.trace.tables import (
     annotated,
@@ -18,6 +19,7 @@ from laptime.trace.tables import (
     operators,
     overview,
     timeline,
+    totals,
     workload,
 )
 from laptime.trace.view import View
@@ -34,9 +36,11 @@ def view(trace: Trace) -> View:
 def profile(view: View) -> Profile:
     """All tables of one file. Ranks, verdict and differences need more than one file and are added
     elsewhere."""
-    trace = view.trace
+    trace, whole = view.trace, view
+    view, beginning = warm_up.apart(view)
     begin, end = view.window
     rows = overview.step_rows(view)
+    totalled = structs.replace(overview.overview(view, rows), totals=totals.totals(trace))
     return Profile(
         files=[file_of(trace)],
         rank=trace.rank,
@@ -46,14 +50,14 @@ def profile(view: View) -> Profile:
         span_ns=span(trace),
         window_ns=end - begin,
         steps=rows,
-        overview=overview.overview(view, rows),
+        overview=totalled,
         operators=operators.operators(view),
         operators_by_shape=operators.operators_by_shape(view),
         kernels=kernels.kernels(view),
         kernels_by_launch=kernels.kernels_by_launch(view),
         annotations=annotated.annotated(view),
         modules=modules.modules(view),
-        memory=memory.memory(view),
+        memory=memory.memory(whole),
         launches=launches.launches(view),
         copies=copies.copies(view),
         timeline=timeline.timeline(view),
@@ -61,6 +65,7 @@ def profile(view: View) -> Profile:
         workload=workload.workload(view)
         if trace.format not in ("xplane", "snapshot", "torch_trace")
         else None,
+        warm_up=beginning,
         facts=trace.facts,
     )
 

@@ -329,6 +329,25 @@ JUST_NOT: list[tuple[str, str, Profile]] = [
             ],
         ),
     ),
+    ("recomputed_samples", "9.9 % of the step", made._prepared(11)),
+    (
+        "recomputed_samples",
+        "drawn at random for every batch",
+        with_(
+            FIRING["recomputed_samples"],
+            operators=[*FIRING["recomputed_samples"].operators, operator("aten::randint")],
+        ),
+    ),
+    (
+        "recomputed_samples",
+        "workers prepare",
+        with_(
+            FIRING["recomputed_samples"],
+            annotations=[mark("enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__", host=60)],
+        ),
+    ),
+    ("not_recorded", "4 % of the step", made._unrecorded(4)),
+    ("warm_up", "none", gpu()),
     (
         "uneven_steps",
         "1.49 times",

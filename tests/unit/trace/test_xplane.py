@@ -180,7 +180,9 @@ def test_work_on_a_gpu_belongs_to_the_operation_that_launched_it() -> None:
 
 def test_a_keras_fit_is_read_without_tensorflow() -> None:
     found = analyse([RECORDED])
-    assert found.overview.steps == 4  # five calls
+    assert found.overview.steps == 3  # five calls are four steps, and the first is warm-up
+    assert found.warm_up is not None
+    assert [row.number for row in found.warm_up.steps] == [0]
     assert {"_MklMatMul", "ReadVariableOp"} <= {row.name for row in found.operators}
     assert found.overview.breakdown.dataloader_ns > 0
     assert found.verdict is not None

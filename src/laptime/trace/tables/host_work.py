@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from laptime.records.workload import EmptyWait, HostWork, HostWorkKind
-from laptime.trace import intervals, names, phases, stacks, waits
+from laptime.trace import intervals, names, phases, stacks, unrecorded, waits
 from laptime.trace.columns import NONE, HostKind, Index, Ints, Mask
 from laptime.trace.intervals import EMPTY, Ranges
 from laptime.trace.links import of_host
@@ -156,7 +156,8 @@ def _stretches(view: View) -> Ranges:
     other = phases.loading(view) | phases.named(view, names.is_host_collective) | _calls(view)
     other |= phases.operators(view)
     other[_long_leaves(view)] = False
-    return _long(intervals.subtract(Ranges(begin[far], stop[far]), _cover(view, other)))
+    shown = intervals.subtract(Ranges(begin[far], stop[far]), unrecorded.ranges(view))
+    return _long(intervals.subtract(shown, _cover(view, other)))
 
 
 def _long(ranges: Ranges) -> Ranges:

@@ -16,7 +16,8 @@ order, each takes only what the one before left:
 - synchronisation: inside another call that waits for the device (waits.py);
 - copy: inside a copy to the device that the host carries out (pageable memory is staged) or waits for;
 - the rest is the host at work. It is `synchronisation` as far as a wait for the device had cost the host its
-  lead, and `host` beyond: late without any wait, too.
+  lead, and `host` beyond: late without any wait, too; `unrecorded` instead of `host` where no event says what
+it did, and wherever the profiler itself was at work (unrecorded.py).
 
 Lead: a wait that lasted w ns while the device was busy puts the host back by w; without it, it would have
 come w earlier to all that follows. Idle time uses this up, whatever its cause; waits add up, to one mean step
@@ -42,7 +43,7 @@ from typing import NamedTuple, get_args
 import numpy as np
 
 from laptime.records.overview import Cause, Idle, IdleCause
-from laptime.trace import host_attribution, intervals, names, phases, stacks, waits
+from laptime.trace import host_attribution, intervals, names, phases, stacks, unrecorded, waits
 from laptime.trace.columns import NONE, Index, Ints, Mask
 from laptime.trace.host_attribution import Shares
 from laptime.trace.intervals import Ranges
@@ -195,7 +196,8 @@ def _before_launch(ledger: _Ledger, host: _Host, gaps: _Gaps, busy: Ranges) -> N
     rests = dict[int, Ranges]()
     spent = list[Ranges]()
     for speaker, parts in by_thread.items():
-        rests[speaker] = _waits_of(ledger, host, speaker, intervals.join(*parts), spent)
+        rest = _waits_of(ledger, host, speaker, intervals.join(*parts), spent)
+        rests[speaker] = _without_profiling(ledger, host, rest, spent)
     _rests(ledger, host, rests, spent, busy)
 
 
@@ -234,6 +236,15 @@ def _waits_of(ledger: _Ledger, host: _Host, thread: int, ranges: Ranges, spent: 
     return ranges
 
 
+def _without_profiling(ledger: _Ledger, host: _Host, ranges: Ranges, spent: list[Ranges]) -> Ranges:
+    """Book what the profiler itself took of these ranges, and return the rest."""
+    part = intervals.intersect(ranges, unrecorded.profiling(host.view))
+    ledger.add("unrecorded", part)
+    ledger.label("unrecorded", "the profiler", part.total)
+    spent.append(part)
+    return intervals.subtract(ranges, part)
+
+
 def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[Ranges], busy: Ranges) -> None:
     """Book the time in which the host was at work: late because of an earlier wait, or late without one."""
     if not rests:
@@ -258,7 +269,11 @@ def _rests(ledger: _Ledger, host: _Host, rests: dict[int, Ranges], spent: list[R
     ledger.add("synchronisation", Ranges(start[some], middle[some]), Shares(rows, names_, ns))
     for each in rests:
         on_thread = (thread == each) & (middle < end)
-        part = Ranges(middle[on_thread], end[on_thread])
+        late = Ranges(middle[on_thread], end[on_thread])
+        silent = intervals.intersect(late, unrecorded.ranges(host.view))
+        ledger.add("unrecorded", silent)
+        ledger.label("unrecorded", "no event", silent.total)
+        part = intervals.subtract(late, silent)
         ledger.add("host", part, host_attribution.innermost(host.view, each, part))
 
 

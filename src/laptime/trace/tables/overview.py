@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from laptime.records.overview import Overview, Step
-from laptime.trace import intervals, phases
+from laptime.trace import intervals, phases, unrecorded
 from laptime.trace.tables import breakdown, devices, idle, synchronisations, totals
 from laptime.trace.view import View
 
@@ -13,6 +13,7 @@ from laptime.trace.view import View
 def overview(view: View, rows: list[Step] | None = None) -> Overview:
     """The overview of all steps; `rows` are those of `step_rows`, computed here unless given."""
     threads, busy = phases.threads(view)
+    silent = unrecorded.in_steps(view)
     mean = breakdown.mean([row.breakdown for row in rows] if rows else breakdown.breakdown(view))
     return Overview(
         steps=len(view.steps.number),
@@ -27,6 +28,8 @@ def overview(view: View, rows: list[Step] | None = None) -> Overview:
         phases=phases.phases(view),
         cpu_threads=threads,
         threads_busy=busy,
+        unrecorded_ns=silent.total // len(view.steps.number),
+        profiling_ns=intervals.intersect(silent, unrecorded.profiling(view)).total // len(view.steps.number),
     )
 
 

@@ -32,6 +32,7 @@ CAUSES = {
     "synchronisation": "after a synchronisation",
     "copy": "host in a copy",
     "communication": "waiting for ranks",
+    "unrecorded": "not recorded",
     "other": "other",
 }
 percent = columns.share

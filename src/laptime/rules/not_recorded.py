@@ -1,0 +1,34 @@
+"""Much of the step no recorded event explains: no advice can be given on it.
+
+Lies when: the host sleeps on purpose (a load generator, a rate limit).
+Source: our own: gaps of at least 1 ms and 20 times the usual one, without any event; 5 % of the step.
+"""
+
+from __future__ import annotations
+
+from laptime.records.finding import Finding
+from laptime.records.profile import Profile
+from laptime.rules._evidence import finding
+from laptime.rules._reading import DATA_WAIT, share, times
+
+NEEDS = frozenset({"!beginning"})
+
+
+def rule(profile: Profile) -> Finding | None:
+    """Say how much, whether it was the profiler, and how to record it."""
+    silent, own = profile.overview.unrecorded_ns, profile.overview.profiling_ns
+    if share(profile, silent * 1e-9) < DATA_WAIT:
+        return None
+    flushes = own > silent / 2
+    return finding(
+        profile,
+        "not-recorded",
+        f"nothing was recorded of what the program did in {times(profile, silent * 1e-9)}"
+        + (": the profiler wrote out its buffers" if flushes else ""),
+        loud="advice",
+        evidence={"unrecorded_ns_per_step": silent, "profiler_ns_per_step": own},
+        change="record fewer steps, without with_stack and profile_memory: buffers are then written out later"
+        if flushes
+        else "record Python, too: torch.profiler.profile(..., with_stack=True); what is no Python shows in"
+        " py-spy record --native",
+    )
