@@ -7,9 +7,8 @@ import os
 import random
 import time
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from math import log
 from pathlib import Path
@@ -23,16 +22,19 @@ from laptime.analysis.agreement import Agreement
 from laptime.analysis.paired import spread
 from laptime.kit.errors import LaptimeError, UsageError
 from laptime.launch import fresh_call
-from laptime.measure.recorded_calls import RecordedCalls
+from laptime.measure.recorded_calls import RecordedCall, RecordedCalls
 from laptime.records.tuning import Gate, GateCheck, GateWord
 from laptime.tuning.gates.invariants import checked
 from laptime.tuning.inference import metric
+from laptime.tuning.inference.accounting import Accounting, Timing
 from laptime.tuning.inference.arm import Arm
 from laptime.tuning.inference.building import write_folder
+from laptime.tuning.inference.fleet import Fleet
 from laptime.tuning.inference.implementation import find_candidates, numerics_of
 from laptime.tuning.inference.limits import word
 from laptime.tuning.inference.request import ModelRequest
 from laptime.tuning.inference.sameness import sameness as judged
+from laptime.tuning.inference.setups import Setup
 from laptime.tuning.loop_profile import LoopProfile
 from laptime.tuning.optimization import Recipe
 from laptime.tuning.search.evaluator import CandidateSet, Round, TrialFailed
@@ -51,31 +53,6 @@ LONG = 4.0
 """Seconds of calls of one process that are timed for it, about."""
 STARTED = 6.0
 """Seconds that an arm takes to be ready, before one was started."""
-
-
-@dataclass
-class Accounting:
-    """What a session spent: seconds by activity, processes."""
-
-    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    trials: int = 0
-
-    @contextmanager
-    def spent_on(self, activity: str) -> Iterator[None]:
-        """Count the time of the block."""
-        began = time.perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[activity] += time.perf_counter() - began
-
-
-@dataclass
-class Timing:
-    """All calls of a folder that were timed, and the largest peak of its processes."""
-
-    seconds: list[float] = field(default_factory=list)
-    peak: int = 0
 
 
 class ModelEvaluator:
@@ -320,13 +297,38 @@ class ModelEvaluator:
         self.accounting.trials += 1
         return self.arm_of(folder, self._calls, isolated=self.is_file or bool(self._built(recipe)))
 
-    def arm_of(self, folder: Path, calls: Path, *, isolated: bool = True) -> Arm:
-        """A folder in a new process, called with other recorded inputs.
+    def arm_of(self, folder: Path, calls: Path, cpus: Sequence[int] = (), *, isolated: bool = True) -> Arm:
+        """A folder in a new process, called with other recorded inputs, on some CPUs.
 
         Raises:
             TrialFailed: it does not run.
         """
-        return Arm(folder, calls, isolated=isolated, timeout=self.request.timeout, arrays=self.is_file)
+        timeout, arrays = self.request.timeout, self.is_file
+        return Arm(folder, calls, isolated=isolated, timeout=timeout, arrays=arrays, cpus=cpus)
+
+    def fleet(self, recipe: Recipe, setup: Setup) -> Fleet:
+        """A recipe's folder in the new processes of a setup.
+
+        Raises:
+            TrialFailed: the folder cannot be written, or does not run, or takes no such batch.
+        """
+        self.accounting.trials += setup.instances
+        start = partial(self.arm_of, isolated=self.is_file or bool(self._built(recipe)))
+        return Fleet(start, self.written(recipe), self._calls_of(setup.batch), setup)
+
+    def _calls_of(self, batch: int) -> Path:
+        """File of the first recorded inputs, cut or repeated to so many items."""
+        path = self.folder / f"calls-{batch}.npz"
+        if batch == self.batch or path.is_file():
+            return path if path.is_file() else self._calls
+        if not any(self.surveyed["varies"]):
+            raise TrialFailed("refused", f"the model takes {self.batch} items a call, not {batch}")
+        inputs = [
+            array[np.arange(batch) % len(array)] if varies else array
+            for array, varies in zip(self.recorded.calls[0].inputs, self.surveyed["varies"], strict=True)
+        ]
+        RecordedCalls([RecordedCall(batch, inputs, [])]).save(path)
+        return path
 
     def _built(self, recipe: Recipe) -> Recipe:
         """Without the control, which changes nothing."""
