@@ -16,7 +16,9 @@ FORMS = {
     "exported": "a graph of torch.export under PyTorch",
     "packaged": "a package compiled by AOTInductor",
     "onnx": "ONNX Runtime",
+    "onnx_int8": "ONNX Runtime, in int8",
     "openvino": "OpenVINO",
+    "openvino_int8": "OpenVINO, in int8",
 }
 _QUANTILES = (0.5, 0.9, 0.99)
 _LIMITS = {"slo": "SLO", "memory": "memory"}
