@@ -83,11 +83,13 @@ class ModelEvaluator:
         self._forms: dict[Recipe, str] = {}
         self._refused: dict[Recipe, str] = {}
         self._ready = STARTED
-        self._scores: list[float] | None = None
+        self._scores: list[float] = []
         self._calls, self._calibration = folder / "calls.npz", folder / "calibration.npz"
         with self.accounting.spent_on("diagnose"):
             self.surveyed = self._survey()
         self.recorded = RecordedCalls.load(self._calls)
+        if request.metric:  # now, and not when the first change has won minutes later: it may raise
+            self._scores = self._reference_scores()
 
     @property
     def is_file(self) -> bool:
@@ -243,21 +245,24 @@ class ModelEvaluator:
         return self.gates[candidate]
 
     def _scored(self, outputs: Path, counts: list[int | str]) -> GateCheck:
-        """The user's metric of a folder beside that of the model as it is, which is asked for once."""
+        """The user's metric of a folder beside that of the model as it is."""
         held = counts[: self.surveyed["samples"]]
         if not all(isinstance(count, int) for count in held):
             return checked("metric", "unknown", "a call of a sample failed")
-        if self._scores is None:
-            reference = self.folder / "reference-outputs.npz"
-            calls = self.recorded.calls[: len(held)]
-            arrays = {
-                f"{at}_{place}": each
-                for at, call in enumerate(calls)
-                for place, each in enumerate(call.outputs)
-            }
-            np.savez(reference, **arrays)  # type: ignore[arg-type]
-            self._scores = self._scores_of(reference, [len(call.outputs) for call in calls])
-        return metric.judged(self._scores, self._scores_of(outputs, held))
+        try:
+            return metric.judged(self._scores, self._scores_of(outputs, held))
+        except LaptimeError as error:
+            return checked("metric", "fail", f"{error.what}: {error.why}")
+
+    def _reference_scores(self) -> list[float]:
+        """The user's metric of the model as it is.
+
+        Raises:
+            LaptimeError: it raised, or gave no scores.
+        """
+        outputs = self.folder / "reference-outputs.npz"
+        counts = metric.stored(self.recorded.calls[: self.surveyed["samples"]], outputs)
+        return self._scores_of(outputs, counts)
 
     def _scores_of(self, outputs: Path, counts: list[Any]) -> list[float]:
         arguments = {"function": self.request.metric, "outputs": str(outputs), "counts": counts}
